@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from clienthealth.errors import InputError
+from clienthealth.model.errors import InputError
 from dashboards.scope import TAG
 
 

@@ -24,7 +24,7 @@ from grafana_client.client import (
     GrafanaUnauthorizedError,
 )
 
-from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.model.errors import ServiceError, SettingsError
 from dashboards.annotations import Incident
 from dashboards.scope import TAG
 

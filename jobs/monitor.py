@@ -1,6 +1,6 @@
 """spark-submit entry of the streaming job: `spark-submit jobs/monitor.py [--config FILE]`."""
 
-from clienthealth.cli import main
+from clienthealth.ops.cli import main
 
 if __name__ == "__main__":
     import sys

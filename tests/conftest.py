@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """The session of production, with our jars, on two cores; quick to start, as it lives for minutes."""
     from clienthealth.settings import MonitorSettings, ReviewSettings, Settings, SparkSettings
-    from clienthealth.streaming.session import session
+    from clienthealth.spark.session import session
     from deploy.demo.stack import QUICK_START
 
     # With the jars for object stores as well. Each query is new and its rows are few: to compile it would take longer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clienthealth.errors import CatalogueError
+from clienthealth.model.errors import CatalogueError
 from clienthealth.modes import Mode
 from clienthealth.settings import LinkSettings
 from clienthealth.settings.links import runbooks

@@ -17,7 +17,7 @@ from kafka import TopicPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import KafkaSettings, Settings
 from deploy.demo.broker import Broker, new_cluster_id

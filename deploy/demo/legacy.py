@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Self
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from deploy.demo.broker import START_SECONDS, STOP_SECONDS, java_command
 from deploy.demo.processes import Process, free_port
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from clienthealth.errors import DependencyError, InputError
+from clienthealth.model.errors import DependencyError, InputError
 from clienthealth.modes import modes
 from clienthealth.platform import jars
 from clienthealth.platform.java import has_compiler, java, version

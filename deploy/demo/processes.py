@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 
 _GUARD = """
 import os, signal, sys

@@ -27,8 +27,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from clienthealth.doctor.newest import newest
-from clienthealth.mbeans import MBeans, object_name
+from clienthealth.ops.doctor.newest import newest
+from clienthealth.read.mbeans import MBeans, object_name
 from clienthealth.settings import KafkaSettings, Settings
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 from deploy.demo.broker import Broker

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kafka.errors import KafkaError
 
-from clienthealth.errors import HealthError, ServiceError
+from clienthealth.model.errors import HealthError, ServiceError
 from deploy.demo.processes import forget, spawn
 
 STOP_SECONDS = 5.0

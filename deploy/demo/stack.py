@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from clienthealth.configuration import load
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.platform import checkout
-from clienthealth.self_monitoring.metrics import PREFIX, QUERY
+from clienthealth.platform.self_monitoring.metrics import PREFIX, QUERY
 from clienthealth.settings import Settings
 from clienthealth_exporters.jvm.exporter import PUSHED
 from deploy.demo import alerting
@@ -217,7 +217,7 @@ class Stack:
         self.settings = load(str(self.settings_file), environ={})
 
     def _command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "clienthealth.cli", *arguments, "--config", str(self.settings_file)]
+        return [sys.executable, "-m", "clienthealth.ops.cli", *arguments, "--config", str(self.settings_file)]
 
     def _run(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Process:
         process = Process(name, command, self.run_folder / f"{name}.log", checkout.root(), environment)

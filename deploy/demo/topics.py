@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from clienthealth.model.subscription import Subscription
 from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth.subscription import Subscription
 
 _HOUR_MS = 3_600_000
 

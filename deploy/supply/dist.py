@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
 from clienthealth.platform.checkout import root
 

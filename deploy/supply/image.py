@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.platform.checkout import root
 from clienthealth.platform.kafka import consumer
 from clienthealth.settings import Settings
@@ -136,7 +136,7 @@ def judged(image: Stage, folder: Path) -> float:
             "monitor", ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", script], folder / "monitor.log"
         )
         try:
-            replay = [sys.executable, "-m", "clienthealth.cli", "replay", "--speed", "20", str(root() / RECORDING)]
+            replay = [sys.executable, "-m", "clienthealth.ops.cli", "replay", "--speed", "20", str(root() / RECORDING)]
             _run(replay, {**os.environ, **servers})
             reader = consumer(settings, settings.topics.health, auto_offset_reset="earliest")
             monitor.wait_until(lambda: _confirmed(reader.poll(500)), VERDICT_SECONDS)

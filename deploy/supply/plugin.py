@@ -15,7 +15,7 @@ import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
-from clienthealth.errors import DependencyError, ServiceError
+from clienthealth.model.errors import DependencyError, ServiceError
 from clienthealth.platform import jars
 from clienthealth.platform.checkout import root
 from clienthealth.platform.java import java

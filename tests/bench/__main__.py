@@ -22,7 +22,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
 
-from clienthealth.errors import HealthError
+from clienthealth.model.errors import HealthError
 from deploy.demo.processes import forget, spawn
 from tests.bench import page
 from tests.bench.measurements import Scope

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from tests.bench.lab import Lab
 from tests.bench.publish import Filled
 from tests.bench.usage import Cost

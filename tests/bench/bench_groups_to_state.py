@@ -123,7 +123,7 @@ def main(readings: int) -> None:
         states.start()
         history(settings, readings)
         began_ms, began = round(time.time() * 1000), time.monotonic()
-        command = [sys.executable, "-m", "clienthealth.cli"]
+        command = [sys.executable, "-m", "clienthealth.ops.cli"]
         monitor = Process("monitor", [*command, "monitor", "--config", str(config)], Path(folder) / "monitor.log")
         exporter = Process(
             "exporter", [*command, "export", "groups", "--config", str(config)], Path(folder) / "exporter.log"

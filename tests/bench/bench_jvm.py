@@ -53,7 +53,7 @@ def main(jvms: int, seconds: int) -> int:
         }
         config = write_settings(Path(folder), {"kafka": {"bootstrap_servers": broker.bootstrap_servers}, "jvm": jvm})
         agents = Process("agents", [sys.executable, "-m", "tests.bench.fake_agents", str(port)], Path(folder) / "a.log")
-        command = [sys.executable, "-m", "clienthealth.cli", "export", "jvm", "--config", str(config)]
+        command = [sys.executable, "-m", "clienthealth.ops.cli", "export", "jvm", "--config", str(config)]
         exporter = Process("exporter", [*command, "--targets-file", str(targets)], Path(folder) / "exporter.log")
         try:
             time.sleep(2 * INTERVAL_SECONDS)

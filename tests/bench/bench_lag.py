@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from clienthealth.indicators.lag import Observation, Partition, group_lag
+from clienthealth.measure.lag import Observation, Partition, group_lag
 from clienthealth.settings import LagSettings
 
 GROUPS, PARTITIONS, READINGS = 2000, 6, 90

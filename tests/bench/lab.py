@@ -16,7 +16,7 @@ from typing import Any, Self
 from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.configuration import load
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.settings import Settings
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port

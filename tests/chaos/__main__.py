@@ -21,7 +21,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from clienthealth.errors import HealthError
+from clienthealth.model.errors import HealthError
 from tests.chaos import disks, faults, floods, page
 from tests.chaos.campaign import Campaign
 from tests.chaos.outcomes import Outcome, Outcomes

@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from clienthealth.incidents import change_row
-from clienthealth.logs.events import literals
+from clienthealth.measure.packed import Chunk, decode
 from clienthealth.modes import catalogue
+from clienthealth.monitor.incidents import change_row
+from clienthealth.monitor.state import BucketState
+from clienthealth.monitor.step import step
+from clienthealth.read.logs.events import literals
 from clienthealth.settings import Settings
-from clienthealth.step import step
-from clienthealth.step.state import BucketState
-from clienthealth.streaming.decoding import RAW, decoder, decompressed
-from clienthealth.windows.packed import Chunk, decode
+from clienthealth.spark.decoding import RAW, decoder, decompressed
 from tests.chaos import load
 from tests.chaos.published import Row
 

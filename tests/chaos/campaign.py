@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from clienthealth.errors import HealthError
+from clienthealth.model.errors import HealthError
 from clienthealth.settings import Settings
 from tests.chaos import compare
 from tests.chaos.application import Application

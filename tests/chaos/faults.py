@@ -16,8 +16,8 @@ from subprocess import CalledProcessError
 
 from kafka import TopicPartition
 
-from clienthealth.errors import ServiceError
-from clienthealth.self_monitoring.metrics import QUERY
+from clienthealth.model.errors import ServiceError
+from clienthealth.platform.self_monitoring.metrics import QUERY
 from deploy.demo.gateway import Gateway
 from deploy.demo.processes import free_port
 from tests.chaos import disks, parts
@@ -294,7 +294,7 @@ def grafana_away(scene: Scene) -> Iterator[None]:
 
 
 def _pushed(scene: Scene, url: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "clienthealth.cli", "dashboards", "push", "--url", url]
+    command = [sys.executable, "-m", "clienthealth.ops.cli", "dashboards", "push", "--url", url]
     environment = {**os.environ, "GRAFANA_TOKEN": fake_grafana.TOKEN}
     done = subprocess.run(
         [*command, "--config", str(scene.run.config)], env=environment, capture_output=True, text=True, check=False

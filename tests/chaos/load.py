@@ -19,18 +19,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from clienthealth.cli.replay import in_order
 from clienthealth.model import canonical
 from clienthealth.model.clients import Client, ClientProcess, Kind
-from clienthealth.recordings import Recorded, read
-from clienthealth.recordings.times import moved
+from clienthealth.ops.cli.replay import in_order
+from clienthealth.read.recordings import Recorded, read
+from clienthealth.read.recordings.times import moved
 from tests.support.fake_registry import framed
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
-#: A batch that reaches further forgives all who are silent (`step/departures.py`): who has gone is known in those after
-#: it.
+#: A batch that reaches further forgives all who are silent (`monitor/departures.py`): who has gone is known in those
+#: after it.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from clienthealth.errors import InputError
+from clienthealth.model.errors import InputError
 from tests.bench.results import conditions
 from tests.chaos.faults import Fault
 

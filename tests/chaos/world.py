@@ -16,9 +16,9 @@ from confluent_kafka import KafkaException, Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.configuration import load
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.platform.kafka import admin
-from clienthealth.self_monitoring.metrics import PREFIX, QUERY
+from clienthealth.platform.self_monitoring.metrics import PREFIX, QUERY
 from clienthealth.settings import KafkaSettings, Settings
 from deploy.demo.broker import Broker
 from deploy.demo.gateway import Gateway
@@ -252,7 +252,7 @@ class Run:
             self._refused.append(str(error))
 
     def _command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "clienthealth.cli", *arguments, "--config", str(self.config)]
+        return [sys.executable, "-m", "clienthealth.ops.cli", *arguments, "--config", str(self.config)]
 
     def _part(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Supervised:
         part = Supervised(f"{self.name} {name}", command, self.folder / f"{name}.log", environment)

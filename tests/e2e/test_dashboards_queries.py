@@ -25,10 +25,10 @@ from prometheus_client import generate_latest
 
 from clienthealth.configuration.installation import fixed_labels
 from clienthealth.modes import modes
-from clienthealth.self_monitoring.metrics import QUERY, SelfMetrics
+from clienthealth.platform.self_monitoring.metrics import QUERY, SelfMetrics
 from clienthealth.settings import MonitorSettings, PrometheusSettings, Settings
 from clienthealth.settings.links import dashboard_uid
-from clienthealth.streaming.stepping import Summary
+from clienthealth.spark.stepping import Summary
 from clienthealth_exporters.alerts.build import write
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.series import CLIENT

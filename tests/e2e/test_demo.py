@@ -73,7 +73,7 @@ class Demo:
         self.output = folder.with_suffix(".txt")
         with self.output.open("w", encoding="utf-8") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "clienthealth.cli", "demo", "--dir", str(folder), *options],
+                [sys.executable, "-m", "clienthealth.ops.cli", "demo", "--dir", str(folder), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -113,7 +113,7 @@ class Demo:
         command = shlex.split(offer.partition("kafka-health ")[2])
         environment = {**os.environ, **QUICK_START}
         subprocess.run(
-            [sys.executable, "-m", "clienthealth.cli", *command, "--out", str(out)], env=environment, check=True
+            [sys.executable, "-m", "clienthealth.ops.cli", *command, "--out", str(out)], env=environment, check=True
         )
         return json.loads(next(out.rglob("review.json")).read_text(encoding="utf-8"))
 

@@ -27,22 +27,22 @@ from unittest.mock import patch
 import msgspec
 import zstandard
 
-from clienthealth import decode, mbeans
-from clienthealth.decode import KINDS, Decoded, decode_any, decode_logs, decode_metrics, key_parts, latest_ms
 from clienthealth.diagnose import examine as examining
-from clienthealth.errors import DependencyError, InputError
-from clienthealth.formats import Format, formats
-from clienthealth.formats._json_layouts import any_layout
-from clienthealth.formats._log_lines import opened
-from clienthealth.logs.dump_formats import dumps_in
-from clienthealth.logs.dumps import DUMP_LINE, MAX_DUMPS, line_sample, rejoin
-from clienthealth.logs.events import MAX_TEXT, events_and_dumps, literals
 from clienthealth.model import canonical
 from clienthealth.model.clients import Client, ClientProcess
+from clienthealth.model.errors import DependencyError, InputError
 from clienthealth.model.metrics import CLIENT_METRICS, MOST, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Dump, Identity, LogLine, RawRecord, Snapshot, Stream
 from clienthealth.modes import catalogue
+from clienthealth.read import decode, mbeans
+from clienthealth.read.decode import KINDS, Decoded, decode_any, decode_logs, decode_metrics, key_parts, latest_ms
+from clienthealth.read.formats import Format, formats
+from clienthealth.read.formats._json_layouts import any_layout
+from clienthealth.read.formats._log_lines import opened
+from clienthealth.read.logs.dump_formats import dumps_in
+from clienthealth.read.logs.dumps import DUMP_LINE, MAX_DUMPS, line_sample, rejoin
+from clienthealth.read.logs.events import MAX_TEXT, events_and_dumps, literals
 from clienthealth.settings import Settings
 from tests.support import hostile
 from tests.support.fake_registry import AVRO, Registry, framed, serving

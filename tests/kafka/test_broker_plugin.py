@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from clienthealth.decode import decode_metrics
-from clienthealth.doctor.brokers import kafka_works
-from clienthealth.doctor.newest import newest
+from clienthealth.model.subscription import PLUGIN
 from clienthealth.model.telemetry import Snapshot
+from clienthealth.ops.doctor.brokers import kafka_works
+from clienthealth.ops.doctor.newest import newest
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
+from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import IdentitySettings, Settings
-from clienthealth.subscription import PLUGIN
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS
 from deploy.demo.gateway import Gateway

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from clienthealth.decode import decode_metrics
-from clienthealth.diagnose import bucket_of, pack
-from clienthealth.indicators.client import client_indicators
+from clienthealth.diagnose.diagnosis import bucket_of, pack
+from clienthealth.measure.client import client_indicators
+from clienthealth.measure.packer import Packer
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.platform.kafka import producer
+from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import JvmSettings, Settings, TopicSettings
-from clienthealth.windows.packer import Packer
 from clienthealth_exporters.jvm.exporter import Exporter, Target, Targets
 from clienthealth_exporters.publish import Publisher
 from deploy.demo.broker import Broker

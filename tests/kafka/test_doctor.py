@@ -17,10 +17,10 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError
 
-from clienthealth.cli import main
-from clienthealth.doctor import Finding, checks, codecs
-from clienthealth.doctor.brokers import groups_readable, kafka_works
-from clienthealth.doctor.servers import servers
+from clienthealth.ops.cli import main
+from clienthealth.ops.doctor import Finding, checks, codecs
+from clienthealth.ops.doctor.brokers import groups_readable, kafka_works
+from clienthealth.ops.doctor.servers import servers
 from clienthealth.platform.kafka import producer
 from clienthealth.settings import KafkaSettings, LinkSettings, ReviewSettings, Settings, TopicSettings
 from deploy.demo.broker import Broker

@@ -18,7 +18,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.settings import GroupSettings, KafkaSettings, LagSettings, Settings, TopicSettings
 from clienthealth_exporters.groups import exporter
 from clienthealth_exporters.groups.reader import GroupReader

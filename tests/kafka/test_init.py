@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth import initialise
-from clienthealth.cli import main
 from clienthealth.configuration import load
-from clienthealth.doctor.brokers import kafka_works
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
+from clienthealth.model.subscription import Subscription
+from clienthealth.ops import initialise
+from clienthealth.ops.cli import main
+from clienthealth.ops.doctor.brokers import kafka_works
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import Settings
-from clienthealth.subscription import Subscription
 from deploy.demo.broker import Broker
 from tests.support.waiting import eventually
 
-PROGRAM = [sys.executable, "-m", "clienthealth.cli", "init"]
+PROGRAM = [sys.executable, "-m", "clienthealth.ops.cli", "init"]
 TOPICS = {"client-health", "client-rejects", "in-house-metrics", "in-house-logs"}
 
 

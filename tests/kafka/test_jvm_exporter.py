@@ -71,7 +71,7 @@ def test_a_producer_and_a_consumer_of_one_jvm(broker: Broker, settings: Settings
             "KAFKA_HEALTH_TOPICS_LOGS": LOGS,
             "KAFKA_HEALTH_JVM_INTERVAL_SECONDS": "1",
         }
-        command = [sys.executable, "-c", "from clienthealth.cli import main; main()", "export", "jvm"]
+        command = [sys.executable, "-c", "from clienthealth.ops.cli import main; main()", "export", "jvm"]
         exporter = subprocess.Popen([*command, "--target", target], env=environment)
         try:
             by_client: dict[str, dict[str, Any]] = {}

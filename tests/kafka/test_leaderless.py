@@ -17,9 +17,9 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from clienthealth.cli import main
 from clienthealth.configuration import load
-from clienthealth.doctor import Finding, checks
+from clienthealth.ops.cli import main
+from clienthealth.ops.doctor import Finding, checks
 from clienthealth.platform.kafka import admin, producer
 from clienthealth.settings import Settings
 from deploy.demo.broker import Broker, new_cluster_id

@@ -24,14 +24,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from clienthealth.decode import decode_logs, decode_metrics
-from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Identity, LogLine, Snapshot
 from clienthealth.modes import catalogue
+from clienthealth.ops.reference.sources import ROOT
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
-from clienthealth.reference.sources import ROOT
+from clienthealth.read.decode import decode_logs, decode_metrics
+from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.settings import Settings
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import free_port

@@ -22,9 +22,9 @@ from kafka.admin import ConfigResource
 
 from clienthealth.platform import jars
 from clienthealth.platform.kafka import admin, consumer, producer
+from clienthealth.platform.self_monitoring.metrics import QUERY, SelfMetrics
+from clienthealth.platform.self_monitoring.port import Port, serve
 from clienthealth.platform.web import Server
-from clienthealth.self_monitoring.metrics import QUERY, SelfMetrics
-from clienthealth.self_monitoring.port import Port, serve
 from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
 from clienthealth_exporters.prometheus.states import States

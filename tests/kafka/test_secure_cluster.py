@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from clienthealth.configuration import load
-from clienthealth.doctor import brokers
-from clienthealth.doctor.brokers import kafka_works
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
+from clienthealth.model.subscription import Subscription, subscriptions
+from clienthealth.ops.doctor import brokers
+from clienthealth.ops.doctor.brokers import kafka_works
 from clienthealth.platform.kafka import admin, consumer, producer
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth.subscription import Subscription, subscriptions
 from deploy.demo.processes import Process, free_port
 from deploy.demo.stack import QUICK_START
 from tests.kafka.secure_broker import SecureBroker, authority

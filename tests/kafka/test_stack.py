@@ -15,7 +15,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from clienthealth.errors import DependencyError, ServiceError
+from clienthealth.model.errors import DependencyError, ServiceError
 from clienthealth.platform import jars
 from clienthealth.platform.kafka import admin, consumer, producer
 from clienthealth.settings import KafkaSettings, Settings
@@ -170,7 +170,7 @@ def test_our_topics_have_the_policies_that_they_need(broker: Broker) -> None:
 
 
 def _policy(client: object, topic: str) -> str:
-    from clienthealth.doctor.brokers import _config
+    from clienthealth.ops.doctor.brokers import _config
 
     return _config(client, topic)["cleanup.policy"]
 

@@ -41,7 +41,7 @@ QUICK = {"p.request.timeout.ms": "1000", "p.delivery.timeout.ms": "2000", "p.max
 
 
 def watching(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "clienthealth.cli", "watch", *arguments, "--for", str(SECONDS), "--json"]
+    command = [sys.executable, "-m", "clienthealth.ops.cli", "watch", *arguments, "--for", str(SECONDS), "--json"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

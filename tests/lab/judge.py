@@ -15,17 +15,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from clienthealth.cli.replay import in_order
-from clienthealth.diagnose import pack
+from clienthealth.diagnose.diagnosis import pack
 from clienthealth.diagnose.examine import examine
+from clienthealth.measure.packed import Chunk, decode, encode
+from clienthealth.measure.packer import Packer
 from clienthealth.model import health_record
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
-from clienthealth.recordings import read
+from clienthealth.monitor.state import BucketState
+from clienthealth.monitor.step import step
+from clienthealth.ops.cli.replay import in_order
+from clienthealth.read.recordings import read
 from clienthealth.settings import Settings
-from clienthealth.step import step
-from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import Chunk, decode, encode
-from clienthealth.windows.packer import Packer
 from tests.support.recorded import DECODERS, sent
 
 SETTINGS = Settings()

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from clienthealth.doctor.newest import newest
+from clienthealth.ops.doctor.newest import newest
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.settings import Settings

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from clienthealth.reference.sources import ROOT
+from clienthealth.ops.reference.sources import ROOT
 
 #: Bytecode is copied, so that nothing is compiled anew; another process may just write some.
 UNFINISHED = shutil.ignore_patterns("*.pyc.*")
@@ -52,7 +52,7 @@ class Copy:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`kafka-health` of the copy."""
-        return self._python("clienthealth.cli", *arguments)
+        return self._python("clienthealth.ops.cli", *arguments)
 
     def _python(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         paths = os.pathsep.join(str(self.folder / name) for name in ("jobs", "exporters", "."))

@@ -11,9 +11,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from clienthealth.adjust import ADJUSTMENTS
-from clienthealth.reference.rooms import PACKAGES, floors, uses
-from clienthealth.reference.sources import modules, tree
+from clienthealth.monitor.adjust import ADJUSTMENTS
+from clienthealth.ops.reference.rooms import PACKAGES, floors, uses
+from clienthealth.ops.reference.sources import modules, tree
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -16,8 +16,8 @@ from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, decode, encoded, verdicts_json, worst
 from clienthealth.model.verdicts import STATUS_ORDER, Status, Verdict
 from clienthealth.modes import modes
-from clienthealth.step import step
-from clienthealth.step.state import BucketState
+from clienthealth.monitor.state import BucketState
+from clienthealth.monitor.step import step
 from clienthealth_exporters.prometheus.services import standing
 from tests.support.recorded import SETTINGS, chunks, folders, verdicts
 

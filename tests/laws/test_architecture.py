@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
-from clienthealth.reference.rooms import uses
-from clienthealth.reference.sources import ROOT, imports, modules, tree
+from clienthealth.ops.reference.rooms import uses
+from clienthealth.ops.reference.sources import ROOT, imports, modules, tree
 
 #: Reading and writing files, other programs, networks. Delta and Kafka too: they are what results are written to.
 OUTSIDE = {
@@ -24,72 +24,53 @@ CALLS = {
 }
 #: Where it is done because that is what the package is for.
 PLACES = (
-    *("clienthealth.streaming.topics", "clienthealth.streaming.history", "clienthealth.streaming.maintenance"),
-    *("clienthealth.cli", "clienthealth.doctor", "clienthealth.platform"),
+    *("clienthealth.spark.topics", "clienthealth.spark.history", "clienthealth.spark.maintenance"),
+    *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "deploy")
 #: Single modules elsewhere that do it all the same, with the reason.
 EXCUSED = {
     "clienthealth.configuration": "reads the file of settings",
     "clienthealth.configuration.owners": "reads the files of owners that it names",
-    "clienthealth.initialise": "writes the file of settings, and asks the cluster",
-    "clienthealth.subscription": "asks the brokers to ask their clients",
-    "clienthealth.recordings": "reads the files that people attach",
-    "clienthealth.reference.sources": "reads the sources of this checkout",
-    "clienthealth.attachments.archives": "unpacks the archives among them",
-    "clienthealth.attachments.opening": "finds them",
-    "clienthealth.logs.wordings": "reads the package's own files of log lines and modes",
+    "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
+    "clienthealth.model.subscription": "asks the brokers to ask their clients",
+    "clienthealth.read.recordings": "reads the files that people attach",
+    "clienthealth.ops.reference.sources": "reads the sources of this checkout",
+    "clienthealth.diagnose.attachments.archives": "unpacks the archives among them",
+    "clienthealth.diagnose.attachments.opening": "finds them",
+    "clienthealth.read.logs.wordings": "reads the package's own files of log lines and modes",
     "clienthealth.modes": "finds the modes, each by its file",
-    "clienthealth.reference": "reads the pages whose blocks it fills in",
-    "clienthealth.streaming.files": "reads and writes beside the checkpoint, and reports on object stores",
-    "clienthealth.streaming.query": "starts the query, which is what makes a stream run",
+    "clienthealth.ops.reference": "reads the pages whose blocks it fills in",
+    "clienthealth.spark.files": "reads and writes beside the checkpoint, and reports on object stores",
+    "clienthealth.spark.query": "starts the query, which is what makes a stream run",
     "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",
     "clienthealth.review.mail": "sends the report",
-    "clienthealth.watch.recorder": "writes what was read, where it is asked for",
-    "clienthealth.watch.attach": "brings an agent into a process of this machine, and takes it out again",
-    "clienthealth.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
+    "clienthealth.diagnose.watch.recorder": "writes what was read, where it is asked for",
+    "clienthealth.diagnose.watch.attach": "brings an agent into a process of this machine, and takes it out again",
+    "clienthealth.diagnose.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
 #: The rooms by what they stand on: a room uses rooms of earlier lines only, and never one of its own line.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
     ("model",),
-    ("settings", "logs", "mbeans"),
-    ("platform", "windows", "formats", "recordings", "subscription"),
-    ("indicators", "decode"),
+    ("settings",),
+    ("platform",),
+    ("read",),
+    ("measure",),
     ("modes",),
-    ("adjust", "configuration", "attachments"),
-    ("judging",),
-    ("incidents",),
-    ("step", "self_monitoring"),
-    ("streaming", "diagnose", "initialise"),
-    ("review", "doctor"),
+    ("monitor", "configuration"),
+    ("spark",),
+    ("review",),
     ("exporters.publish", "exporters.python_client", "exporters.prometheus"),
     ("exporters.jvm", "exporters.groups", "exporters.alerts"),
-    ("watch",),
-    ("cli",),
-    ("reference",),
+    ("diagnose",),
+    ("ops",),
 )
 #: What Spark brings with it, and where alone that may be imported, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
-WITH_SPARK = ("clienthealth.streaming", "clienthealth.review")
+WITH_SPARK = ("clienthealth.spark", "clienthealth.review")
 #: What knows about Kafka clients: it does not even start anything of WITH_SPARK.
-HOT_PATH = (
-    *("clienthealth.decode", "clienthealth.formats", "clienthealth.logs", "clienthealth.windows", "clienthealth.step"),
-    *(
-        "clienthealth.indicators",
-        "clienthealth.modes",
-        "clienthealth.adjust",
-        "clienthealth.judging",
-        "clienthealth.incidents",
-    ),
-    *(
-        "clienthealth.model.health_record",
-        "clienthealth.attachments",
-        "clienthealth.diagnose",
-        "clienthealth.recordings",
-    ),
-)
+HOT_PATH = tuple(f"clienthealth.{room}" for room in ("read", "measure", "modes", "monitor", "diagnose"))
 EVERY = sorted(modules())
 
 
@@ -167,8 +148,8 @@ def test_every_excuse_is_needed(module: str) -> None:
 
 
 def test_sources_and_sinks_judge_nothing() -> None:
-    above = (*HOT_PATH, "clienthealth.streaming.query", "clienthealth.streaming.batch")
-    allowed = ("clienthealth.incidents", "clienthealth.model.health_record")  # what is written
+    above = (*HOT_PATH, "clienthealth.spark.query", "clienthealth.spark.batch")
+    allowed = ("clienthealth.monitor.incidents",)  # what is written
     for module in (m for m in EVERY if within(m, PLACES[:3])):
         assert [n for n in imports(module) if within(n, above) and not within(n, allowed)] == [], module
 
@@ -204,7 +185,7 @@ def test_a_post_mortem_needs_neither_spark_nor_java() -> None:
 import sys
 for name in {SPARK}:
     sys.modules[name] = None
-from clienthealth.cli import main
+from clienthealth.ops.cli import main
 main(["diagnose", "--json", "tests/recordings/evidence/2_deadlock_client39"])
 """
     environment = {name: value for name, value in os.environ.items() if name not in ("PATH", "JAVA_HOME")}

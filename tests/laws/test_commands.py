@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.cli import commands as names
-from clienthealth.cli import main
-from clienthealth.cli.export import EXPORTERS
-from clienthealth.reference.sources import ROOT
+from clienthealth.ops.cli import commands as names
+from clienthealth.ops.cli import main
+from clienthealth.ops.cli.export import EXPORTERS
+from clienthealth.ops.reference.sources import ROOT
 from tests.laws.pages import commands, pages
 
 #: How a command line begins → the file of tests that runs it, or `not run: …`.
@@ -121,7 +121,7 @@ def test_every_help_tells_the_file_of_settings_and_the_version_is_told(capsys: p
             main([*command, "--help"])
         assert ended.value.code == 0
         assert "--config FILE" in capsys.readouterr().out, command
-    told = [sys.executable, "-m", "clienthealth.cli", "--version"]
+    told = [sys.executable, "-m", "clienthealth.ops.cli", "--version"]
     said = subprocess.run(told, capture_output=True, text=True, check=True).stdout
     assert said == f"kafka-health {version('kafka-client-health')}\n"
 
@@ -144,7 +144,7 @@ def test_commands_without_spark_need_none(command: str, tmp_path: Path) -> None:
     for name in ("pyspark", "delta", "pandas", "pyarrow"):
         (tmp_path / f"{name}.py").write_text("raise ModuleNotFoundError(name=__name__)", "utf-8")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    program = [sys.executable, "-m", "clienthealth.cli", *command.split()]
+    program = [sys.executable, "-m", "clienthealth.ops.cli", *command.split()]
     done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

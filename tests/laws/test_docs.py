@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.cli import commands as known_commands
-from clienthealth.cli import parser_for
 from clienthealth.configuration import NOT_SETTINGS, load, placed
 from clienthealth.modes import modes
-from clienthealth.reference.sources import ROOT
+from clienthealth.ops.cli import commands as known_commands
+from clienthealth.ops.cli import parser_for
+from clienthealth.ops.reference.sources import ROOT
 from clienthealth.settings import Settings
 from tests.laws.pages import commands, pages
 from tests.support.alert_rules import alerts, recordings

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from clienthealth import errors
-from clienthealth.reference.sources import modules, tree
+from clienthealth.model import errors
+from clienthealth.ops.reference.sources import modules, tree
 
 #: What may be raised besides errors of ours: a caller's mistake, Python's own protocols, the end of a process.
 BUILT_IN = {
@@ -35,7 +35,7 @@ def classes() -> Iterator[tuple[str, ast.ClassDef]]:
 
 def test_there_is_one_tree() -> None:
     roots = {f"{module}.{node.name}" for module, node in classes() if ast.unparse(node.bases[0]) == "Exception"}
-    assert roots == {"clienthealth.errors.HealthError"}
+    assert roots == {"clienthealth.model.errors.HealthError"}
 
 
 def test_the_tree_is_drawn_where_it_is_defined() -> None:

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clienthealth.judging import gate, verdict
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Kind
 from clienthealth.modes import LiveMode, modes
 from clienthealth.modes.producer_callback_deadlock import rules
+from clienthealth.monitor.judging import gate, verdict
 from clienthealth.settings.fields import keys
-from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios import _making as making
 from tests.scenarios import scenarios
 from tests.support.arbitrary import arbitrary_window

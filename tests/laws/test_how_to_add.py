@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from clienthealth import modes
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Reading
-from clienthealth.reference.sources import ROOT
-from clienthealth.windows.client_window import ClientWindow
+from clienthealth.ops.reference.sources import ROOT
 from tests.laws.added import Copy
 
 PLACES = ("jobs/clienthealth/modes", "tests/scenarios")

@@ -15,10 +15,10 @@ import pytest
 
 import clienthealth.modes
 from clienthealth.diagnose.report import report
-from clienthealth.judging import judge_windows
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import Cause, Mode, catalogue, modes
+from clienthealth.monitor.judging import judge_windows
 from clienthealth.platform import checkout
 from tests.laws.test_modes_recordings import truth, verdicts, was_stopped
 from tests.scenarios import scenarios

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.adjust import Context, adjust
-from clienthealth.diagnose import add_ends, settled
-from clienthealth.judging import judge_windows
+from clienthealth.diagnose.diagnosis import add_ends, settled
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.modes.consumer_shutdown_loop.rules import ID as LOOP
@@ -23,8 +22,9 @@ from clienthealth.modes.delivery_stalled.rules import ID as STALLED
 from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
 from clienthealth.modes.producer_not_closed.rules import ID as NOT_CLOSED
 from clienthealth.modes.send_blocked_on_metadata.rules import ID as METADATA
-from clienthealth.step.bucket import Bucket
-from clienthealth.windows.client_window import ClientWindow
+from clienthealth.monitor.adjust import Context, adjust
+from clienthealth.monitor.bucket import Bucket
+from clienthealth.monitor.judging import judge_windows
 from tests.support.recorded import RECORDINGS, SETTINGS, Recorded, clients, folders
 from tests.support.recorded import verdicts as judged_windows
 

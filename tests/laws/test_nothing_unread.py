@@ -10,16 +10,16 @@ from functools import cache
 
 import pytest
 
-from clienthealth.cli.explain import explanation
-from clienthealth.logs.self_descriptions import SELF_DESCRIPTIONS
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
 from clienthealth.modes import Mode, catalogue, modes
-from clienthealth.reference.sources import modules, tree
+from clienthealth.ops.cli.explain import explanation
+from clienthealth.ops.reference.sources import modules, tree
+from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
 
 #: Where what was collected is read: judgement, measurement, the step and what a group's lag is made of.
 READERS = (
-    *("clienthealth.modes", "clienthealth.indicators", "clienthealth.windows", "clienthealth.step"),
-    *("clienthealth.logs.events", "clienthealth.logs.fields", "clienthealth.diagnose"),
+    *("clienthealth.modes", "clienthealth.measure", "clienthealth.measure", "clienthealth.monitor.step"),
+    *("clienthealth.read.logs.events", "clienthealth.read.logs.fields", "clienthealth.diagnose"),
 )
 #: Metrics that nothing reads, and why they are kept.
 METRICS = {

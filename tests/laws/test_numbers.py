@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.diagnose import pack, raw_record
+from clienthealth.diagnose.diagnosis import pack, raw_record
+from clienthealth.measure.packed import Chunk, decode, encode
+from clienthealth.measure.packer import Packer
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes.consumer_stalled.rules import ID as CONSUMER_STALLED
 from clienthealth.modes.delivery_stalled.rules import ID as DELIVERY_STALLED
 from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
 from clienthealth.modes.send_blocked_on_metadata.rules import ID as METADATA
-from clienthealth.recordings import read
-from clienthealth.step import step
-from clienthealth.step.state import BucketState, load, save
-from clienthealth.windows.packed import Chunk, decode, encode
-from clienthealth.windows.packer import Packer
+from clienthealth.monitor.state import BucketState, load, save
+from clienthealth.monitor.step import step
+from clienthealth.read.recordings import read
 from tests.support.recorded import DECODERS, RECORDINGS, SETTINGS, verdicts
 
 #: Recording, mode, number; what is said at least, and the truth.

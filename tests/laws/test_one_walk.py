@@ -10,8 +10,8 @@ from types import FrameType
 import pytest
 
 import clienthealth
-from clienthealth.attachments.opening import Opener
-from clienthealth.attachments.reading import Reader
+from clienthealth.diagnose.attachments.opening import Opener
+from clienthealth.diagnose.attachments.reading import Reader
 from clienthealth.settings import Settings
 from tests.support.recorded import RECORDINGS
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client, Kind
 from clienthealth.model.readings import LogEvent, Reading, Thread, ThreadDump, TopicReading
 from clienthealth.model.verdicts import Status
-from clienthealth.windows.client_window import ClientWindow
 
 T0 = 1_795_200_000_000
 MIB = 1024 * 1024

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import TopicReading
-from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios._making import (
     PARK,
     PUT,

@@ -14,7 +14,7 @@ from clienthealth.review.model import Review
 from clienthealth.review.period import Period
 from clienthealth.review.queries import build
 from clienthealth.settings import LinkSettings, Settings
-from clienthealth.streaming.session import configured
+from clienthealth.spark.session import configured
 from tests.spark import known_weeks
 
 Reviewed = Callable[[Period], Review]

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.model.clients import Client
 from clienthealth.review.period import WEEK, Period
-from clienthealth.streaming import history
+from clienthealth.spark import history
 from tests.support.generated_history import Fault, client_rows, minute_rows, quality_rows, status_of, write_faults
 
 W46 = Period(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC))

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from clienthealth.errors import StateError
-from clienthealth.streaming.checkpoint import Checkpoint, Pending
+from clienthealth.model.errors import StateError
+from clienthealth.spark.checkpoint import Checkpoint, Pending
 
 HEAD = ["v1", '{"batchWatermarkMs":0,"batchTimestampMs":1795208640123,"conf":{}}']
 M, L = {"metrics": {"0": 10, "1": 20}}, {"logs": {"0": 5}}

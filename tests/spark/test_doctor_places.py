@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from clienthealth.configuration import placed
-from clienthealth.doctor import Finding
-from clienthealth.doctor.stores import places_work
+from clienthealth.ops.doctor import Finding
+from clienthealth.ops.doctor.stores import places_work
 from clienthealth.settings import MonitorSettings, ReviewSettings, Settings
-from clienthealth.streaming import history
+from clienthealth.spark import history
 from tests.support.settings_file import write_settings
 from tests.support.waiting import eventually
 
@@ -99,7 +99,7 @@ def test_ctrl_c_amid_the_start_of_spark_is_one_line_and_leaves_no_jvm(begun: boo
     """Before the JVM has told where it is found, and while the session is made."""
     log = tmp_path / "doctor.log"
     config = write_settings(tmp_path, {"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
-    command = [sys.executable, "-m", "clienthealth.cli", "doctor", "--config", str(config)]
+    command = [sys.executable, "-m", "clienthealth.ops.cli", "doctor", "--config", str(config)]
     with (
         log.open("w") as out,
         subprocess.Popen(command, stderr=out, stdout=subprocess.DEVNULL, cwd=tmp_path) as running,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from clienthealth.cli import main
-from clienthealth.streaming import history
-from clienthealth.streaming.stepping import Quality
+from clienthealth.ops.cli import main
+from clienthealth.spark import history
+from clienthealth.spark.stepping import Quality
 
 pytestmark = pytest.mark.long
 

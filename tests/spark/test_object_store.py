@@ -17,18 +17,18 @@ from moto.server import ThreadedMotoServer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 from clienthealth.review.actions import FILE
 from clienthealth.review.period import period
 from clienthealth.review.queries import build
 from clienthealth.review.render import write
 from clienthealth.settings import MonitorSettings, Settings
-from clienthealth.streaming import history
-from clienthealth.streaming.checkpoint import Checkpoint
-from clienthealth.streaming.files import Files, fetched, probe, put
-from clienthealth.streaming.maintenance import maintain
-from clienthealth.streaming.session import _everywhere
-from clienthealth.streaming.stepping import Quality
+from clienthealth.spark import history
+from clienthealth.spark.checkpoint import Checkpoint
+from clienthealth.spark.files import Files, fetched, probe, put
+from clienthealth.spark.maintenance import maintain
+from clienthealth.spark.session import _everywhere
+from clienthealth.spark.stepping import Quality
 
 pytestmark = pytest.mark.long
 

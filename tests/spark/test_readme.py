@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from clienthealth.cli import main
+from clienthealth.ops.cli import main
 from clienthealth.review.render import write
 from tests.laws.pages import commands, pages
 from tests.spark import known_weeks

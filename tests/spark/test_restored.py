@@ -24,15 +24,15 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 
-from clienthealth.doctor.stores import places_work
-from clienthealth.errors import InputError, StateError
+from clienthealth.model.errors import InputError, StateError
+from clienthealth.monitor.state import VERSION
+from clienthealth.ops.doctor.stores import places_work
 from clienthealth.settings import KafkaSettings, MonitorSettings, Settings, TopicSettings
-from clienthealth.step.state import VERSION
-from clienthealth.streaming import history
-from clienthealth.streaming.checkpoint import FORM, Checkpoint
-from clienthealth.streaming.program import run
-from clienthealth.streaming.query import checkpoint_of
-from clienthealth.streaming.restored import Restored
+from clienthealth.spark import history
+from clienthealth.spark.checkpoint import FORM, Checkpoint
+from clienthealth.spark.program import run
+from clienthealth.spark.query import checkpoint_of
+from clienthealth.spark.restored import Restored
 from tests.chaos.published import History, position
 from tests.support.left_by_release import reading
 from tests.support.monitor_lab import create

@@ -25,7 +25,7 @@ from clienthealth.review.model import Review
 from clienthealth.review.period import Period
 from clienthealth.review.queries import build
 from clienthealth.settings import Settings
-from clienthealth.streaming import history
+from clienthealth.spark import history
 from dashboards.build import boards
 from tests.e2e.test_alert_delivery import free_address, started
 from tests.support.alert_rules import recordings

@@ -12,14 +12,14 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from clienthealth.errors import InputError
-from clienthealth.incidents import Transition, change_row
 from clienthealth.model.clients import Client
+from clienthealth.model.errors import InputError
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Verdict
-from clienthealth.streaming import history
-from clienthealth.streaming.maintenance import maintain
-from clienthealth.streaming.stepping import Quality
+from clienthealth.monitor.incidents import Transition, change_row
+from clienthealth.spark import history
+from clienthealth.spark.maintenance import maintain
+from clienthealth.spark.stepping import Quality
 
 ORDERS = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer", "java", "3.9.1")
 FACT = Evidence("metric", 1_000, "stood still", Source("client-metrics", 2, 88))

@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from clienthealth.incidents import Change
 from clienthealth.model.clients import Client
+from clienthealth.monitor.incidents import Change
 from clienthealth.review import incident_rows, incidents
 from clienthealth.review.period import Period
 from tests.support.generated_history import Fault, verdicts

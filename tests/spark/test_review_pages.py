@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from clienthealth.incidents import Change
 from clienthealth.model.clients import Client
 from clienthealth.modes import Alerting, modes
+from clienthealth.monitor.incidents import Change
 from clienthealth.review import incident_rows
 from clienthealth.review.pages import pages
 from clienthealth.settings import PrometheusSettings, Settings

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from clienthealth.settings import MonitorSettings
-from clienthealth.streaming.checkpoint import Checkpoint
-from clienthealth.streaming.spread import numbers, numbers_of
+from clienthealth.spark.checkpoint import Checkpoint
+from clienthealth.spark.spread import numbers, numbers_of
 
 
 @pytest.mark.parametrize(("buckets", "partitions"), [(32, 2), (32, 8), (512, 64), (7, 3), (3, 8)])

@@ -7,7 +7,7 @@ import threading
 import pytest
 from pyspark.sql import SparkSession
 
-from clienthealth.streaming.together import Together
+from clienthealth.spark.together import Together
 from tests.support.waiting import WAIT_SECONDS
 
 PROPERTY = "test.together"

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from clienthealth.streaming import history
-from clienthealth.streaming.maintenance import maintain
+from clienthealth.spark import history
+from clienthealth.spark.maintenance import maintain
 from tests.bench.measurements.year import MINUTES, generate, of_version
 
 pytestmark = pytest.mark.long

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Kind
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Reading, Thread, ThreadDump, TopicReading
 from clienthealth.modes import catalogue
-from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios import _making as making
 
 FRAMES = (making.GET, making.CALLBACK, making.AWAIT_UPDATE, making.ALLOCATE, making.PUT, making.TAKE, making.LOOKUP, ())

@@ -13,15 +13,15 @@ from functools import cache, partial
 
 import msgspec
 
-from clienthealth.decode import decode_any, decode_logs, decode_metrics
-from clienthealth.diagnose import raw_record
-from clienthealth.logs import events
+from clienthealth.diagnose.diagnosis import raw_record
+from clienthealth.measure.packed import LogEntry, process_of
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.modes import catalogue
-from clienthealth.recordings import read
+from clienthealth.read.decode import decode_any, decode_logs, decode_metrics
+from clienthealth.read.logs import events
+from clienthealth.read.recordings import read
 from clienthealth.settings import Settings
-from clienthealth.windows.packed import LogEntry, process_of
 from tests.support.recorded import RECORDINGS
 from tests.support.stepped import START
 

@@ -10,12 +10,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clienthealth.incidents import Change, Transition, change_row
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Verdict
-from clienthealth.streaming import history
-from clienthealth.streaming.history import SCHEMA_VERSION
+from clienthealth.monitor.incidents import Change, Transition, change_row
+from clienthealth.spark import history
+from clienthealth.spark.history import SCHEMA_VERSION
 
 
 @dataclass(frozen=True)

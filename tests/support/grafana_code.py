@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from clienthealth.ops.reference.sources import ROOT
 from clienthealth.platform import jars
-from clienthealth.reference.sources import ROOT
 
 HERE = ROOT / "tests/support/grafana"
 NODE, NPM = shutil.which("node"), shutil.which("npm")

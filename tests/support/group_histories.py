@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clienthealth.indicators.lag import Observation, Partition, group_lag
+from clienthealth.measure.lag import Observation, Partition, group_lag
 from clienthealth.settings import LagSettings
 
 OFFSETS = ("committed_offset", "end_offset", "start_offset", "commit_timestamp_ms")

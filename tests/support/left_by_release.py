@@ -105,7 +105,7 @@ def _run(folder: Path, broker: Broker) -> None:
     }
     config = write_settings(folder, sections)
     path = os.pathsep.join(str(folder / "release" / part) for part in ("jobs", "exporters"))
-    command = [sys.executable, "-m", "clienthealth.cli", "monitor", "--config", str(config)]
+    command = [sys.executable, "-m", "clienthealth.ops.cli", "monitor", "--config", str(config)]
     environment = {**QUICK_START, "PYTHONPATH": path, "KAFKA_HEALTH_CACHE": str(ROOT / ".cache")}
     monitor = Process("release", command, folder / "monitor.log", environment=environment)
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from clienthealth.adjust import Context, adjust
-from clienthealth.judging import judge_windows
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.modes import modes
-from clienthealth.windows.client_window import ClientWindow
+from clienthealth.monitor.adjust import Context, adjust
+from clienthealth.monitor.judging import judge_windows
 from tests.scenarios import scenarios
 from tests.support.recorded import RECORDINGS, clients, folders, verdicts
 

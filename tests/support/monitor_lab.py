@@ -57,7 +57,7 @@ class Lab:
         self.process: Process | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "clienthealth.cli", "monitor", "--config", str(self.config)]
+        command = [sys.executable, "-m", "clienthealth.ops.cli", "monitor", "--config", str(self.config)]
         self.process = Process("monitor", command, self.log, environment=QUICK_START)
 
     def stop(self) -> int | None:

@@ -15,24 +15,24 @@ from pathlib import Path
 
 import numpy as np
 
-from clienthealth.adjust import adjust
-from clienthealth.decode import decode_any, decode_logs, decode_metrics
-from clienthealth.diagnose import bucket_of, judged, pack, raw_record, silence
+from clienthealth.diagnose.diagnosis import bucket_of, judged, pack, raw_record, silence
 from clienthealth.diagnose.known import contexts
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Bools, Ints
+from clienthealth.measure.packed import Chunk, decode, encode
+from clienthealth.measure.packer import Packer
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Reading
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.model.verdicts import Verdict
-from clienthealth.recordings import Recorded as Read
-from clienthealth.recordings import read
-from clienthealth.recordings.times import time_of
+from clienthealth.monitor import departures, process_log, readings
+from clienthealth.monitor.adjust import adjust
+from clienthealth.monitor.bucket import NO_LOG, Bucket, client_of
+from clienthealth.read.decode import decode_any, decode_logs, decode_metrics
+from clienthealth.read.recordings import Recorded as Read
+from clienthealth.read.recordings import read
+from clienthealth.read.recordings.times import time_of
 from clienthealth.settings import Settings
-from clienthealth.step import departures, process_log, readings
-from clienthealth.step.bucket import NO_LOG, Bucket, client_of
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.columns import Bools, Ints
-from clienthealth.windows.packed import Chunk, decode, encode
-from clienthealth.windows.packer import Packer
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"

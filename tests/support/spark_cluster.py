@@ -17,7 +17,7 @@ import pyspark
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.settings import Settings
-from clienthealth.streaming.session import submit_options
+from clienthealth.spark.session import submit_options
 from deploy.demo.processes import Process, free_port
 from tests.chaos.parts import session
 

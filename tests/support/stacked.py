@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clienthealth.windows.client_window import ClientWindow, about
-from clienthealth.windows.packed import Parts
-from clienthealth.windows.view import Windows
+from clienthealth.measure.client_window import ClientWindow, about
+from clienthealth.measure.packed import Parts
+from clienthealth.measure.view import Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:

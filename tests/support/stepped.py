@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clienthealth.diagnose import pack
-from clienthealth.incidents import OpenIncident
+from clienthealth.diagnose.diagnosis import pack
+from clienthealth.measure.packed import Chunk, LogEntry, decode, encode, who_of
+from clienthealth.measure.packer import Packer
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
+from clienthealth.monitor.bucket import Bucket
+from clienthealth.monitor.faults import Fault
+from clienthealth.monitor.incidents import OpenIncident
+from clienthealth.monitor.readings import grid_of
+from clienthealth.monitor.state import BucketState, load
+from clienthealth.monitor.step import Published, step
 from clienthealth.settings import Settings
-from clienthealth.step import Published, step
-from clienthealth.step.bucket import Bucket
-from clienthealth.step.faults import Fault
-from clienthealth.step.readings import grid_of
-from clienthealth.step.state import BucketState, load
-from clienthealth.streaming.decoding import decompressed
-from clienthealth.streaming.stepping import advance, by_bucket
-from clienthealth.windows.packed import Chunk, LogEntry, decode, encode, who_of
-from clienthealth.windows.packer import Packer
+from clienthealth.spark.decoding import decompressed
+from clienthealth.spark.stepping import advance, by_bucket
 from tests.support.recorded import Recorded
 
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]

@@ -14,15 +14,15 @@ import msgspec
 import pyarrow as pa
 from prometheus_client.parser import text_string_to_metric_families
 
-from clienthealth.logs.events import literals
+from clienthealth.measure.packed import Chunk, encode
 from clienthealth.modes import catalogue
 from clienthealth.platform.compressed_pages import Page
 from clienthealth.platform.web import Request
+from clienthealth.read.logs.events import literals
 from clienthealth.settings import Settings
-from clienthealth.streaming import stepping
-from clienthealth.streaming.decoding import RAW, REJECTS, compressed, decoder
-from clienthealth.streaming.stepping import CHANGE, HEALTH, MINUTE, REJECT, Row
-from clienthealth.windows.packed import Chunk, encode
+from clienthealth.spark import stepping
+from clienthealth.spark.decoding import RAW, REJECTS, compressed, decoder
+from clienthealth.spark.stepping import CHANGE, HEALTH, MINUTE, REJECT, Row
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.raw_records import Raw

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from clienthealth.adjust import ADJUSTMENTS, NOBODY, UNHEARD, Attached, Context, Reporting, adjust
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Verdict
 from clienthealth.modes import Look
-from clienthealth.windows.client_window import ClientWindow
+from clienthealth.monitor.adjust import ADJUSTMENTS, NOBODY, UNHEARD, Attached, Context, Reporting, adjust
 
 DEADLOCK, NOT_CLOSED, STALLED = "producer-callback-deadlock", "producer-not-closed", "delivery-stalled"
 CLIENT = Client("shop", "h", "h:1", "p", kind="producer")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts import build
 from clienthealth_exporters.alerts.rules import rules

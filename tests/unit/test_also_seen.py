@@ -12,14 +12,14 @@ from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.outcome import NOT_JUDGED, exit_code, json_lines
 from clienthealth.diagnose.report import report
-from clienthealth.logs.also_seen import BY_ID, TROUBLES
-from clienthealth.logs.events import events_and_dumps
 from clienthealth.model.health_record import decode
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import LogLine
 from clienthealth.modes import catalogue, modes
+from clienthealth.monitor.state import BucketState, load, save
+from clienthealth.read.logs.also_seen import BY_ID, TROUBLES
+from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.settings import Settings
-from clienthealth.step.state import BucketState, load, save
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 METRICS = {"buffer-total-bytes": 4e6, "buffer-available-bytes": 4e6, "select-total": 7.0, "record-send-total": 9.0}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.indicators.client import client_indicators
+from clienthealth.measure.client import client_indicators
 from clienthealth.settings import LagSettings
 from tests.support.recorded import RECORDINGS, clients
 from tests.support.stacked import stacked

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.decode import Decoded, decode_logs, decode_metrics
 from clienthealth.model.telemetry import Snapshot
+from clienthealth.read.decode import Decoded, decode_logs, decode_metrics
 from clienthealth.settings import Settings
 from tests.support.fake_registry import Registry, serving
 from tests.support.raw_records import Raw

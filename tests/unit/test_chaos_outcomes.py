@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clienthealth.errors import InputError
+from clienthealth.model.errors import InputError
 from tests.chaos import faults, floods, page
 from tests.chaos.outcomes import Outcome, Outcomes
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from clienthealth.incidents import Transition
+from clienthealth.measure.packed import LogEntry
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.windows.packed import LogEntry
+from clienthealth.monitor.incidents import Transition
 from tests.support.chronic import FAILURES, NOT_CLOSED, Failure
 from tests.support.rows import long_after
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot

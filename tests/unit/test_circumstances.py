@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clienthealth.judging import verdict
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.modes import modes
 from clienthealth.modes._circumstances import answered_at, coordinator_answers
-from clienthealth.windows.client_window import ClientWindow
+from clienthealth.monitor.judging import verdict
 from tests.scenarios._making import at, every, line, mine, rising, still, window
 from tests.support.stepped import START, Stepped, logged, snapshot
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import promql_parser as promql
 import pytest
 
-from clienthealth.errors import CatalogueError
+from clienthealth.model.errors import CatalogueError
 from clienthealth.modes import modes
 from clienthealth.settings import LinkSettings, PrometheusSettings, ReviewSettings, Settings
 from clienthealth.settings.links import UID_LENGTH

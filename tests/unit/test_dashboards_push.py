@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.cli import main
-from clienthealth.errors import InputError
+from clienthealth.model.errors import InputError
+from clienthealth.ops.cli import main
 from dashboards.annotations import incidents
 from dashboards.build import boards
 from tests.support.fake_grafana import TOKEN, Grafana, serving

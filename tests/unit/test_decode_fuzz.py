@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.decode import HEADERS, decode_any, decode_logs, decode_metrics, fast, latest_ms
-from clienthealth.formats import formats
+from clienthealth.read.decode import HEADERS, decode_any, decode_logs, decode_metrics, fast, latest_ms
+from clienthealth.read.formats import formats
 from clienthealth.settings import Settings
 from tests.fuzz.targets import AROUND, WHO, check
 from tests.support.fake_registry import AVRO, Registry, framed, serving

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.recordings import read
+from clienthealth.read.recordings import read
 from tests.support import recorded
 from tests.support.recorded import RECORDINGS, recorded_bucket
 

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from deploy.demo import cluster as clusters
 from deploy.demo.broker import Broker
 from deploy.demo.cluster import Cluster

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.cli import main
+from clienthealth.ops.cli import main
 from tests.support.raw_records import SAMPLES
 
 

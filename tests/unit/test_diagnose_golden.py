@@ -5,9 +5,9 @@ One recording for each mode and the controls that look most like it, all of them
 
 from __future__ import annotations
 
-from clienthealth.diagnose import diagnose
+from clienthealth.diagnose.diagnosis import diagnose
 from clienthealth.modes import modes
-from clienthealth.recordings import read
+from clienthealth.read.recordings import read
 from clienthealth.settings import Settings
 from tests.support.matrix import MATRIX
 from tests.support.recorded import RECORDINGS

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.attachments import archives
-from clienthealth.diagnose import Diagnosis
+from clienthealth.diagnose.attachments import archives
+from clienthealth.diagnose.diagnosis import Diagnosis
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.story import input_line
-from clienthealth.errors import InputError
+from clienthealth.model.errors import InputError
 from clienthealth.settings import Settings
 from tests.support.attachments import ARCHIVES, AROUND_LINES, LAYOUTS, log, statuses, unpacked, worst
 

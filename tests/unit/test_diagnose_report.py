@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth import cli
-from clienthealth.attachments.input import Input
-from clienthealth.cli import _reading_progress
+from clienthealth.diagnose.attachments.input import Input
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
 from clienthealth.diagnose.report import colour_of, report, width_of
-from clienthealth.logs.dump_formats import dumps_in
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import Evidence, Status, Verdict
 from clienthealth.modes import modes
+from clienthealth.ops import cli
+from clienthealth.ops.cli import _reading_progress
+from clienthealth.read.logs.dump_formats import dumps_in
 from clienthealth.settings import Settings
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -261,7 +261,7 @@ def test_each_json_line_has_its_client_its_inputs_and_what_was_skipped() -> None
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "clienthealth.cli", "diagnose", *args]
+    command = [sys.executable, "-m", "clienthealth.ops.cli", "diagnose", *args]
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
 

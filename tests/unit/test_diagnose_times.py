@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.attachments.layouts import Times
-from clienthealth.diagnose import Diagnosis
+from clienthealth.diagnose.attachments.layouts import Times
+from clienthealth.diagnose.diagnosis import Diagnosis
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.story import stories
 from clienthealth.model.verdicts import Verdict

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.attachments.whose import own_processes
-from clienthealth.diagnose import Diagnosis
+from clienthealth.diagnose.attachments.whose import own_processes
+from clienthealth.diagnose.diagnosis import Diagnosis
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.report import report
 from clienthealth.model.verdicts import Verdict

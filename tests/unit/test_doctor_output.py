@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from clienthealth import doctor
-from clienthealth.cli import main
-from clienthealth.doctor import Check, Finding, State, checks, stores
+from clienthealth.ops import doctor
+from clienthealth.ops.cli import main
+from clienthealth.ops.doctor import Check, Finding, State, checks, stores
 from clienthealth.settings import Settings
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from clienthealth.configuration import load
-from clienthealth.decode import decode_logs
-from clienthealth.diagnose import diagnose
+from clienthealth.diagnose.diagnosis import diagnose
 from clienthealth.diagnose.outcome import exit_code
-from clienthealth.logs.dump_formats import dumps_in, may_hold_dumps
-from clienthealth.logs.dumps import rejoin
-from clienthealth.logs.events import events_and_dumps, literals
 from clienthealth.model.readings import Source, Thread
 from clienthealth.model.telemetry import Dump, DumpedThread, LogLine, RawRecord
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import catalogue
 from clienthealth.modes._io_thread import at_work, in_foreign_code
-from clienthealth.recordings import Recorded
+from clienthealth.read.decode import decode_logs
+from clienthealth.read.logs.dump_formats import dumps_in, may_hold_dumps
+from clienthealth.read.logs.dumps import rejoin
+from clienthealth.read.logs.events import events_and_dumps, literals
+from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"

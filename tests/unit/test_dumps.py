@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clienthealth.logs.dump_formats import dumps_in
-from clienthealth.logs.dumps import DUMP_LINE, dumps_of, line_sample, rejoin
 from clienthealth.model.readings import LogEvent, Source, Thread
 from clienthealth.model.telemetry import LogLine
+from clienthealth.read.logs.dump_formats import dumps_in
+from clienthealth.read.logs.dumps import DUMP_LINE, dumps_of, line_sample, rejoin
 from tests.support.recorded import RECORDINGS
 
 JVM_8 = (

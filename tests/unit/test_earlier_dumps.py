@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from clienthealth.measure.packed import LogEntry
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
+from clienthealth.monitor import process_log
+from clienthealth.monitor.state import BucketState
 from clienthealth.settings import MonitorSettings
-from clienthealth.step import process_log
-from clienthealth.step.state import BucketState
-from clienthealth.windows.packed import LogEntry
 
 SETTINGS = MonitorSettings()
 T0 = 1_795_200_000_000

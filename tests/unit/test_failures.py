@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clienthealth.errors import DependencyError, ServiceError, StateError
+from clienthealth.model.errors import DependencyError, ServiceError, StateError
 from clienthealth.settings import Settings
-from clienthealth.streaming.failures import explained
+from clienthealth.spark.failures import explained
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,9 @@ from clienthealth.streaming.failures import explained
             "may not read or write",
         ),
         (
-            "PythonException: clienthealth.errors.StateError: the checkpoint was written in form 9 of the state\n  x",
+            "PythonException: clienthealth.model.errors.StateError: the checkpoint was written in form 9\nx",
             StateError,
-            "the checkpoint was written in form 9 of the state",
+            "the checkpoint was written in form 9",
         ),
         (
             "AssertionError: There are [1] sources in the checkpoint offsets and now there are [2] sources",

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.cli.monitor import _alone
-from clienthealth.errors import HealthError
+from clienthealth.model.errors import HealthError
+from clienthealth.ops.cli.monitor import _alone
+from clienthealth.ops.reference.sources import ROOT
 from clienthealth.platform.java import java, version
 from clienthealth.platform.kafka import admin
-from clienthealth.reference.sources import ROOT
-from clienthealth.self_monitoring.metrics import SelfMetrics
+from clienthealth.platform.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth.streaming.failures import explained
+from clienthealth.spark.failures import explained
 
 FULL = "java.io.IOException: No space left on device\n\tat org.apache.hadoop.fs.RawLocalFileSystem"
 TWO = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7.\nPlease"

@@ -12,13 +12,13 @@ import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from clienthealth.configuration import load
-from clienthealth.decode import decode_logs, decode_metrics
-from clienthealth.errors import SettingsError
-from clienthealth.logs.events import literals
+from clienthealth.measure.packed import decode as unpacked
+from clienthealth.model.errors import SettingsError
 from clienthealth.modes import catalogue
+from clienthealth.read.decode import decode_logs, decode_metrics
+from clienthealth.read.logs.events import literals
 from clienthealth.settings import Settings, TopicSettings
-from clienthealth.streaming.decoding import COUNTS, RAW, REJECTS, Count, Reject, _Task, decompressed
-from clienthealth.windows.packed import decode as unpacked
+from clienthealth.spark.decoding import COUNTS, RAW, REJECTS, Count, Reject, _Task, decompressed
 from tests.support.raw_records import ARRIVED_MS, Raw
 from tests.unit.test_pushed import push
 

@@ -7,14 +7,14 @@ import pkgutil
 
 import pytest
 
-from clienthealth import formats
+from clienthealth.read import formats
 
 FILES = [module.name for module in pkgutil.iter_modules(formats.__path__) if not module.name.startswith("_")]
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_a_format_is_found_by_its_file_and_named_as_it(file: str) -> None:
-    declared = importlib.import_module(f"clienthealth.formats.{file}").FORMAT
+    declared = importlib.import_module(f"clienthealth.read.formats.{file}").FORMAT
     assert declared.name == file
     assert declared in formats.formats(declared.stream)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.cli import main
-from clienthealth.doctor import newest
+from clienthealth.ops.cli import main
+from clienthealth.ops.doctor import newest
 from tests.support.raw_records import SAMPLES
 
 CLIENT = {"service": "s", "instance": "i", "client_id": "p", "kind": "producer"}

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clienthealth.decode import Decoded, decode_logs
-from clienthealth.formats import formats
-from clienthealth.logs.events import events_and_dumps
-from clienthealth.logs.fields import named_client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.modes import catalogue
+from clienthealth.read.decode import Decoded, decode_logs
+from clienthealth.read.formats import formats
+from clienthealth.read.logs.events import events_and_dumps
+from clienthealth.read.logs.fields import named_client
 from clienthealth.settings import Settings
 from tests.support.golden_logs import GOLDEN, SAMPLES
 

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from clienthealth.decode import Decoded, decode_any, decode_metrics, key_parts
-from clienthealth.formats import Format, formats
+from clienthealth.measure.packed import Who, who_of
 from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import RawRecord, Snapshot
 from clienthealth.model.values import number
+from clienthealth.monitor.bucket import client_of
+from clienthealth.read.decode import Decoded, decode_any, decode_metrics, key_parts
+from clienthealth.read.formats import Format, formats
 from clienthealth.settings import IdentitySettings, MonitorSettings, Settings
-from clienthealth.step.bucket import client_of
-from clienthealth.windows.packed import Who, who_of
 from tests.support.golden_metrics import AT, GOLDEN, KEYS, Row
 from tests.support.metrics_cases import CASES, OWN_ATTRIBUTE, REJECTED, P, otlp, record
 from tests.support.raw_records import ARRIVED_MS, SAMPLES, Raw, sample
@@ -219,7 +219,7 @@ def test_a_mistake_in_a_format_costs_the_record_only(monkeypatch: pytest.MonkeyP
 
     functions: dict[str, Any] = {"recognise": lambda _: True, "decode": lambda _: [], broken: mistaken}
     fmt = Format("inhouse", "metrics", 1, **functions)
-    monkeypatch.setattr("clienthealth.decode._by_name", lambda _: {"inhouse": fmt})
+    monkeypatch.setattr("clienthealth.read.decode._by_name", lambda _: {"inhouse": fmt})
     expected = {"recognise": "unknown-format", "decode": "wrong-types: ZeroDivisionError: oops"}
     assert decoded(Raw("x", b"{}")).errors == [expected[broken]]
 

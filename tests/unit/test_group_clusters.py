@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 from clienthealth.settings import GroupSettings, KafkaSettings, Settings
 from clienthealth_exporters.groups import exporter
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from clienthealth.decode import decode_metrics
 from clienthealth.model.health_record import decode
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
+from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import Settings
 from clienthealth_exporters.groups.reader import Group, GroupsReading, Offsets
 from clienthealth_exporters.groups.reader import Member as Owner

@@ -20,9 +20,9 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from clienthealth.errors import ServiceError
+from clienthealth.diagnose.watch.group import _read as watched
+from clienthealth.model.errors import ServiceError
 from clienthealth.settings import GroupSettings
-from clienthealth.watch.group import _read as watched
 from clienthealth_exporters.groups.exporter import table
 from clienthealth_exporters.groups.reader import GroupReader, Member, Offsets
 from clienthealth_exporters.groups.snapshots import Snapshots

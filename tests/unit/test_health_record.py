@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.errors import RecordError
 from clienthealth.model.clients import Client
+from clienthealth.model.errors import RecordError
 from clienthealth.model.health_record import SCHEMA, Written, decode, encoded, seen_json, verdicts_json
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Seen, Verdict

@@ -18,7 +18,7 @@ import pytest
 
 from clienthealth.modes import catalogue
 from clienthealth.modes._evidence import Fact, conclude
-from clienthealth.streaming.stepping import HEALTH, REJECT
+from clienthealth.spark.stepping import HEALTH, REJECT
 from tests.support.hostile import BEGIN, lived, repeated
 from tests.support.raw_records import Raw
 from tests.support.rows import long_after

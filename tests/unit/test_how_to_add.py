@@ -18,7 +18,7 @@ def record(consumer: str, seconds: int, rebalances: int) -> str:
 
 def test_one_file_each(tmp_path: Path) -> None:
     copy = Copy(tmp_path / "copy")
-    copy.add("jobs/clienthealth/formats/README.md", "jobs/clienthealth/formats/inhouse.py")
+    copy.add("jobs/clienthealth/read/formats/README.md", "jobs/clienthealth/read/formats/inhouse.py")
     copy.add(
         "jobs/clienthealth/modes/README.md",
         "jobs/clienthealth/modes/rebalance_storm/mode.toml",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from clienthealth.incidents import Incidents, OpenIncident
-from clienthealth.judging import merged
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Count, Evidence, Status, Verdict
+from clienthealth.monitor.incidents import Incidents, OpenIncident
+from clienthealth.monitor.judging import merged
 
 CLIENT = Client("orders", "web-7", "web-7:31337", "order-producer", "producer")
 MODE = "producer-callback-deadlock"

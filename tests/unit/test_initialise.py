@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.cli import main
 from clienthealth.configuration import load
-from clienthealth.errors import SettingsError
-from clienthealth.initialise import Answers, write
+from clienthealth.model.errors import SettingsError
+from clienthealth.ops.cli import main
+from clienthealth.ops.initialise import Answers, write
 from clienthealth.platform.kafka import python_options
 from clienthealth.platform.topics import inputs, outputs, replication_risk, usual_replicas
 from clienthealth.settings import TopicSettings
@@ -83,7 +83,7 @@ def test_what_is_wrong_is_told_and_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("clienthealth.initialise.TIMEOUT_MS", 500)
+    monkeypatch.setattr("clienthealth.ops.initialise.TIMEOUT_MS", 500)
     with pytest.raises(SystemExit) as ended:
         main(["init", "--out", str(tmp_path / "health.toml"), *arguments])
     assert ended.value.code == 2
@@ -94,7 +94,7 @@ def test_what_is_wrong_is_told_and_nothing_is_written(
 def test_a_file_that_is_there_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("clienthealth.initialise.TIMEOUT_MS", 500)
+    monkeypatch.setattr("clienthealth.ops.initialise.TIMEOUT_MS", 500)
     file, password = tmp_path / "health.toml", tmp_path / "password"
     password.write_text("s3cret\n")
     ca = str(tmp_path / "ca.pem")

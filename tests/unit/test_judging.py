@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from clienthealth.judging import evidence_of, merged
 from clienthealth.model.health_record import verdict_from_json, verdict_json
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Verdict
+from clienthealth.monitor.judging import evidence_of, merged
 
 MODE = "producer-callback-deadlock"
 

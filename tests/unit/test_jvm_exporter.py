@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.errors import InputError, SettingsError
-from clienthealth.mbeans import RUNTIME
+from clienthealth.model.errors import InputError, SettingsError
+from clienthealth.read.mbeans import RUNTIME
 from clienthealth.settings import JvmSettings, Settings
 from clienthealth_exporters.jvm.ecs import dump_record, shortened
 from clienthealth_exporters.jvm.exporter import Exporter, Target, Targets, Watch

@@ -1,6 +1,6 @@
 """KIP-714 at its default interval: pushes of a 4.x producer every five minutes, as a plugin forwards them, are judged.
 
-No plugin can be had here (jobs/clienthealth/formats/README.md), so the pushes are made by hand as
+No plugin can be had here (jobs/clienthealth/read/formats/README.md), so the pushes are made by hand as
 TelemetryMetricNamingConvention and SinglePointMetric of Kafka's client write them: totals are deltas.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import zstandard
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, MetricsData
 
-from clienthealth.decode import decode_metrics
 from clienthealth.model.telemetry import Snapshot
+from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import Settings
 from tests.support.raw_records import Raw
 from tests.support.stepped import START, Stepped

@@ -11,14 +11,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clienthealth.indicators.lag import (
+from clienthealth.measure.lag import (
     Observation,
     PartitionLag,
     allowed_lag,
     commits_of,
     partitions_lag,
 )
-from clienthealth.indicators.lag_state import STATE_ORDER
+from clienthealth.measure.lag_state import STATE_ORDER
 from clienthealth.settings import LagSettings
 from tests.support.group_histories import lag_of
 

@@ -9,8 +9,8 @@ from zipfile import ZipFile
 
 import pyspark
 
-from clienthealth import streaming
-from clienthealth.cli._logging import _Repeated
+from clienthealth import spark as streaming
+from clienthealth.ops.cli._logging import _Repeated
 from clienthealth.platform import jars
 
 

@@ -7,9 +7,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from clienthealth.self_monitoring.metrics import SelfMetrics
+from clienthealth.platform.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import Settings
-from clienthealth.streaming.losses import Losses
+from clienthealth.spark.losses import Losses
 
 
 def test_a_topic_that_is_not_there_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from clienthealth.mbeans import RUNTIME, MBeans, object_name, parts, process_of, snapshots
 from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
+from clienthealth.read.mbeans import RUNTIME, MBeans, object_name, parts, process_of, snapshots
 
 
 def written(mbeans: MBeans, process: ClientProcess, ts_ms: int = 0) -> list[dict[str, Any]]:

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from clienthealth.decode import decode_metrics
-from clienthealth.diagnose import bucket_of, pack
-from clienthealth.indicators.client import client_indicators
-from clienthealth.judging import judge_windows
+from clienthealth.diagnose.diagnosis import bucket_of, pack
+from clienthealth.measure.client import client_indicators
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.packer import Packer
 from clienthealth.model import metric_names
 from clienthealth.model.readings import Reading, TopicReading
 from clienthealth.model.verdicts import Verdict
+from clienthealth.monitor.judging import judge_windows
+from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import LagSettings, Settings
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.packer import Packer
 from tests.scenarios._making import T0, at
 from tests.scenarios.producer_callback_deadlock import SCENARIOS
 from tests.support.raw_records import ARRIVED_MS, Raw

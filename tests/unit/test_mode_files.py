@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import clienthealth.modes
-from clienthealth.errors import CatalogueError
+from clienthealth.model.errors import CatalogueError
 from clienthealth.modes import Limits, mode_file
 
 GOOD = """

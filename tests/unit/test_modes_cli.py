@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.cli import main
 from clienthealth.modes import modes
+from clienthealth.ops.cli import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.health_record import verdict_from_json, verdict_json
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.modes import Mode, modes
-from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios import _making as making
 from tests.support.arbitrary import arbitrary_window
 

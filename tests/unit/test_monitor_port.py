@@ -13,12 +13,12 @@ import msgspec
 import pytest
 from prometheus_client import generate_latest
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
+from clienthealth.platform.self_monitoring.metrics import QUERY, SelfMetrics
+from clienthealth.platform.self_monitoring.port import HUNG_SECONDS, Port, serve
 from clienthealth.platform.web import Request
-from clienthealth.self_monitoring.metrics import QUERY, SelfMetrics
-from clienthealth.self_monitoring.port import HUNG_SECONDS, Port, serve
 from clienthealth.settings import Settings
-from clienthealth.streaming.decoding import COUNTS, Count, decoder
+from clienthealth.spark.decoding import COUNTS, Count, decoder
 from tests.support.raw_records import ARRIVED_MS, Raw, sample
 from tests.support.streamed import arrow
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from clienthealth.incidents import OpenIncident
+from clienthealth.measure.packed import Chunk, encode
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Verdict
+from clienthealth.monitor.incidents import OpenIncident
+from clienthealth.monitor.state import load
 from clienthealth.settings import Settings
-from clienthealth.step.state import load
-from clienthealth.streaming import stepping
-from clienthealth.streaming.decoding import compressed, decompressed
-from clienthealth.streaming.opened import Opened
-from clienthealth.streaming.stepping import SUMMARY, by_bucket, summary_of
-from clienthealth.windows.packed import Chunk, encode
+from clienthealth.spark import stepping
+from clienthealth.spark.decoding import compressed, decompressed
+from clienthealth.spark.opened import Opened
+from clienthealth.spark.stepping import SUMMARY, by_bucket, summary_of
 from tests.support.stepped import Kept
 
 BUCKETS = Settings().monitor.buckets
@@ -54,7 +54,7 @@ def test_they_are_read_until_every_bucket_has_them_and_its_batch_is_committed(mo
         reads.append(root)
         return INCIDENTS
 
-    monkeypatch.setattr("clienthealth.streaming.history.open_incidents", from_history)
+    monkeypatch.setattr("clienthealth.spark.history.open_incidents", from_history)
     notes = Notes()
     first = begun(notes)
     buckets = sorted(first.by_bucket)

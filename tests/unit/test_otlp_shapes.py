@@ -17,9 +17,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData, NumberDataPoint
 
-from clienthealth.decode import Decoded, decode_metrics
-from clienthealth.formats import _otlp_shapes, otlp_metrics_protobuf
-from clienthealth.formats._otlp_shapes import Shapes
+from clienthealth.read.decode import Decoded, decode_metrics
+from clienthealth.read.formats import _otlp_shapes, otlp_metrics_protobuf
+from clienthealth.read.formats._otlp_shapes import Shapes
 from clienthealth.settings import IdentitySettings, Settings
 from tests.support.raw_records import ARRIVED_MS, Raw
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from clienthealth.configuration.owners import Owner, Owners, Row, read_owners
-from clienthealth.doctor.owned import _Client, compared
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
+from clienthealth.ops.doctor.owned import _Client, compared
 from clienthealth.platform.web import Request
 from clienthealth.settings import OwnerSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts.build import routes_of, write

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from clienthealth.decode import Decoded, decode_logs, decode_metrics
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
+from clienthealth.read.decode import Decoded, decode_logs, decode_metrics
 from clienthealth.settings import Settings
 from deploy.demo.processes import free_port
 from tests.support import fake_registry

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.model.readings import Source
-from clienthealth.streaming.checkpoint import Part, Pending
-from clienthealth.streaming.poison import DEATHS, KILLS, Guard, narrowed
+from clienthealth.spark.checkpoint import Part, Pending
+from clienthealth.spark.poison import DEATHS, KILLS, Guard, narrowed
 
 MOST = 10_000
 #: How a process that reads a deadly record ends: the supervisor says that its heap was exhausted, Spark says that a
@@ -259,7 +259,7 @@ def test_a_batch_of_which_something_is_written_is_never_made_smaller() -> None:
     [
         ("Kafka: org.apache.kafka.common.errors.TimeoutException: Call(callName=…)", False),
         ("java.io.IOException: No space left on device", False),
-        ("PythonException: clienthealth.errors.StateError: the checkpoint was written in form 9", False),
+        ("PythonException: clienthealth.model.errors.StateError: the checkpoint was written in form 9", False),
         ("PythonException: Traceback…\nModuleNotFoundError: No module named 'clienthealth'", False),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", True),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 from clienthealth.platform.web import Request, Response
 from clienthealth.settings import LinkSettings, MonitorSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts.rules import rules

@@ -13,7 +13,7 @@ from kafka import TopicPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaTimeoutError, UnsupportedCodecError
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus import health_topic
 from clienthealth_exporters.prometheus.health_topic import HealthTopic

@@ -21,7 +21,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import pytest
 
-from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.model.errors import ServiceError, SettingsError
 from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import PROBES, Exporter

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, MetricsData
 
-from clienthealth.decode import decode_metrics
 from clienthealth.model.telemetry import Snapshot
+from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import IdentitySettings, Settings
 from tests.support.raw_records import ARRIVED_MS, Raw
 

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from clienthealth.decode import decode_metrics
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Identity, RawRecord, Snapshot
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.modes.producer_callback_deadlock.rules import MODE
+from clienthealth.read.decode import decode_metrics
 from tests.scenarios import _making as making
 from tests.support.stepped import SETTINGS, Stepped
 

@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from clienthealth.cli import main
-from clienthealth.reference.sources import ROOT
+from clienthealth.ops.cli import main
+from clienthealth.ops.reference.sources import ROOT
 from tests.laws.pages import commands, pages
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.cli.replay import in_order
-from clienthealth.errors import InputError
 from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
-from clienthealth.recordings import read, readings
-from clienthealth.recordings.times import moved, time_of
+from clienthealth.model.errors import InputError
+from clienthealth.ops.cli.replay import in_order
+from clienthealth.read.recordings import read, readings
+from clienthealth.read.recordings.times import moved, time_of
 
 READING = b'{"ts": 1795208530689, "client_id": "p", "metrics": {"producer-metrics/select-total{client-id=p}": 5}}'
 LINE = "2026-11-20 21:02:10,164 INFO  [main] app - hello"

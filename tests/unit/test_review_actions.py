@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.errors import InputError
+from clienthealth.model.errors import InputError
 from clienthealth.review.actions import carried_over
 
 MONDAY_AFTER, MONDAY = date(2026, 11, 16), date(2026, 11, 9)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from clienthealth.cli.review import clusters, with_histories
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
+from clienthealth.ops.cli.review import clusters, with_histories
 from clienthealth.settings import ReviewSettings, Settings
 
 

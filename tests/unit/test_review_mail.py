@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.model.errors import ServiceError, SettingsError
 from clienthealth.review.mail import check, send
 from clienthealth.review.render import write
 from clienthealth.settings import ReviewSettings

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clienthealth.errors import InputError
+from clienthealth.model.errors import InputError
 from clienthealth.review.period import Period, period
 
 SATURDAY = datetime(2026, 11, 21, 7, 30, tzinfo=UTC)

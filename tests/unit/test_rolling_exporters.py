@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from clienthealth.incidents import Transition
 from clienthealth.model.telemetry import Snapshot
+from clienthealth.monitor.incidents import Transition
 from tests.support.chronic import FAILURES, Failure
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clienthealth import cli
-from clienthealth.cli import _logging
 from clienthealth.configuration import load
 from clienthealth.configuration.text import in_force, toml
-from clienthealth.errors import HealthError, SettingsError
+from clienthealth.model.errors import HealthError, SettingsError
 from clienthealth.modes import modes
+from clienthealth.ops import cli
+from clienthealth.ops.cli import _logging
 from clienthealth.platform.kafka import python_options
 from clienthealth.platform.secrecy import HIDDEN, redacted
 from clienthealth.platform.web import SECURITY_HEADERS
@@ -223,7 +223,7 @@ def test_no_command_shows_a_secret(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
-    monkeypatch.setattr("clienthealth.doctor.brokers.TIMEOUT_MS", 300)
+    monkeypatch.setattr("clienthealth.ops.doctor.brokers.TIMEOUT_MS", 300)
     monkeypatch.setenv(variable, value)
     # The doctor tries the folders of the settings, which are below the current one.
     monkeypatch.chdir(tmp_path)

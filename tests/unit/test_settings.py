@@ -8,7 +8,7 @@ import pytest
 
 from clienthealth.configuration import load
 from clienthealth.configuration.text import in_force
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 
 
 def written(folder: Path, text: str) -> str:

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clienthealth.cli import check_config, explain
 from clienthealth.configuration import load
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 from clienthealth.modes import modes
+from clienthealth.ops.cli import check_config, explain
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import complaint, keys
 

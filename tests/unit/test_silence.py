@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from clienthealth.diagnose.examine import examine
-from clienthealth.logs.events import events_and_dumps
+from clienthealth.measure.packed import LogEntry, process_of
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import catalogue
-from clienthealth.recordings import read
+from clienthealth.read.logs.events import events_and_dumps
+from clienthealth.read.recordings import read
 from clienthealth.settings import Settings
-from clienthealth.windows.packed import LogEntry, process_of
 from tests.support.recorded import DECODERS, RECORDINGS, sent
 from tests.support.stepped import START, Stepped, logged, snapshot
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from clienthealth.decode import decode_metrics, fast
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
+from clienthealth.read.decode import decode_metrics, fast
 from clienthealth.settings import Settings
 from tests.support.golden_metrics import GOLDEN
 from tests.support.mutations import damaged

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.incidents import Transition
+from clienthealth.monitor.incidents import Transition
 from tests.support.stepped import Stepped, logged, snapshot
 
 IO_THREAD = "kafka-producer-network-thread | p"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.incidents import Transition
+from clienthealth.monitor.incidents import Transition
 from tests.support.stepped import Stepped, logged, snapshot
 
 NOT_CLOSED, METADATA = "producer-not-closed", "send-blocked-on-metadata"

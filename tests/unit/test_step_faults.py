@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from clienthealth.incidents import OpenIncident
-from clienthealth.judging import gate
+from clienthealth.measure.packed import Who
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Verdict
-from clienthealth.step import also_seen, departures, groups, judgement, minutes, process_log, readings
-from clienthealth.step.bucket import client_of
-from clienthealth.step.state import BucketState, Run
-from clienthealth.streaming.stepping import _fault
-from clienthealth.windows.packed import Who
+from clienthealth.monitor import also_seen, departures, groups, judgement, minutes, process_log, readings
+from clienthealth.monitor.bucket import client_of
+from clienthealth.monitor.incidents import OpenIncident
+from clienthealth.monitor.judging import gate
+from clienthealth.monitor.state import BucketState, Run
+from clienthealth.spark.stepping import _fault
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 HOSTS = ("a", "b", "bad", "c", "d")

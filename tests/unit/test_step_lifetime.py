@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.incidents import Transition
 from clienthealth.model.telemetry import Snapshot
+from clienthealth.monitor.incidents import Transition
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 DEADLOCK, LOOP = "producer-callback-deadlock", "consumer-shutdown-loop"

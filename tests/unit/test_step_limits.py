@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from clienthealth.measure.packed import LogEntry, Who
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import MonitorSettings, Settings
-from clienthealth.windows.packed import LogEntry, Who
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 

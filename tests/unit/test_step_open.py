@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from clienthealth.measure.packed import LogEntry, encode
 from clienthealth.model.telemetry import Identity, Snapshot
+from clienthealth.monitor.state import BucketState, load
 from clienthealth.settings import Settings
-from clienthealth.step.state import BucketState, load
-from clienthealth.streaming import stepping
-from clienthealth.streaming.decoding import compressed, decompressed
-from clienthealth.windows.packed import LogEntry, encode
+from clienthealth.spark import stepping
+from clienthealth.spark.decoding import compressed, decompressed
 from tests.support.stepped import START, Kept, Stepped, by_batch, logged, snapshot
 from tests.unit.test_pushed_recordings import TRUTH, pushed
 
@@ -38,7 +38,7 @@ class Monitor:
         self._made = Stepped()
         self.changes: list[tuple[float, str, str, str, float]] = []
         self.records: list[tuple[float, str, Mapping[str, Any] | None]] = []
-        monkeypatch.setattr("clienthealth.streaming.stepping.time.time", lambda: START / 1000 + self.now)
+        monkeypatch.setattr("clienthealth.spark.stepping.time.time", lambda: START / 1000 + self.now)
 
     def run(self, inputs: Iterable[Snapshot | LogEntry], until: float, since: float, step: float = 10) -> None:
         """All of it in order, and somebody on another host who reports all the time, so that time goes on."""

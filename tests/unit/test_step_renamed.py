@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.incidents import Transition
-from clienthealth.step.bucket import client_of
+from clienthealth.monitor.bucket import client_of
+from clienthealth.monitor.incidents import Transition
 from tests.support.stepped import Stepped, logged, snapshot
 
 BUFFER = 33_554_432.0

@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from clienthealth.errors import StateError
+from clienthealth.measure.columns import Table
+from clienthealth.measure.packed import METRICS_MAX, LogEntry, Who
+from clienthealth.model.errors import StateError
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
-from clienthealth.step.state import UNDELIVERED, BucketState, Memory, load, save
-from clienthealth.windows.columns import Table
-from clienthealth.windows.packed import METRICS_MAX, LogEntry, Who
+from clienthealth.monitor.state import UNDELIVERED, BucketState, Memory, load, save
 from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, logged, snapshot
 

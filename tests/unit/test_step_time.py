@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.step import Published
-from clienthealth.step.readings import intervals
+from clienthealth.monitor.readings import intervals
+from clienthealth.monitor.step import Published
 from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, snapshot
 

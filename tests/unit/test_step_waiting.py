@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from clienthealth.measure.packed import LogEntry
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.step.departures import AWAKE_MS
-from clienthealth.step.intake import AHEAD_MS, LONGEST_MS
-from clienthealth.windows.packed import LogEntry
+from clienthealth.monitor.departures import AWAKE_MS
+from clienthealth.monitor.intake import AHEAD_MS, LONGEST_MS
 from tests.support.stepped import SETTINGS, START, Stepped, logged, snapshot
 
 #: A library's warning once a minute, of a producer that is well.

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.diagnose import diagnose
-from clienthealth.logs.fields import named_client
+from clienthealth.diagnose.diagnosis import diagnose
 from clienthealth.model.clients import Client
 from clienthealth.modes import modes
-from clienthealth.recordings import read
+from clienthealth.monitor import departures
+from clienthealth.monitor.bucket import Bucket
+from clienthealth.monitor.readings import grid_of
+from clienthealth.read.logs.fields import named_client
+from clienthealth.read.recordings import read
 from clienthealth.settings import Settings
-from clienthealth.step import departures
-from clienthealth.step.bucket import Bucket
-from clienthealth.step.readings import grid_of
 from tests.support.recorded import RECORDINGS
 from tests.support.stepped import Stepped, logged, snapshot
 

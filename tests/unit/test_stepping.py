@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from clienthealth.streaming import stepping
-from clienthealth.streaming.decoding import Count
-from clienthealth.streaming.stepping import COUNT, QUALITY, Quality, counts_of, quality_of
+from clienthealth.spark import stepping
+from clienthealth.spark.decoding import Count
+from clienthealth.spark.stepping import COUNT, QUALITY, Quality, counts_of, quality_of
 from tests.support.stepped import Kept
 
 
 def test_quality_sums_good_and_rejected_records_of_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("clienthealth.streaming.stepping.time.time", lambda: now[0])
+    monkeypatch.setattr("clienthealth.spark.stepping.time.time", lambda: now[0])
     state: Any = Kept()
     first = [Count(60_000, "a", None, 5, 2, 0, 0), Count(60_000, "a", "malformed-json", 2, 0, 0, 0)]
     second = [Count(60_000, "a", None, 1, 0, 0, 0), Count(60_000, "b", None, 1, 0, 0, 0)]

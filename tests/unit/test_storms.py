@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clienthealth import decode
-from clienthealth.logs.events import literals
+from clienthealth.measure.packed import LogEntry
+from clienthealth.measure.packed import decode as unpacked
 from clienthealth.modes import catalogue
+from clienthealth.read import decode
+from clienthealth.read.logs.events import literals
 from clienthealth.settings import Settings
-from clienthealth.streaming.decoding import COUNTS, RAW, REJECTS, Count, _Task, decompressed
-from clienthealth.windows.packed import LogEntry
-from clienthealth.windows.packed import decode as unpacked
+from clienthealth.spark.decoding import COUNTS, RAW, REJECTS, Count, _Task, decompressed
 
 START = 1_795_208_640_000
 _counts = msgspec.msgpack.Decoder(list[Count]).decode

@@ -11,11 +11,11 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.errors import ClusterAuthorizationFailedError, UnsupportedVersionError
 
-from clienthealth.doctor import pushes
 from clienthealth.model.readings import Source
+from clienthealth.model.subscription import NAME, NAME_LIBRDKAFKA, PLUGIN, Subscription
 from clienthealth.model.telemetry import RawRecord
+from clienthealth.ops.doctor import pushes
 from clienthealth.settings import Settings
-from clienthealth.subscription import NAME, NAME_LIBRDKAFKA, PLUGIN, Subscription
 
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 

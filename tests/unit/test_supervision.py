@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from prometheus_client import start_http_server
 
-from clienthealth.cli import check_config, monitor, parser_for
-from clienthealth.doctor.limits import limits
-from clienthealth.errors import SettingsError, StateError
-from clienthealth.self_monitoring.metrics import SelfMetrics
+from clienthealth.model.errors import SettingsError, StateError
+from clienthealth.ops.cli import check_config, monitor, parser_for
+from clienthealth.ops.doctor.limits import limits
+from clienthealth.platform.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import MonitorSettings, Settings
-from clienthealth.streaming.stepping import Summary
+from clienthealth.spark.stepping import Summary
 
 
 def supervised(codes: list[int], monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[list[str]], list[float]]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.cli import commands
 from clienthealth.configuration import load
-from clienthealth.initialise import Answers
-from clienthealth.reference.sources import ROOT
+from clienthealth.ops.cli import commands
+from clienthealth.ops.initialise import Answers
+from clienthealth.ops.reference.sources import ROOT
 
 UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]

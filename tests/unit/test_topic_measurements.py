@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clienthealth.indicators.client import client_indicators, minute_figures
+from clienthealth.measure.client import client_indicators, minute_figures
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import Reading, TopicReading
 from clienthealth.settings import LagSettings
-from clienthealth.windows.client_window import ClientWindow
 from tests.scenarios import _making as making
 from tests.support.stacked import stacked
 

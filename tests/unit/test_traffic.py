@@ -8,15 +8,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from clienthealth.decode import decode_metrics
-from clienthealth.diagnose import raw_record
-from clienthealth.indicators.client import client_indicators
+from clienthealth.diagnose.diagnosis import raw_record
+from clienthealth.measure.client import client_indicators
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
 from clienthealth.model.nodes import UNNAMED, node
 from clienthealth.model.readings import Reading
-from clienthealth.recordings import read
+from clienthealth.read.decode import decode_metrics
+from clienthealth.read.recordings import read
 from clienthealth.settings import LagSettings, Settings
-from clienthealth.windows.client_window import ClientWindow
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import record, wire

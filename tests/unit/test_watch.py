@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from clienthealth.cli import main
-from clienthealth.errors import InputError, ServiceError
+from clienthealth.diagnose.watch import python_process
+from clienthealth.diagnose.watch.attach import _free_port, agent_jar, attached, runtime_of
+from clienthealth.model.errors import InputError, ServiceError
+from clienthealth.ops.cli import main
 from clienthealth.platform.java import java
-from clienthealth.watch import python_process
-from clienthealth.watch.attach import _free_port, agent_jar, attached, runtime_of
 from clienthealth_exporters.jvm.jolokia import Jolokia
 from tests.support.waiting import WAIT_SECONDS, eventually
 from tests.unit.test_jvm_exporter import agent, serving
@@ -100,8 +100,8 @@ def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second of a watch takes a tenth of one, but two dumps of a thread must be apart."""
-    monkeypatch.setattr("clienthealth.watch.watching.INTERVAL_SECONDS", 0.2)
-    monkeypatch.setattr("clienthealth.watch.watching.DUMP_SECONDS", 1.5)
+    monkeypatch.setattr("clienthealth.diagnose.watch.watching.INTERVAL_SECONDS", 0.2)
+    monkeypatch.setattr("clienthealth.diagnose.watch.watching.DUMP_SECONDS", 1.5)
 
 
 def exit_code(*arguments: str) -> int:
@@ -298,7 +298,7 @@ def test_wrong_usage(wrong: tuple[str, ...]) -> None:
 
 
 def test_ctrl_c_ends_with_the_report_and_the_exit_code() -> None:
-    command = [sys.executable, "-m", "clienthealth.cli", "watch"]
+    command = [sys.executable, "-m", "clienthealth.ops.cli", "watch"]
     with agent(jvm(stuck=True)) as url:
         watching = subprocess.Popen([*command, f"orders={url}"], stdout=subprocess.PIPE, text=True)
         assert watching.stdout is not None
@@ -314,7 +314,7 @@ def test_a_terminal_shows_a_table_in_its_place_and_no_line_is_wider(tmp_path: Pa
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    command = [sys.executable, "-m", "clienthealth.cli", "watch"]
+    command = [sys.executable, "-m", "clienthealth.ops.cli", "watch"]
     with agent(jvm(stuck=True)) as stuck, agent(jvm(stuck=False)) as well:
         watching = subprocess.Popen([*command, f"orders={stuck}", f"web={well}"], stdout=theirs, env=environment)
         os.close(theirs)
@@ -385,7 +385,7 @@ def test_the_agent_is_attached_reads_only_and_leaves(tmp_path: Path) -> None:
         assert not Path(of.password_file).exists()
 
 
-WATCH = [sys.executable, "-m", "clienthealth.cli", "watch"]
+WATCH = [sys.executable, "-m", "clienthealth.ops.cli", "watch"]
 
 
 @pytest.mark.long

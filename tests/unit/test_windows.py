@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from clienthealth.indicators.client import client_indicators
+from clienthealth.measure.client import client_indicators
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.packed import LogEntry
 from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.telemetry import Snapshot, TopicMetrics
 from clienthealth.settings import LagSettings
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.packed import LogEntry
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 BUFFER = {"buffer-total-bytes": 1000.0}

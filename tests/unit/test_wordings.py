@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 import clienthealth.modes
-from clienthealth.errors import CatalogueError
-from clienthealth.logs.also_seen import BY_ID
-from clienthealth.logs.self_descriptions import BY_NAME
-from clienthealth.logs.wordings import Catalogue, Meaning, Wording, meanings
+from clienthealth.model.errors import CatalogueError
 from clienthealth.modes import catalogue, mode_file, modes
+from clienthealth.read.logs.also_seen import BY_ID
+from clienthealth.read.logs.self_descriptions import BY_NAME
+from clienthealth.read.logs.wordings import Catalogue, Meaning, Wording, meanings
 
 #: The client libraries, and what else speaks of a client's process.
 SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "linux", "kubernetes", "systemd"}

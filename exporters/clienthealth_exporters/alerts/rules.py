@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from clienthealth.configuration.installation import kept_labels, listed
 from clienthealth.configuration.owners import OWNER_LABELS
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth.settings.links import dashboard_uid, filled, runbooks

@@ -22,8 +22,8 @@ from typing import NamedTuple
 from kafka import KafkaAdminClient
 
 from clienthealth.configuration import load
-from clienthealth.errors import InputError, ServiceError, SettingsError
 from clienthealth.model import canonical
+from clienthealth.model.errors import InputError, ServiceError, SettingsError
 from clienthealth.platform import kafka
 from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import KafkaError
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.platform.kafka import OFFSETS_TOPIC, ask_in_chunks, error_text, extents, leaders
 from clienthealth.settings import GroupSettings
 from clienthealth_exporters.groups.pace import MEMBERLESS, Pace

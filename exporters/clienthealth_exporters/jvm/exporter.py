@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from clienthealth.errors import InputError, SettingsError
-from clienthealth.mbeans import GROUP_OPTION, PATTERNS, process_of, snapshots
 from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
+from clienthealth.model.errors import InputError, SettingsError
 from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.platform.stopping import stop_event
+from clienthealth.read.mbeans import GROUP_OPTION, PATTERNS, process_of, snapshots
 from clienthealth.settings import Settings
 from clienthealth_exporters.jvm.ecs import dump_record
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 
 #: An answer larger than this is not read: some 100,000 attributes.
 MAX_BYTES = 64 * 1024 * 1024

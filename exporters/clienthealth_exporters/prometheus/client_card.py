@@ -12,13 +12,13 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from clienthealth.configuration.owners import Owner, Owners
-from clienthealth.logs.also_seen import BY_ID
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import HealthRecord, amount, number
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.platform.html_page import element, rendered, templates
+from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.settings import Settings
 from clienthealth.settings.links import runbooks
 from clienthealth_exporters.prometheus.limits import LIMITS

@@ -11,7 +11,7 @@ from contextlib import closing
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import KafkaError, UnsupportedCodecError
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.platform.kafka import Extents, admin, consumer, extents
 from clienthealth.settings import Settings
 

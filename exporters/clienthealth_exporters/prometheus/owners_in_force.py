@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 
 from clienthealth.configuration.owners import Owners, read_owners
-from clienthealth.errors import HealthError
+from clienthealth.model.errors import HealthError
 
 log = logging.getLogger(__name__)
 #: So often it is looked whether they have changed.

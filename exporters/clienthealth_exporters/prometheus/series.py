@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from clienthealth.configuration.owners import OWNER_LABELS
-from clienthealth.indicators.lag_state import STATE_ORDER
+from clienthealth.measure.lag_state import STATE_ORDER
 from clienthealth.model.health_record import HealthRecord, amount
 
 #: Extra label values and the sample.

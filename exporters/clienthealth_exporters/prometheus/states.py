@@ -12,10 +12,10 @@ from operator import attrgetter
 
 import msgspec
 
-from clienthealth.errors import RecordError
-from clienthealth.indicators.lag_state import FINE, STATE_ORDER
+from clienthealth.measure.lag_state import FINE, STATE_ORDER
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
+from clienthealth.model.errors import RecordError
 from clienthealth.model.health_record import HealthRecord, aged, amount, decode, strict
 from clienthealth.model.verdicts import Standing, Status
 from clienthealth.settings import Settings

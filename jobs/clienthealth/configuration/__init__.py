@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 from clienthealth.platform.locations import absolute
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import FILE, PLACE, complaint, keys

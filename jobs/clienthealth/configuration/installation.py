@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 from clienthealth.settings import Settings
 from clienthealth.settings.links import filled
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from clienthealth.errors import DependencyError, SettingsError
+from clienthealth.model.errors import DependencyError, SettingsError
 
 #: The labels that alerts get from an owner.
 OWNER_LABELS = ("team", "tier", "pager")

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from clienthealth.adjust import APART_MS
-from clienthealth.attachments.input import Input
-from clienthealth.attachments.opening import Opener, cannot_read
-from clienthealth.attachments.reading import Progress, Reader
-from clienthealth.diagnose import Diagnosis, diagnose
+from clienthealth.diagnose.attachments.input import Input
+from clienthealth.diagnose.attachments.opening import Opener, cannot_read
+from clienthealth.diagnose.attachments.reading import Progress, Reader
+from clienthealth.diagnose.diagnosis import Diagnosis, diagnose
 from clienthealth.diagnose.tally import Tally
-from clienthealth.errors import InputError
-from clienthealth.recordings import Recorded
+from clienthealth.model.errors import InputError
+from clienthealth.monitor.adjust import APART_MS
+from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
 #: A thread dump of thousands of threads is one record: files may hold larger ones than topics.

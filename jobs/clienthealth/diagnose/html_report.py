@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from clienthealth.attachments.input import Input
+from clienthealth.diagnose.attachments.input import Input
 from clienthealth.diagnose.story import AlsoSeen, input_line, nothing_judged, stories
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from clienthealth.adjust import Attached, Context
-from clienthealth.attachments.input import Input
+from clienthealth.diagnose.attachments.input import Input
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.packed import Who
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.modes import MIN_READINGS, Look
-from clienthealth.step import process_log
-from clienthealth.step.bucket import Bucket
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.packed import Who
+from clienthealth.monitor import process_log
+from clienthealth.monitor.adjust import Attached, Context
+from clienthealth.monitor.bucket import Bucket
 
 #: A recorder writes as long as its client lives; metrics in these end when somebody stops to look.
 PASTED = ("metrics (", "log", "JSON document")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TextIO, TypeVar
 
-from clienthealth.attachments.input import Input
+from clienthealth.diagnose.attachments.input import Input
 from clienthealth.diagnose.story import AlsoSeen, Finding, Story, input_line, nothing_judged, stories, together
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from clienthealth.adjust import BY_NAME
-from clienthealth.attachments.input import CUT, Input
 from clienthealth.diagnose.advice import ANY_DUMPS, next_command
+from clienthealth.diagnose.attachments.input import CUT, Input
 from clienthealth.diagnose.frames import Frames, frames_of, threads_of
-from clienthealth.logs.also_seen import BY_ID
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Verdict
 from clienthealth.model.wording import UNTIMED, duration, moment_of
 from clienthealth.modes import Mode, Told, modes
+from clienthealth.monitor.adjust import BY_NAME
+from clienthealth.read.logs.also_seen import BY_ID
 
 Word = Literal["confirmed", "suspected", "unknown", "ok"]
 #: Facts and look-alikes that are shown of a verdict.

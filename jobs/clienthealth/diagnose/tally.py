@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clienthealth.attachments.input import Input
-from clienthealth.decode import Decoded
+from clienthealth.diagnose.attachments.input import Input
 from clienthealth.model.readings import Source
-from clienthealth.recordings import Recorded
+from clienthealth.read.decode import Decoded
+from clienthealth.read.recordings import Recorded
 
 #: Why a record is left out that is no evidence, rather than evidence that cannot be read.
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from clienthealth.errors import RecordError
 from clienthealth.model.clients import Client
+from clienthealth.model.errors import RecordError
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Standing, Status, Verdict, standing
 

@@ -82,7 +82,7 @@ class Count:
 class Verdict:
     """The judgement of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`.
 
-    `counts`: what the sums in `detail` are made of. `adjusted`: names of the adjustments (`clienthealth.adjust`) that
+    `counts`: what the sums in `detail` are made of. `adjusted`: names of the adjustments (`monitor/adjust.py`) that
     changed it after the judge, in their order.
     """
 

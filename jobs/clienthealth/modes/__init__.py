@@ -20,17 +20,17 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.errors import CatalogueError
-from clienthealth.logs.also_seen import TROUBLES
-from clienthealth.logs.self_descriptions import SELF_DESCRIPTIONS
-from clienthealth.logs.wordings import Catalogue, Meaning
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Bools
+from clienthealth.measure.view import MIN_READINGS, Windows
+from clienthealth.model.errors import CatalogueError
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes._looks import Look, TwoReadings, unmeasured
 from clienthealth.modes.facts import Alerting, Cause, Facts, Limits, mode_file, of_library
+from clienthealth.read.logs.also_seen import TROUBLES
+from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
+from clienthealth.read.logs.wordings import Catalogue, Meaning
 from clienthealth.settings.fields import Checked
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.columns import Bools
-from clienthealth.windows.view import MIN_READINGS, Windows
 
 __all__ = [
     "FEW",

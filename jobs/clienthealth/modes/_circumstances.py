@@ -11,13 +11,13 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from clienthealth.measure.client_window import LEAD_MS, ClientWindow
 from clienthealth.model.readings import LogEvent, Reading, Thread
 from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import catalogue
 from clienthealth.modes._evidence import Circumstance
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
-from clienthealth.windows.client_window import LEAD_MS, ClientWindow
 
 #: What waits inside a client comes back so long (ms) after its brokers, at the latest: request.timeout.ms is 30 s.
 SETTLES_MS = LEAD_MS

@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from clienthealth.logs.thread_names import JVM_FRAMES
-from clienthealth.logs.wordings import Meaning
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import LogEvent, Reading, Sign, Source, Thread, ThreadDump
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Verdict
-from clienthealth.windows.client_window import ClientWindow
+from clienthealth.read.logs.thread_names import JVM_FRAMES
+from clienthealth.read.logs.wordings import Meaning
 
 #: Of a count by half minutes (`Verdict.counts`), in ms.
 SLOT_MS = 30_000

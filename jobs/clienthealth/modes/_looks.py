@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import Reading, ThreadDump
 from clienthealth.modes._evidence import used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
-from clienthealth.windows.client_window import ClientWindow
 
 #: Dumps so far apart show whether a thread goes on; people count to ten by hand.
 APART_MS = 9_000

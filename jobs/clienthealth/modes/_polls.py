@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Column, Floats
+from clienthealth.measure.view import Windows
 from clienthealth.model.readings import Reading, Sign
 from clienthealth.modes._evidence import increases, reported, version
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.columns import Column, Floats
-from clienthealth.windows.view import Windows
 
 #: Known of clients that push their metrics; true of the last push of one that closes.
 CLOSES = "terminating"

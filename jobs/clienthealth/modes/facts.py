@@ -18,12 +18,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from clienthealth.errors import CatalogueError, SettingsError
-from clienthealth.logs.also_seen import BY_ID
-from clienthealth.logs.self_descriptions import BY_NAME
-from clienthealth.logs.wordings import Meaning, converted, meanings, table
 from clienthealth.model.clients import Kind
+from clienthealth.model.errors import CatalogueError, SettingsError
 from clienthealth.model.verdicts import EvidenceKind
+from clienthealth.read.logs.also_seen import BY_ID
+from clienthealth.read.logs.self_descriptions import BY_NAME
+from clienthealth.read.logs.wordings import Meaning, converted, meanings, table
 from clienthealth.settings.fields import Checked, setting
 
 

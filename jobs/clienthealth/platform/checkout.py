@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from clienthealth.errors import DependencyError
+from clienthealth.model.errors import DependencyError
 
 
 def root() -> Path:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from clienthealth.errors import DependencyError
+from clienthealth.model.errors import DependencyError
 from clienthealth.platform import checkout
 from clienthealth.platform.java import java
 

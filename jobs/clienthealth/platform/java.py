@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from clienthealth.errors import DependencyError
+from clienthealth.model.errors import DependencyError
 
 OLDEST = 17
 _HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless, macOS: brew install openjdk@17)"

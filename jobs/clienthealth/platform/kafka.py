@@ -28,7 +28,7 @@ from kafka.errors import (
     RequestTimedOutError,
 )
 
-from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.model.errors import ServiceError, SettingsError
 from clienthealth.settings import KafkaSettings, Settings
 
 _Client = TypeVar("_Client")

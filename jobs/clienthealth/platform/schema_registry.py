@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from clienthealth.errors import DependencyError, InputError, ServiceError, SettingsError
+from clienthealth.model.errors import DependencyError, InputError, ServiceError, SettingsError
 from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from typing import Literal
 
 import msgspec
 
-from clienthealth.errors import DependencyError, SettingsError
+from clienthealth.model.errors import DependencyError, SettingsError
 
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
 #: Longer passwords bcrypt does not tell apart.

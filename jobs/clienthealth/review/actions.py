@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from clienthealth.errors import InputError
+from clienthealth.model.errors import InputError
 
 FILE = "actions.toml"
 STATES = ("open", "done", "dropped")

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.review.client_minutes import LAG_CLASSES
 from clienthealth.review.model import Capacity, Distribution, LagTrend
-from clienthealth.streaming.history import CLIENT_KEY
+from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
 #: A slope through fewer periods than this says nothing.

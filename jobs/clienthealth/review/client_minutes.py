@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.review.period import Period
-from clienthealth.streaming.history import CLIENT_KEY
+from clienthealth.spark.history import CLIENT_KEY
 
 #: Lag is shown in classes of powers of ten, because it spans from none to millions.
 LAG_CLASSES = 8

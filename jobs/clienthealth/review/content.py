@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from clienthealth.logs.also_seen import BY_ID, Trouble
 from clienthealth.model.wording import count_of
+from clienthealth.read.logs.also_seen import BY_ID, Trouble
 from clienthealth.review.model import BRIEF, Capacity, ClientRow, Page, Review, TopicRow
 from clienthealth.review.period import MINUTE
 from clienthealth.review.slo import ServiceSlo

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from clienthealth.review.client_minutes import within
 from clienthealth.review.model import Gap, InputQuality, WrongClock
 from clienthealth.review.period import MINUTE, Period, utc
-from clienthealth.streaming.history import CLIENT_KEY
+from clienthealth.spark.history import CLIENT_KEY
 
 
 def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:

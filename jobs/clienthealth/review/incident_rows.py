@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.modes import modes
 from clienthealth.review.period import Period
-from clienthealth.streaming.history import CLIENT_KEY
+from clienthealth.spark.history import CLIENT_KEY
 
 INCIDENT_KEY = (*CLIENT_KEY, "mode")
 #: What incidents of one theme have in common.

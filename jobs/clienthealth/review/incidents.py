@@ -15,7 +15,7 @@ from clienthealth.review.links import Links
 from clienthealth.review.loss import Range
 from clienthealth.review.model import Incident, Theme
 from clienthealth.review.period import utc
-from clienthealth.streaming.history import CLIENT_KEY
+from clienthealth.spark.history import CLIENT_KEY
 
 LISTED_PER_THEME = 8
 LISTED_CLEARED = 10

@@ -9,7 +9,7 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from pathlib import Path
 
-from clienthealth.errors import ServiceError, SettingsError
+from clienthealth.model.errors import ServiceError, SettingsError
 from clienthealth.review.clusters import Clusters
 from clienthealth.review.model import Review
 from clienthealth.review.render import title

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from clienthealth.errors import InputError
+from clienthealth.model.errors import InputError
 
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)

@@ -29,7 +29,7 @@ from clienthealth.review.links import Links
 from clienthealth.review.model import Alert, AlsoSeen, Fleet, ModeChange, Quality, Review
 from clienthealth.review.period import Period, history_of
 from clienthealth.settings import Settings
-from clienthealth.streaming import history
+from clienthealth.spark import history
 
 #: The burn-down has at most so many points.
 SLOTS = 168

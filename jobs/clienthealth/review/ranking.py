@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from clienthealth.review.model import ClientRow, Fleet, FleetRow, TopicRow, Upgrade
-from clienthealth.streaming.history import CLIENT_KEY
+from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20

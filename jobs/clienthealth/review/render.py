@@ -15,9 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import clienthealth.review as package
-from clienthealth.logs.also_seen import BY_ID
 from clienthealth.model.wording import count_of
 from clienthealth.platform.html_page import templates
+from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.review import content, plots, wording
 from clienthealth.review.model import Review, as_json
 from clienthealth.review.period import DAY, Period, period_names

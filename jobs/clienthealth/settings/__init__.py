@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 from clienthealth.settings.fields import (
     ALIAS,
     EXPRESSION,

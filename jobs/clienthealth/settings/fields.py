@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from clienthealth.errors import SettingsError
+from clienthealth.model.errors import SettingsError
 
 #: No number is larger: it must fit an integer of the JVM.
 LARGEST = 2**31 - 1

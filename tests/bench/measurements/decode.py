@@ -46,8 +46,8 @@ def measure(scope: Scope) -> Result:
 
 def multiple() -> float:
     """How many times as fast OTLP is decoded in protobuf as in JSON, by the fastest of many short passes in turns."""
-    from clienthealth.decode import decode_metrics
     from clienthealth.model.telemetry import RawRecord
+    from clienthealth.read.decode import decode_metrics
 
     settings, now_ms = Settings(), round(time.time() * 1000)
     least: dict[str, float] = {}
@@ -66,8 +66,8 @@ def multiple() -> float:
 
 def decode_rate(name: str, quickly: bool = False) -> float:
     """Records of a format that one process decodes in a second; `quickly`: by the path for faultless snapshots."""
-    from clienthealth.decode import decode_metrics, fast, latest_ms
     from clienthealth.model.telemetry import RawRecord
+    from clienthealth.read.decode import decode_metrics, fast, latest_ms
 
     settings, now_ms = Settings(), round(time.time() * 1000)
     latest = latest_ms(settings, now_ms)

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from deploy.demo import alerting
 from deploy.demo.processes import Process, free_port
 from tests.bench import canonical

@@ -10,17 +10,17 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from clienthealth.incidents import OpenIncident
+from clienthealth.measure.packed import Who, encode
+from clienthealth.measure.packer import Packer, Slot
 from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.verdicts import Evidence, Verdict
-from clienthealth.self_monitoring.metrics import SelfMetrics
+from clienthealth.monitor.incidents import OpenIncident
+from clienthealth.platform.self_monitoring.metrics import SelfMetrics
 from clienthealth.settings import MonitorSettings, Settings
-from clienthealth.streaming import stepping
-from clienthealth.streaming.decoding import compressed, decompressed
-from clienthealth.streaming.stepping import CHANGE, DRIVER, HEALTH, by_bucket, stepper, summary_of
-from clienthealth.windows.packed import Who, encode
-from clienthealth.windows.packer import Packer, Slot
+from clienthealth.spark import stepping
+from clienthealth.spark.decoding import compressed, decompressed
+from clienthealth.spark.stepping import CHANGE, DRIVER, HEALTH, by_bucket, stepper, summary_of
 from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table
 

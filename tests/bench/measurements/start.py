@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from tests.bench.lab import Lab
 from tests.bench.measurements import Scope
 from tests.bench.measurements.onset import DEADLOCK, INTERVAL_SECONDS, TOPIC, Fate, Fleet, Verdicts

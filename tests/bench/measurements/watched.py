@@ -55,7 +55,7 @@ def measure(scope: Scope) -> Result:
             marks = [(time.time(), _cpu(application.pid)), _after(seconds, application.pid)]
             arguments = ["watch", str(application.pid), "--for", str(2 * seconds + 10)]
             with subprocess.Popen(
-                [sys.executable, "-m", "clienthealth.cli", *arguments], stdout=subprocess.PIPE, text=True
+                [sys.executable, "-m", "clienthealth.ops.cli", *arguments], stdout=subprocess.PIPE, text=True
             ) as watch:
                 marks += [_after(seconds, application.pid), _after(seconds, application.pid)]
                 said = watch.communicate()[0].splitlines()

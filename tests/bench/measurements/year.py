@@ -26,10 +26,10 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
-from clienthealth.errors import ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.settings import Settings
-from clienthealth.streaming import history
-from clienthealth.streaming.session import session
+from clienthealth.spark import history
+from clienthealth.spark.session import session
 from deploy.demo.processes import Process
 from tests.bench.lab import KAFKA_HEALTH
 from tests.bench.measurements import Scope

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clienthealth.logs.thread_names import FETCHER_THREAD
-from clienthealth.logs.wordings import Meaning
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Bools, Floats
+from clienthealth.measure.view import Windows
 from clienthealth.model.readings import LogEvent, Source, Thread
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted
@@ -21,9 +22,8 @@ from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._looks import NOTHING, Look, TwoReadings
 from clienthealth.modes._polls import has_polled, polled_ms
 from clienthealth.modes.held import Held, held
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.columns import Bools, Floats
-from clienthealth.windows.view import Windows
+from clienthealth.read.logs.thread_names import FETCHER_THREAD
+from clienthealth.read.logs.wordings import Meaning
 
 FILE = mode_file(__file__)
 ID = FILE.id

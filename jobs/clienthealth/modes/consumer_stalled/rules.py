@@ -6,7 +6,9 @@ from collections.abc import Hashable, Iterable, Mapping, Set
 
 import numpy as np
 
-from clienthealth.logs.dump_clients import in_container, polls_for
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Bools, Column, Floats
+from clienthealth.measure.view import Windows
 from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, quoted
@@ -41,9 +43,7 @@ from clienthealth.modes._polls import (
     told_in_poll,
 )
 from clienthealth.modes.held import Held, held
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.columns import Bools, Column, Floats
-from clienthealth.windows.view import Windows
+from clienthealth.read.logs.dump_clients import in_container, polls_for
 
 FILE = mode_file(__file__)
 ID = FILE.id

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from clienthealth.indicators.queue import CHUNKS, Queues, queues
-from clienthealth.logs.thread_names import FETCHER_THREAD
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Bools
+from clienthealth.measure.queue import CHUNKS, Queues, queues
+from clienthealth.measure.view import Runs, Windows
 from clienthealth.model.metrics import QUEUE_DEFAULTS
 from clienthealth.model.readings import Reading, Thread
 from clienthealth.model.values import option as option_of
@@ -22,9 +24,7 @@ from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import seconds_away
 from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, moved, positions, slow_topic
 from clienthealth.modes.held import held
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.columns import Bools
-from clienthealth.windows.view import Runs, Windows
+from clienthealth.read.logs.thread_names import FETCHER_THREAD
 
 FILE = mode_file(__file__)
 ID = FILE.id

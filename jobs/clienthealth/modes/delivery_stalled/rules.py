@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Bools, Column, Floats, Ints
+from clienthealth.measure.view import Windows
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted
@@ -22,9 +25,6 @@ from clienthealth.modes._evidence import (
     option,
     with_counts,
 )
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.columns import Bools, Column, Floats, Ints
-from clienthealth.windows.view import Windows
 
 FILE = mode_file(__file__)
 ID = FILE.id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.wording import elapsed, listing, quoted
 from clienthealth.modes import MIN_READINGS, mode_file
@@ -20,7 +21,6 @@ from clienthealth.modes._io_thread import (
     waits,
 )
 from clienthealth.modes.held import Held, held
-from clienthealth.windows.client_window import ClientWindow
 
 if TYPE_CHECKING:
     from clienthealth.modes.producer_callback_deadlock.rules import Thresholds

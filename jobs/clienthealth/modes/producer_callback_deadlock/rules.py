@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clienthealth.indicators.buffer import used_ratios
+from clienthealth.measure.buffer import used_ratios
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Bools, Column, Floats, Ints
+from clienthealth.measure.view import Runs, Windows
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
@@ -32,9 +35,6 @@ from clienthealth.modes._io_thread import (
 from clienthealth.modes._looks import Look, TwoReadings, io_thread
 from clienthealth.modes._polls import CLOSED, CLOSES, ENDED, lived, pushes, pushes_on, reports_in_poll, told_in_poll
 from clienthealth.modes.producer_callback_deadlock.dumps import deadlocked, died, in_dumps
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.columns import Bools, Column, Floats, Ints
-from clienthealth.windows.view import Runs, Windows
 
 FILE = mode_file(__file__)
 ID = FILE.id

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from clienthealth.indicators.buffer import used_ratios
+from clienthealth.measure.buffer import used_ratios
+from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
@@ -16,7 +17,6 @@ from clienthealth.modes import AbsenceMode, Limits, mode_file
 from clienthealth.modes._evidence import Fact, conclude, events, used_bytes, version
 from clienthealth.modes._looks import Look
 from clienthealth.modes._polls import CLOSES, pushes, pushes_on, told_in_poll
-from clienthealth.windows.client_window import ClientWindow
 
 FILE = mode_file(__file__)
 ID = FILE.id

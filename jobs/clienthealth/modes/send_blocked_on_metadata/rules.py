@@ -8,6 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Bools, Column, Floats
+from clienthealth.measure.view import Windows
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing, quoted
@@ -32,9 +35,6 @@ from clienthealth.modes._evidence import (
 from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
 from clienthealth.modes._looks import Look, TwoReadings, io_thread
 from clienthealth.modes.held import Held, held
-from clienthealth.windows.client_window import ClientWindow
-from clienthealth.windows.columns import Bools, Column, Floats
-from clienthealth.windows.view import Windows
 
 FILE = mode_file(__file__)
 ID = FILE.id

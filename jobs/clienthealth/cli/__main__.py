@@ -1,5 +1,0 @@
-"""`python -m clienthealth.cli` is `kafka-health`."""
-
-from clienthealth.cli import main
-
-main()

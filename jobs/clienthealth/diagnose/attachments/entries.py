@@ -1,0 +1,385 @@
+"""A log as entries, of which only those are made that a text of Kafka's clients stands in.
+
+Blocks without any such text are only counted. Around a place that has one, lines are taken apart: prefix off, does an
+entry begin here, or does the line belong to the one above (stack traces, the values of a configuration)? Lines of
+several writers, told apart by their prefix, are put together for each. A thread dump within the log is one entry.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import numpy as np
+
+from clienthealth.diagnose.attachments.layouts import Layout, Stamp, Times
+from clienthealth.diagnose.attachments.text import plain, utf8
+from clienthealth.modes import catalogue
+from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
+
+#: Before and behind a telling text so many bytes are taken apart.
+BACK, AHEAD = 1 << 14, 1 << 16
+#: A longer entry is cut.
+MAX_PART = 1 << 22
+#: No entry has more lines that are not indented, no dump more bytes.
+MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
+#: Zones differ by quarters of an hour, by 14 hours at most; clocks of a shipper and an application by less than this.
+QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
+#: So many different lines of a storm are remembered.
+_STORM, _STORM_MS = 20_000, 100
+
+_STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
+#: Lines that belong to the one above, whatever layout the file has; and those of thread dumps.
+_CONTINUED = re.compile(
+    rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
+    rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked )"
+)
+_IN_DUMP = re.compile(
+    rb"JNI global|Threads class |_java_thread_list|0x[0-9a-f]+|Found |Full thread dump |Thread |Current thread|"
+    rb"[0-9][A-Z]{2,5}|NULL\b|=====|-----|Name: |State: |Total blocked|Stack trace|Process \d|Python v|"
+    rb"Java.{1,40}stack info"
+)
+#: Not the line of an exception, and a level near its beginning.
+_LEVELLED = re.compile(rb"(?!\s*(?:at |Caused by|Suppressed))[^\n]{0,60}?\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
+_JSON_TIME = re.compile(rb'"(?:@?time(?:stamp)?|ts|asctime|date)" ?: ?"?([^",}]{10,40})')
+_TITLE = b"Full thread dump "
+
+_DUMPS = tuple(text.encode() for text in DUMP_LITERALS)
+#: What metrics that stand in a line of a log are known by.
+METRICS = (
+    b'"txmsgs"',
+    b'\\"txmsgs\\"',
+    b"'producer-metrics'",
+    b"'consumer-metrics'",
+    b"'consumer-fetch-manager-metrics'",
+)
+_LOGS = tuple(text.encode() for text in catalogue().literals)
+
+
+@cache
+def _scanner() -> Scanner:
+    return Scanner((*_LOGS, *_DUMPS, *METRICS))
+
+
+@dataclass
+class Entry:
+    """A record found in a log.
+
+    line     its number from 0; `numbers`: of each of its lines
+    ts_ms    None where neither it nor a line before says it; `stamp`: the time that it says itself
+    value    its text, without what its shipper writes before each line
+    key      who wrote it, '' where all lines are of one writer
+    dump     may it hold a thread dump?
+    repeats  of a storm, for how many entries it stands
+    """
+
+    line: int
+    ts_ms: int | None
+    value: bytes
+    stamp: Stamp | None = None
+    key: str = ""
+    dump: bool = False
+    repeats: int = 1
+    numbers: Sequence[int] = ()
+
+
+@dataclass
+class _Open:
+    line: int
+    stamp: Stamp | None
+    ts_ms: int | None
+    lines: list[bytes] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    relevant: bool = False
+    dump: bool = False
+    size: int = 0
+
+
+class Splitter:
+    """Takes the blocks of one file, and gives its telling entries.
+
+    lines    how many the file has had so far; first_ms, last_ms: between which times they lie
+    telling  how many lines with a telling text were taken apart
+    glued    how many of these look like entries of their own, yet seem to belong to the one above
+    storms   how many entries repeated another one within a tenth of a second: one more entry stands for all of these
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.prefixes, self.times = layout.shipped, layout.times
+        self.lines = self.storms = self.telling = self.glued = 0
+        self.first_ms: int | None = None
+        self.last_ms: int | None = None
+        self._many = len(self.prefixes.keys) > 1
+        self._shipped = Times.all()
+        self._open: dict[bytes, _Open] = {}
+        self._parts: dict[bytes, tuple[bytes, bytes]] = {}
+        self._time_of: dict[bytes, int] = {}
+        self._zones: dict[bytes, int] = {}
+        self._storm: dict[tuple[bytes, bytes, int], Entry] = {}
+        self._again: dict[bytes, Entry] = {}
+        self._stamped = False
+        self._tail = b""
+        self._hot = 0
+
+    def take(self, block: bytes) -> Iterator[Entry]:
+        """The entries that end in a block of whole lines."""
+        block = plain(block)
+        hits = _scanner().find(block)
+        done = 0
+        for begin, end in _spans(block, hits, self._hot):
+            if begin <= done:
+                if done == 0 and not self._hot:
+                    # What stands above may begin an entry that goes on here.
+                    yield from self._apart(self._tail, 0, len(self._tail), (), self.lines - self._tail.count(b"\n"))
+                begin = done
+            else:
+                yield from self.close()
+            yield from self._apart(block, begin, end, hits, self.lines + block.count(b"\n", 0, begin))
+            done = end
+        self._hot = max(0, max(hits[-1] + AHEAD if hits else 0, self._hot) - len(block))
+        if done < len(block) or not self._hot:
+            yield from self.close()
+            self._hot = 0
+            self._look_at_end(block)
+        self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
+        begin = max(0, len(block) - BACK)
+        self._tail = block[block.find(b"\n", begin) + 1 if begin else 0 :] if not self._hot else b""
+
+    def close(self) -> Iterator[Entry]:
+        """The entries that nothing more comes to."""
+        for key, (part, time) in list(self._parts.items()):
+            yield from self._line(part, key, time, self.lines, True)
+        self._parts.clear()
+        for key in list(self._open):
+            yield from self._closed(key)
+        yield from self._repeated()
+
+    def _repeated(self) -> Iterator[Entry]:
+        """What stands for the entries that were left out since."""
+        for left_out_by_line in (self._storm, self._again):
+            for left_out in left_out_by_line.values():
+                if left_out.repeats:
+                    yield replace(left_out)
+                    left_out.repeats = 0
+
+    def _look_at_end(self, block: bytes) -> None:
+        """The time of the last line that has one serves those that have none."""
+        end = len(block)
+        for _ in range(5):
+            begin = block.rfind(b"\n", 0, max(end - 1, 0)) + 1
+            line, key, time, _ = self.prefixes.strip(block[begin:end].rstrip(b"\n"))
+            if self._time(self.times.stamp(line), time, key) is not None or begin == 0:
+                break
+            end = begin
+        if self.first_ms is None or not self.lines:
+            line, key, time, _ = self.prefixes.strip(block[: block.find(b"\n")])
+            first = self._time(self.times.stamp(line), time, key)
+            self.first_ms = first if self.first_ms is None or (first is not None and not self.lines) else self.first_ms
+
+    def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
+        """Take a part of a block that holds whole lines apart. `hits`: where telling texts stand in the block."""
+        next_hit, at = bisect_left(hits, begin), begin
+        for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
+            after = at + len(line) + 1
+            relevant = next_hit < len(hits) and hits[next_hit] < after
+            while next_hit < len(hits) and hits[next_hit] < after:
+                next_hit += 1
+            at = after
+            if relevant and line in self._again:
+                # The same line, time included: of a storm nearly all end here.
+                self.storms += 1
+                self._again[line].repeats += 1
+                number += 1
+                continue
+            stripped, key, time, part = self.prefixes.strip(line)
+            before = self._parts.pop(key, None) if self._parts else None
+            if before is not None:
+                stripped, time, relevant = before[0] + stripped, before[1], True
+            if part:
+                self._parts[key] = stripped[:MAX_PART], time
+            else:
+                yield from self._line(stripped, key, time, number, relevant)
+                if relevant and self._stamped:
+                    yield from self._remember(line, stripped, key, number)
+            number += 1
+
+    def _remember(self, line: bytes, stripped: bytes, key: bytes, number: int) -> Iterator[Entry]:
+        if len(self._again) >= _STORM:
+            yield from self._repeated()
+            self._again.clear()
+        entry = self._open[key]
+        if len(entry.lines) == 1:
+            self._again[line] = self._entry(key, entry, 0)
+
+    def _line(self, line: bytes, key: bytes, time: bytes, number: int, relevant: bool) -> Iterator[Entry]:
+        stamp = self.times.stamp(line)
+        if line.startswith(b'{"') and not time and (json_time := _JSON_TIME.search(line)):
+            time = json_time[1]
+        self._stamped = stamp is not None
+        entry = self._open.get(key)
+        if entry is not None and _TITLE in line and not entry.dump:
+            if len(entry.lines) == 1 and _STAMP_ONLY.fullmatch(entry.lines[0]):
+                entry.dump, stamp = True, None
+            else:
+                yield from self._closed(key)
+                entry = None
+        begins = entry is None or (stamp is not None or not _continues(line, entry)) or _is_long(entry, line)
+        if begins:
+            if entry is not None:
+                yield from self._closed(key)
+            entry = self._open[key] = _Open(number, stamp, self._time(stamp, time, key))
+        assert entry is not None
+        entry.lines.append(line)
+        entry.numbers.append(number)
+        entry.size += len(line) + 1
+        if relevant:
+            self.telling += 1
+            self.glued += not begins and not entry.dump and _LEVELLED.match(line) is not None
+            entry.relevant = True
+            entry.dump = entry.dump or any(literal in line for literal in _DUMPS)
+
+    def _closed(self, key: bytes) -> Iterator[Entry]:
+        entry = self._open.pop(key)
+        if not entry.relevant:
+            return
+        first = entry.lines[0]
+        if entry.dump:
+            text = utf8(b"\n".join(entry.lines))
+            yield Entry(entry.line, entry.ts_ms, text, None, self._writer(key), True, numbers=entry.numbers)
+            return
+        same = None
+        if len(entry.lines) == 1 and entry.stamp is not None and entry.ts_ms is not None:
+            same = key, first[entry.stamp.end :], entry.ts_ms // _STORM_MS
+            if same in self._storm:
+                self.storms += 1
+                self._storm[same].repeats += 1
+                return
+        finished = self._entry(key, entry)
+        if same is not None:
+            if len(self._storm) >= _STORM:
+                yield from self._repeated()
+                self._storm.clear()
+            self._storm[same] = replace(finished, repeats=0)
+        yield finished
+
+    def _entry(self, key: bytes, entry: _Open, repeats: int = 1) -> Entry:
+        text, writer = utf8(b"\n".join(entry.lines)), self._writer(key)
+        return Entry(entry.line, entry.ts_ms, text, entry.stamp, writer, repeats=repeats, numbers=entry.numbers[:])
+
+    def _writer(self, key: bytes) -> str:
+        return utf8(key).decode() if self._many else ""
+
+    def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
+        """When a line was written: as it says itself, as its shipper says, or as the line before it."""
+        own = stamp.ts_ms if stamp is not None else None
+        if shipped:
+            sent = self._shipped.stamp(shipped)
+            sent_ms = sent.ts_ms if sent is not None else None
+            if own is None:
+                own = sent_ms
+            elif sent_ms is not None and shipped[:1].isdigit():
+                # A time in local time is off by its zone; the shipper names its own.
+                own += self._zones.setdefault(key, _zone_between(own, sent_ms))
+        if own is None:
+            return self._time_of.get(key, self.last_ms)
+        self._time_of[key] = own
+        self.first_ms = own if self.first_ms is None else min(self.first_ms, own)
+        self.last_ms = own if self.last_ms is None else max(self.last_ms, own)
+        return own
+
+
+def _zone_between(own: int, sent: int) -> int:
+    """By how much a time is off, where that can be a zone's difference; else 0, as a shipper may well be late."""
+    quarters = round((sent - own) / QUARTER_MS)
+    exact = abs(sent - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS
+    return quarters * QUARTER_MS if exact and abs(quarters) <= MOST_QUARTERS else 0
+
+
+def _continues(line: bytes, entry: _Open) -> bool:
+    if entry.lines[0].startswith(b'{"') and entry.lines[0].endswith(b"}"):
+        return False
+    return _CONTINUED.match(line) is not None or (entry.dump and _IN_DUMP.match(line) is not None)
+
+
+def _is_long(entry: _Open, line: bytes) -> bool:
+    if entry.dump:
+        return entry.size > MAX_DUMP
+    return (len(entry.lines) >= MAX_ENTRY_LINES and line[:1] not in (b"\t", b" ", b"")) or entry.size > MAX_PART
+
+
+def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
+    """Parts of the block, whole lines each, that are taken apart. `hot`: so much of its begin in any case."""
+    spans: list[tuple[int, int]] = [(0, hot)] if hot else []
+    for hit in hits:
+        begin, end = max(0, hit - BACK), hit + AHEAD
+        if spans and begin <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], end)
+        else:
+            spans.append((begin, end))
+    done = 0
+    for begin, end in spans:
+        first = block.rfind(b"\n", 0, begin) + 1
+        last = block.find(b"\n", end) + 1 or len(block)
+        if last > max(first, done):
+            yield max(first, done), last
+        done = max(done, last)
+
+
+# -- which lines are telling --------------------------------------------------------------------------------------
+
+_STRIDE = 4
+_LEAST = 2 * _STRIDE - 1
+_FACTOR = np.uint32(2_654_435_761)
+_SHIFT = np.uint32(16)
+#: Letters in the order of how often they stand in logs: a text is known by its rarer ones.
+_FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
+
+
+class Scanner:
+    """Where in a block of bytes one of many texts stands, at the speed of memory.
+
+    A text of seven bytes or more that stands anywhere holds four bytes that begin at a multiple of four. So only every
+    fourth place is looked at, with numpy, for any of the four-byte pieces of the rarest seven bytes of each text; what
+    is found is compared in full. A search for forty texts one by one, or by one regular expression, is fifty times
+    slower. Texts of fewer than seven bytes are searched for one by one: have few of them.
+    """
+
+    def __init__(self, texts: Iterable[bytes]) -> None:
+        self._short: list[bytes] = []
+        self._table = np.zeros(1 << 16, bool)
+        self._by_piece: dict[int, list[tuple[bytes, int]]] = {}
+        for text in dict.fromkeys(texts):
+            if len(text) < _LEAST:
+                self._short.append(text)
+                continue
+            begin = min(range(len(text) - _LEAST + 1), key=lambda at: _commonness(text[at : at + _LEAST]))
+            for at in range(begin, begin + _STRIDE):
+                piece = np.frombuffer(text[at : at + _STRIDE], np.uint32)
+                self._by_piece.setdefault(int(piece[0]), []).append((text, at))
+                self._table[piece * _FACTOR >> _SHIFT] = True
+
+    def find(self, block: bytes) -> list[int]:
+        """Where texts begin in the block, in rising order, each place once."""
+        words = np.frombuffer(block, np.uint32, len(block) // _STRIDE)
+        maybe = np.flatnonzero(self._table[words * _FACTOR >> _SHIFT])
+        begins = set()
+        for position, word in zip(maybe.tolist(), words[maybe].tolist(), strict=True):
+            for text, at in self._by_piece.get(word, ()):
+                begin = position * _STRIDE - at
+                if begin >= 0 and block.startswith(text, begin):
+                    begins.add(begin)
+        for text in self._short:
+            at = block.find(text)
+            while at >= 0:
+                begins.add(at)
+                at = block.find(text, at + 1)
+        return sorted(begins)
+
+
+def _commonness(text: bytes) -> int:
+    counts = Counter(text)
+    return sum((len(_FREQUENT) - at) * counts[letter] for at, letter in enumerate(_FREQUENT))

@@ -1,0 +1,151 @@
+"""Logs out of a search: what Kibana, Elasticsearch, Loki, Grafana, CloudWatch, Google, Datadog or Splunk give.
+
+Whatever the tool calls its fields, a row has a message and a time. Rows become lines of text, the oldest first, each
+with its time before it where that is known, so that all that follows reads only logs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from clienthealth.diagnose.attachments.layouts import Times
+from clienthealth.read.formats._json_layouts import any_layout, line_of
+
+MAX_DEPTH, MAX_ROWS = 12, 2_000_000
+#: What the field is called that holds a line as the application wrote it, and the one that says when.
+_MESSAGES = ("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE")
+_TIMES = ("@timestamp", "timestamp", "_time", "time", "ts", "date", "datetime", "eventTime", "receiveTimestamp", "tsNs")
+_COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
+_TIME_COLUMNS = {name.lower() for name in _TIMES} | {"date (utc)", "timestamp (utc)", "ingestiontime"}
+# A cell may hold a whole thread dump; Python's own limit is 128 KiB.
+csv.field_size_limit(1 << 30)
+
+
+class Row(NamedTuple):
+    """A line of a log as a search gave it. `ts_ms`: None where nobody says it."""
+
+    ts_ms: int | None
+    text: str
+
+
+def of_table(text: str) -> list[Row] | None:
+    """The rows of a table (CSV, or with tabs or semicolons) that has a column of messages; None where it is none."""
+    text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
+    head = text.partition("\n")[0]
+    for delimiter in (",", "\t", ";"):
+        names = [name.strip().lower() for name in next(csv.reader([head], delimiter=delimiter), [])]
+        message = next((n for n, name in enumerate(names) if name in _COLUMNS), None)
+        time = next((n for n, name in enumerate(names) if name in _TIME_COLUMNS), None)
+        if len(names) > 1 and message is not None and time is not None:
+            table = csv.reader(io.StringIO(text), delimiter=delimiter)
+            return list(_cells(table, message, time))
+    return None
+
+
+def _cells(table: Iterator[list[str]], message: int, time: int) -> Iterator[Row]:
+    clock, names = _Clock(), next(table)
+    for cells in table:
+        if len(cells) > max(message, time):
+            fields = dict(zip(names, cells, strict=False)) | {"message": cells[message]}
+            yield Row(clock.ms(cells[time]), _text({name: cell for name, cell in fields.items() if cell}) or "")
+
+
+def of_documents(documents: Iterable[Any]) -> list[Row]:
+    """The rows in JSON documents of any nesting; [] where nothing in them looks like one."""
+    clock, rows = _Clock(), list[Row]()
+    for document in documents:
+        rows += _rows(document, None, clock, 0)
+        if len(rows) > MAX_ROWS:
+            break
+    return rows
+
+
+def lines(rows: Sequence[Row]) -> bytes:
+    """The rows as text, the oldest first."""
+    timed = [row.ts_ms for row in rows if row.ts_ms is not None]
+    if len(timed) == len(rows):
+        rows = sorted(rows, key=lambda row: row.ts_ms or 0) if timed and timed[0] <= timed[-1] else _turned(rows)
+    parts = (row.text.rstrip() if row.ts_ms is None else f"{_iso(row.ts_ms)} {row.text.rstrip()}" for row in rows)
+    return ("\n".join(parts) + "\n").encode("utf-8", "replace")
+
+
+def _turned(rows: Sequence[Row]) -> list[Row]:
+    """Rows whose newest came first, those of one moment too."""
+    return sorted(reversed(rows), key=lambda row: row.ts_ms or 0)
+
+
+def _iso(ts_ms: int) -> str:
+    return f"{datetime.fromtimestamp(ts_ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{ts_ms % 1000:03d}Z"
+
+
+def _rows(value: Any, above: int | None, clock: _Clock, depth: int) -> Iterator[Row]:
+    if depth > MAX_DEPTH:
+        return
+    value = _named(value)
+    if isinstance(value, list):
+        if value and all(isinstance(item, str) for item in value):
+            yield from (Row(above, item) for item in value)
+            return
+        for item in value:
+            yield from _rows(item, above, clock, depth + 1)
+    if not isinstance(value, dict):
+        return
+    if isinstance(value.get("values"), list) and ("stream" in value or "metric" in value):
+        for pair in value["values"]:
+            if isinstance(pair, list) and len(pair) > 1 and isinstance(pair[1], str):
+                yield Row(clock.ms(str(pair[0])), pair[1])
+        return
+    fields = {name: _single(item) for name, item in value.items()}
+    times = (clock.ms(str(fields[name])) for name in _TIMES if isinstance(fields.get(name), str | int | float))
+    ts_ms = next((time for time in times if time is not None), above)
+    text = _text(fields)
+    if text is not None:
+        yield Row(ts_ms, text)
+        return
+    for item in fields.values():
+        if isinstance(item, dict | list):
+            yield from _rows(item, ts_ms, clock, depth + 1)
+
+
+def _named(value: Any) -> Any:
+    """CloudWatch gives a row as a list of its fields, each with its name."""
+    pairs = [pair for pair in value if isinstance(pair, dict)] if isinstance(value, list) else []
+    if pairs and all({"field", "value"} <= pair.keys() for pair in pairs):
+        return {str(pair["field"]): pair["value"] for pair in pairs}
+    return value
+
+
+def _single(value: Any) -> Any:
+    """Elasticsearch gives each field as a list of its values."""
+    return value[0] if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], dict | list) else value
+
+
+def _text(fields: Mapping[str, object]) -> str | None:
+    """The line that the application wrote, with what the row says of it besides in the usual order."""
+    message = next((text for name in _MESSAGES if isinstance(text := fields.get(name), str)), None)
+    if message is None:
+        return None
+    if message.startswith("{"):
+        return message
+    line = line_of({"message": message, **fields}, any_layout())
+    stack = f"\n{line.stack}" if line.stack and line.stack not in message else ""
+    if line.level is None or line.logger is None or line.level in message[:80]:
+        return message + stack
+    return f"{line.level.upper()} [{line.thread or '-'}] {line.logger} - {message}{stack}"
+
+
+class _Clock:
+    """Reads times in whatever way a tool writes them."""
+
+    def __init__(self) -> None:
+        self._times = Times.all()
+
+    def ms(self, text: str) -> int | None:
+        written = re.sub(r"\s+@\s+", " ", text.strip().strip('"'))
+        stamp = self._times.stamp(written.encode("utf-8", "replace")) if written[:1].isalnum() else None
+        return stamp.ts_ms if stamp is not None else None

@@ -1,0 +1,282 @@
+"""Metrics as people paste them → snapshots, through the names that all formats share.
+
+Line by line: a Prometheus exposition, scraped once or often; JmxTool's CSV; `attribute = value` below or behind the
+name of an MBean, as JMX shells print them; `group:name:{tags} : value` of Kafka's tools. Within a line of a log:
+librdkafka's statistics, and `print(producer.metrics())` of kafka-python. A reading ends where a series comes again.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from clienthealth.diagnose.attachments.layouts import Times
+from clienthealth.model import metric_names
+from clienthealth.model.clients import ClientProcess
+from clienthealth.model.nodes import node
+from clienthealth.model.prometheus_labels import separated
+from clienthealth.model.samples import Samples
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import integer, number
+from clienthealth.read.mbeans import snapshots
+
+#: What a client is called that its metrics do not name.
+UNNAMED = "unnamed"
+MAX_TEXT = 1 << 22
+_BRACES = 40
+
+_SAMPLE = re.compile(
+    r"(?P<name>[a-zA-Z_:][\w:]{0,300})(?:\{(?P<labels>[^\n]{0,4000}?)\})?[ \t]+"
+    r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|Inf|NaN))(?:[ \t]+(?P<ts>-?\d{10,16}(?:\.\d{1,9})?))?[ \t]*\Z",
+    re.ASCII,
+)
+_LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)
+_KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
+_NUMBER = r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|[Ii]nf(?:inity)?|[Nn]a[Nn]))[;,]?\s*\Z"
+_MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n]{1,600}?)"
+#: Lines that hold one value each. Groups: `mbean` and `name`, or `group`, `name` and `tags`.
+_LINES = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        r"\s*\"?(?P<group>[\w-]{3,80}-metrics):(?P<name>[\w.-]{1,120}):\{(?P<tags>[^}\n]{0,600})\}\"?\s*[:=]\s*"
+        + _NUMBER,
+        r"\s*\"?(?P<group>[\w-]{3,80}-metrics)/(?P<name>[\w.-]{1,120})\{(?P<tags>[^}\n]{0,600})\}\"?\s*[:=]?\s*"
+        + _NUMBER,
+        r".{0,80}?MetricName \[name=(?P<name>[\w.-]{1,120}), group=(?P<group>[\w-]{3,80}-metrics), .{0,400}?"
+        r"tags=\{(?P<tags>[^}\n]{0,600})\}\]\s*[:=,]?\s*" + _NUMBER,
+        r"\s*\"?" + _MBEAN + r"[:/](?P<name>[\w-]{1,120})\"?\s*[=:\t ]\s*" + _NUMBER,
+    )
+)
+_HEADING = re.compile(
+    r"[\s#]*(?:mbean\s*[:=]\s*|ObjectName\s*[:=]\s*)?\"?" + _MBEAN + r"\"?[\s:]*\Z", re.ASCII | re.IGNORECASE
+)
+_ATTRIBUTE = re.compile(r"\s*\"?(?P<name>[a-z][\w-]{2,120})\"?\s*[=:\t ]\s*" + _NUMBER, re.ASCII)
+_BEFORE_TIME = re.compile(
+    r"(?:Every [\d.,]+s: .{0,300}?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ))?[\s#=*$>-]*"
+    r"(?:[Dd]ate|[Tt]ime(?:stamp)?|[Ss]craped?(?: at)?)?\s*[:=]?\s*"
+)
+_NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
+
+Labels = Mapping[str, str]
+
+
+class Reading(NamedTuple):
+    """What one moment's lines say. `line`: of its first; ts_ms: None where nothing says it."""
+
+    line: int
+    ts_ms: int | None
+    snapshots: list[Snapshot]
+
+
+def kind_of(head: str) -> str | None:
+    """What the text is, by its first lines; None where these are no metrics."""
+    rows = [line for line in head.splitlines()[:2_000] if line.strip()]
+    if any(_is_csv(line) for line in rows[:20]):
+        return "JmxTool (CSV)"
+    data_rows = [line for line in rows if not line.startswith("#")]
+    samples = [line for line in data_rows if _SAMPLE.match(line) and ("{" in line or "_" in line.split()[0])]
+    if samples and len(samples) * 2 > len(data_rows):
+        return "Prometheus exposition"
+    if any(_of_client(_SAMPLE.match(line)) or any(pattern.match(line) for pattern in _LINES) for line in rows):
+        return "metrics as text"
+    heading = next((n for n, line in enumerate(rows) if _HEADING.match(line)), None)
+    if heading is not None and any(_ATTRIBUTE.match(line) for line in rows[heading + 1 : heading + 40]):
+        return "MBeans as text"
+    return None
+
+
+def _of_client(sample: re.Match[str] | None) -> bool:
+    return sample is not None and sample["name"][: len("kafka_producer_")] in _KINDS
+
+
+def _is_csv(line: str) -> bool:
+    return "kafka." in line and re.match(r'\ufeff?"?[Tt]ime"?,', line) is not None
+
+
+def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
+    """The readings in the lines of a text. `file_ms`: the time of those that say none."""
+    table: _Table | None = None
+    pile = _Pile(jvm, file_ms)
+    for count, raw in enumerate(lines):
+        line = raw.replace("\r", "").rstrip("\n")
+        if _is_csv(line):
+            table = _Table(line)
+        elif table is not None:
+            if row := table.row(line):
+                yield Reading(count, row[0], snapshots(row[1], jvm, row[0] or file_ms))
+        else:
+            yield from pile.take(count, line)
+    yield from pile.close()
+
+
+def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
+    """The readings; one alone, as of a scrape, that says no time has the one in its file's name: `named_ms`."""
+    begin = list(islice(found, 2))
+    if [reading.ts_ms for reading in begin] == [None] and (ts_ms := named_ms()) is not None:
+        for snapshot in begin[0].snapshots:
+            snapshot.ts_ms = ts_ms
+        begin = [begin[0]._replace(ts_ms=ts_ms)]
+    return chain(begin, found)
+
+
+class _Table:
+    """JmxTool's CSV: MBean and attribute of each column in the first line."""
+
+    def __init__(self, header: str) -> None:
+        self.columns = [name.strip().rpartition(":") for name in next(csv.reader([header]))]
+        self.times = Times.all()
+
+    def row(self, line: str) -> tuple[int | None, dict[str, dict[str, Any]]] | None:
+        cells = next(csv.reader([line]), [])
+        if len(cells) != len(self.columns):
+            return None
+        stamp = self.times.stamp(cells[0].strip().encode())
+        mbeans: dict[str, dict[str, Any]] = {}
+        for (mbean, _, name), cell in zip(self.columns[1:], cells[1:], strict=True):
+            mbeans.setdefault(mbean, {})[name] = cell
+        return stamp.ts_ms if stamp else None, mbeans
+
+
+class _Pile:
+    """The values of one moment, until one of them comes again or a time follows."""
+
+    def __init__(self, jvm: ClientProcess, file_ms: int) -> None:
+        self.jvm, self.file_ms = jvm, file_ms
+        self.names = metric_names.spellings(
+            metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1
+        )
+        self.times = Times.all()
+        self.ts_ms: int | None = None
+        self.heading = ""
+        self._clear(0)
+
+    def _clear(self, line: int) -> None:
+        self.line, self.sampled_ms = line, None
+        self.mbeans: dict[str, dict[str, str]] = {}
+        self.series: dict[tuple[str, str], str] = {}
+
+    sampled_ms: int | None
+
+    def take(self, count: int, line: str) -> Iterator[Reading]:
+        match = _SAMPLE.match(line)
+        if match and _of_client(match):
+            key = match["name"], match["labels"] or ""
+            ts = _epoch_ms(match["ts"])
+            if key in self.series or (ts is not None and self.sampled_ms not in (None, ts)):
+                yield from self.close(count)
+            self.series[key], self.sampled_ms = match["value"], ts or self.sampled_ms
+            return
+        attribute = next((match for pattern in _LINES if (match := pattern.match(line))), None)
+        if attribute is not None:
+            parts = attribute.groupdict()
+            mbean = parts.get("mbean") or f"kafka.{parts['group'].split('-')[0]}:type={parts['group']},{parts['tags']}"
+            yield from self._value(count, mbean, parts["name"], parts["value"])
+        elif heading := _HEADING.match(line):
+            self.heading = heading["mbean"]
+        elif self.heading and (attribute := _ATTRIBUTE.match(line)):
+            yield from self._value(count, self.heading, attribute["name"], attribute["value"])
+        elif line.strip() and not match and (time := self._time(line)) is not None:
+            yield from self.close(count)
+            self.ts_ms, self.heading = time, ""
+
+    def _value(self, count: int, mbean: str, name: str, value: str) -> Iterator[Reading]:
+        if name in self.mbeans.get(mbean, ()):
+            yield from self.close(count)
+        self.mbeans.setdefault(mbean, {})[name] = value
+
+    def _time(self, line: str) -> int | None:
+        rest = line[_BEFORE_TIME.match(line).end() :]  # type: ignore[union-attr]
+        stamp = self.times.stamp(rest.encode())
+        return stamp.ts_ms if stamp is not None and stamp.end > 7 else None
+
+    def close(self, count: int = 0) -> Iterator[Reading]:
+        """The reading that is complete."""
+        ts_ms = self.sampled_ms or self.ts_ms
+        at = ts_ms or self.file_ms
+        said = self._exposed(at) + snapshots(self.mbeans, self.jvm, at)
+        if said:
+            yield Reading(self.line, ts_ms, said)
+            self.ts_ms = None
+        self._clear(count)
+
+    def _exposed(self, ts_ms: int) -> list[Snapshot]:
+        jvm = self.jvm
+        process = Samples(ts_ms, service=jvm.service, host=jvm.host, instance=jvm.instance, library="java")
+        for (name, text), value in self.series.items():
+            labels = separated({key: re.sub(r"\\(.)", r"\1", quoted) for key, quoted in _LABEL.findall(text)})
+            client_id = next(
+                (labels[k] for k in ("client_id", "clientId", "client_id_", "id") if labels.get(k)), UNNAMED
+            )
+            kind = _KINDS[name[: len("kafka_producer_")]]
+            of_node = node(labels.get("node_id") or None)
+            topic, partition = labels.get("topic"), integer(labels.get("partition", ""))
+            canonical = self.names.get(name) or self.names.get(name.removesuffix("_total"))
+            process.add(client_id, kind, canonical, number(value), topic, partition, node=of_node)
+        return process.snapshots(rolled_up=True)
+
+
+def _epoch_ms(text: str | None) -> int | None:
+    value = float(text) if text else 0.0
+    return None if value < 1e9 else int(value * 1000) if value < 1e11 else int(value)
+
+
+def in_entry(text: str, ts_ms: int) -> list[bytes]:
+    """Metrics within an entry of a log: what librdkafka or kafka-python gave, as their formats read it."""
+    records = []
+    if '\\"txmsgs\\"' in text:
+        text = text.replace('\\"', '"')
+    if '"txmsgs"' in text and (stats := _stats(text)):
+        records.append(stats)
+    if "-metrics'" in text and (printed := _printed(text)):
+        envelope = {"client_id": UNNAMED, "ts_ms": ts_ms, "metrics": printed, "library": "kafka-python"}
+        records.append(json.dumps(envelope).encode())
+    return records
+
+
+def _stats(text: str) -> bytes | None:
+    """The first JSON object in the text that is librdkafka's."""
+    decoder, at = json.JSONDecoder(), text.find("{")
+    for _ in range(_BRACES):
+        if at < 0:
+            break
+        try:
+            document, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at = text.find("{", at + 1)
+            continue
+        if isinstance(document, dict) and "brokers" in document and "topics" in document:
+            return text[at:end].encode()
+        at = text.find("{", end)
+    return None
+
+
+def _printed(text: str) -> dict[str, dict[str, Any]] | None:
+    """The first Python dict in the text that is what `metrics()` of a client gives."""
+    at = text.find("{'")
+    for _ in range(_BRACES):
+        end = _closing(text, at) if at >= 0 else 0
+        if not end:
+            return None
+        try:
+            document = ast.literal_eval(_NOT_NUMBER.sub("None", text[at:end]))
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            document = None
+        if isinstance(document, dict) and any(str(group).endswith("-metrics") for group in document):
+            return {str(group): values for group, values in document.items() if isinstance(values, dict)}
+        at = text.find("{'", at + 1)
+    return None
+
+
+def _closing(text: str, at: int) -> int:
+    """Where the brace that opens at a place is closed, 0 where it is not; braces in names do not occur."""
+    depth = 0
+    for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
+        depth += 1 if match.group() == "{" else -1
+        if depth == 0:
+            return at + match.end()
+    return 0

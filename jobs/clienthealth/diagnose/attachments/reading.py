@@ -1,0 +1,499 @@
+"""From a stream of bytes to records: what is it, and what of it can speak of a Kafka client?
+
+Asked in this order: readings of a recording, JSON (a document, or one per line), metrics as people paste them, thread
+dumps of any shape, and what remains is a log. Texts of moderate size are looked at whole; larger ones by blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+from clienthealth.diagnose.attachments import exports, metrics
+from clienthealth.diagnose.attachments.archives import UnreadableError
+from clienthealth.diagnose.attachments.entries import METRICS, Entry, Splitter
+from clienthealth.diagnose.attachments.input import CUT, Input
+from clienthealth.diagnose.attachments.layouts import Layout, time_in_name
+from clienthealth.diagnose.attachments.opening import Stream, cannot_read
+from clienthealth.diagnose.attachments.pastes import restored
+from clienthealth.diagnose.attachments.text import blocks, chained, encoding_of, plain, unwrapper, utf8
+from clienthealth.diagnose.attachments.whose import named
+from clienthealth.model.clients import ClientProcess
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import Dump, LogLine, RawRecord, Snapshot
+from clienthealth.model.values import EARLIEST_MS
+from clienthealth.read.decode import Decoded, decode_any
+from clienthealth.read.formats._json_layouts import any_layout, line_of
+from clienthealth.read.formats._protobuf import signal
+from clienthealth.read.logs import lines as log_lines
+from clienthealth.read.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
+from clienthealth.read.recordings import Recorded, Timed, readings
+from clienthealth.settings import Settings
+
+#: Texts up to this size are looked at whole: only in these are dumps of every shape found, and JSON documents.
+WHOLE = 1 << 24
+_SAMPLE = 1 << 16
+#: What names a client, or a class of its library.
+_SPEAKS = (
+    *(b"clientId=", b"client_id=", b"#producer-", b"#consumer-", b"org.apache.kafka", b"kafka-producer-network"),
+    # A table of `kafka-consumer-groups`.
+    b"LOG-END-OFFSET",
+)
+#: How JSON begins that is no line of a log: an object, or a list of them.
+_OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
+#: A point of a line protocol has tags, and then fields.
+_POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
+
+Progress = Callable[[str, int, int | None], None]
+
+
+class Reader:
+    """Reads one stream. `now_ms`: the time of what has none; `progress`: called with name, bytes read, and of how many.
+
+    `undated`: by process the time of what has none, shared by its files: what they say about when is no duration.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        settings: Settings,
+        now_ms: int,
+        progress: Progress | None = None,
+        undated: dict[tuple[str, str], int] | None = None,
+    ) -> None:
+        self.input: Input = stream.input
+        self.settings, self.now_ms = settings, now_ms
+        self._stream, self._progress = stream, progress
+        self._done = 0
+        believable = stream.file_ms is not None and EARLIEST_MS <= stream.file_ms <= now_ms + 60_000
+        self._file_ms = stream.file_ms if believable and stream.file_ms else now_ms
+        self._anchors = {} if undated is None else undated
+        self._undated: Timed = "file" if believable else "order"
+        self.storms = 0
+        self._cut = False
+        self._dumps = self._logs = False
+        service, instance = stream.process
+        self._jvm = ClientProcess(service, instance, instance)
+
+    def records(self) -> Iterator[Recorded]:
+        """The records of the stream, as they are read."""
+        head = self._stream.head
+        if not head:
+            self.input.what, self.input.left_out = "empty", {"empty": 1}
+            return
+        unwrap = unwrapper(head)
+        if unwrap is None and encoding_of(head) is None:
+            if signal(head):
+                yield from self._protobuf(head)
+                return
+            self.input.what = "binary"
+            cannot_read(self.input, "binary, not text")
+            return
+        text = blocks(self._read, head)
+        if unwrap is not None:
+            text = unwrap[1](text)
+        self.input.what = unwrap[0] if unwrap else ""
+        begin, small = self._begin(self._heard(text))
+        if small:
+            yield from self._whole(begin)
+        else:
+            yield from self._large(begin, self._heard(text))
+        if self._cut:
+            cannot_read(self.input, CUT)
+
+    def _read(self, size: int) -> bytes:
+        try:
+            data = self._stream.read(size)
+        except UnreadableError as error:
+            cannot_read(self.input, str(error))
+            return b""
+        except OSError as error:
+            cannot_read(self.input, f"reading it failed ({error})")
+            return b""
+        self._done += len(data)
+        if self._progress is not None:
+            self._progress(self.input.name, self._done, self._stream.size)
+        return data
+
+    def _heard(self, text: Iterator[bytes]) -> Iterator[bytes]:
+        """The blocks as they are; does one speak of a Kafka client, in whatever words?"""
+        for block in text:
+            self.input.speaks = self.input.speaks or any(mark in block for mark in _SPEAKS)
+            yield block
+
+    def _begin(self, text: Iterator[bytes]) -> tuple[bytes, bool]:
+        """The first blocks, and are they all?"""
+        read_blocks, size = [], 0
+        for block in text:
+            read_blocks.append(block)
+            size += len(block)
+            if size > WHOLE:
+                return b"".join(read_blocks), False
+        return b"".join(read_blocks), True
+
+    def _protobuf(self, head: bytes) -> Iterator[Recorded]:
+        """The one record of a file of OTLP protobuf."""
+        content, small = self._begin(blocks(self._read, head))
+        if not small:
+            cannot_read(self.input, "oversized")
+            return
+        self._what("OTLP protobuf")
+        self.input.read = 1
+        yield self._document(0, content)
+
+    # Texts of moderate size.
+
+    def _whole(self, content: bytes) -> Iterator[Recorded]:
+        content = plain(content)
+        lines = content.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        elif len(lines) > 1:
+            self._cut = True
+        if not any(line.strip() for line in lines):
+            self.input.what, self.input.left_out = "empty", {"empty": 1}
+            return
+        first = next(line for line in lines if line.strip())
+        if _is_reading(first):
+            self._what("metrics.jsonl")
+            yield from self._readings_of(lines)
+            return
+        if first.lstrip()[:1] in (b"{", b"["):
+            documents = self._documents(content, lines)
+            if documents is not None:
+                yield from documents
+                return
+        # The first line of what was cut out of a file is a part of one.
+        point = next((line for line in lines[:10] if _POINT.match(line)), None)
+        if point is not None and self._decoded(point).format == "influx":
+            self._what("line protocol")
+            yield from self._record_lines(lines)
+            return
+        rows = self._exported(content, lines)
+        # What was quoted, as in a mail, is broken where it is so without the marks before it.
+        content = content if rows else restored(content)
+        first = next((line for line in content.split(b"\n") if line.strip()), b"")
+        broken = self._decoded(content).errors if _OBJECT.match(content) and _parsed(first) is None else []
+        lines = (exports.lines(rows) if rows else content).split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        layout = self._learned(lines)
+        text = [layout.text(line) for line in lines]
+        kind = metrics.kind_of("\n".join(text[:2_000]))
+        if kind:
+            yield from self._metrics(kind, text)
+            if kind == "Prometheus exposition" or kind.startswith("JmxTool"):
+                return
+        taken = yield from self._dumps_of(lines, layout)
+        rest = [b"" if number in taken else line for number, line in enumerate(lines)]
+        if any(line.strip() for line in rest):
+            yield from self._log([b"\n".join(rest) + b"\n"], layout)
+        else:
+            self.input.read = len(lines)
+        if broken and not self.input.unread and not self.input.used:
+            cannot_read(self.input, broken[0])
+
+    def _readings_of(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
+        self._cut = False  # A reading that was cut is no JSON.
+        for number, line in enumerate(lines):
+            self.input.read = number + 1
+            if not line.strip():
+                continue
+            said = readings(line, self._jvm)
+            if said is None and line.lstrip()[:1] == b"{" and _parsed(line) is None:
+                cannot_read(self.input, "truncated-json")
+            elif said is None:
+                yield self._record("metrics", number, line)
+            else:
+                yield from (self._record("metrics", number, said=snapshot) for snapshot in said)
+
+    def _documents(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded] | None:
+        """The records of a text of JSON, None where it is a log whose lines may be JSON, or no JSON at all."""
+        non_empty = [line for line in lines if line.strip()]
+        objects = [line for line in non_empty[:50] if isinstance(_parsed(line), dict)]
+        if len(non_empty) > 1 and objects and len(objects) * 2 >= min(len(non_empty), 50):
+            return self._json_lines(lines) if self._has_metrics(objects) else None
+        document = _parsed(content)
+        if document is None:
+            return None
+        text = content.decode("utf-8", "replace")
+        if is_dump_document(text) and (dumps := dumps_of_document(document, len(lines))):
+            self._cut = False
+            return self._dump_records(dumps, lambda _: 0)
+        single = self._is_recognised(content)
+        listed = _rounds(document) if single else document if isinstance(document, list) else [document]
+        recognised = single or any(self._is_recognised(json.dumps(one).encode()) for one in listed[:20])
+        if not recognised and (exports.of_documents([document]) or metrics.kind_of(text)):
+            return None
+        self._cut = False
+        self._what("JSON document" if len(listed) == 1 else "JSON documents")
+        self.input.read = len(listed)
+        return (self._document(number, json.dumps(one).encode()) for number, one in enumerate(listed))
+
+    def _exported(self, content: bytes, lines: list[bytes]) -> list[exports.Row]:
+        """The rows of a search that somebody has downloaded; [] where the text is none."""
+        document = _parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
+        if document is not None:
+            rows, what = exports.of_documents([document]), "out of a JSON export"
+        elif (
+            isinstance(first := _parsed(lines[0]), dict)
+            and not self._is_recognised(lines[0])
+            and exports.of_documents([first])
+        ):
+            rows, what = exports.of_documents(map(_parsed, lines)), "out of JSON lines"
+        else:
+            rows, what = exports.of_table(content.decode("utf-8", "replace")) or [], "out of a table"
+        if rows:
+            self.input.what, self._cut = what, self._cut and what != "out of a JSON export"
+        return rows
+
+    def _json_lines(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
+        self._what("JSON lines")
+        return self._record_lines(lines)
+
+    def _record_lines(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
+        self._cut = False
+        for number, line in enumerate(lines):
+            self.input.read = number + 1
+            if line.strip():
+                yield self._document(number, line)
+
+    def _document(self, number: int, value: bytes) -> Recorded:
+        """A record of JSON. One that says no time has the file's, or at least its place in the order."""
+        timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
+        return self._record("any", number, value, None if timeless else 0)
+
+    def _has_metrics(self, lines: list[bytes]) -> bool:
+        return any(f.snapshots or "missing-identity: client_id" in f.errors for f in map(self._decoded, lines[:20]))
+
+    def _is_recognised(self, content: bytes) -> bool:
+        """Is JSON a record of a format that says something?"""
+        decoded = self._decoded(content)
+        lacks = any(error.startswith(("missing-identity", "missing-timestamp")) for error in decoded.errors)
+        return decoded.format not in (None, "plain_text") and bool(decoded.snapshots or decoded.lines or lacks)
+
+    def _decoded(self, content: bytes) -> Decoded:
+        raw = RawRecord(content, Source(self._stream.file, 0, 0), 0, None, {"instance": b"-"})
+        return decode_any(raw, self.settings, self.now_ms)
+
+    def _metrics(self, kind: str, text: Iterable[str]) -> Iterator[Recorded]:
+        self._what(f"metrics ({kind})")
+        last, speaks = 0, False
+        for reading in metrics.timed(metrics.readings(text, self._jvm, self._file_ms), self._time_in_name):
+            last = reading.line
+            ts_ms = reading.ts_ms
+            if ts_ms is not None:
+                self._span(ts_ms)
+            for snapshot in reading.snapshots:
+                speaks = True
+                yield self._record("metrics", reading.line, ts_ms=ts_ms, said=snapshot)
+        self.input.read = max(self.input.read, last + 1, len(text) if isinstance(text, list) else 0)
+        if not speaks:
+            self.input.left_out = {"no-metrics": self.input.read}
+
+    def _dumps_of(self, lines: list[bytes], layout: Layout) -> Generator[Recorded, None, set[int]]:
+        """The dumps in the lines, each writer's on its own; the numbers of the lines that they are made of."""
+        writers: dict[bytes, list[tuple[int, bytes]]] = {}
+        for number, line in enumerate(lines):
+            stripped = layout.shipped.strip(line)
+            writers.setdefault(stripped.key, []).append((number, stripped.line))
+        taken: set[int] = set()
+        timed = sum(layout.times.begins(line) for line in lines[:200]) if layout.times.forms else 0
+        alone = timed * 5 < len(lines[:200])
+        for key, written in writers.items():
+            text = utf8(b"\n".join(line for _, line in written)).decode()
+            dumps = [_numbered(dump, [number for number, _ in written]) for dump in dumps_in(text, alone)]
+            if not dumps:
+                continue
+            writer = utf8(key).decode() if len(layout.shipped.keys) > 1 else ""
+            yield from self._dump_records(dumps, layout.time_before(dict(written)), writer)
+            taken.update(at for dump in dumps for at in dump.taken)
+        if taken:
+            # What remains of a dump is nothing of a log.
+            self._cut = self._cut and len(lines) - 1 not in taken
+        return taken
+
+    def _dump_records(
+        self, dumps: list[Dump], time_before: Callable[[int], int], writer: str = ""
+    ) -> Iterator[Recorded]:
+        self._dumps = True
+        kinds = sorted({dump.what for dump in dumps})
+        self._what(", ".join(kinds))
+        last_ms: int | None = None
+        for dump in dumps:
+            first = min(dump.taken, default=0)
+            # One that says no time is not older than the one above it: how much younger, nobody knows.
+            last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
+            if ts_ms:
+                self._span(ts_ms)
+            if dump.complete is False:
+                cannot_read(self.input, "a thread dump in it is cut")
+            self.input.read += len(dump.taken)
+            self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted when it is judged.
+            yield self._record("logs", first, b"", ts_ms, writer, said=LogLine(ts_ms=ts_ms, dumps=[dump]))
+
+    def _time_in_name(self) -> int | None:
+        named = time_in_name(self._stream.file, self._file_ms)
+        if named is None:
+            return None
+        self.input.dated, self.input.named = False, "day" if named.dated else "clock"
+        return named.ts_ms
+
+    # Large texts, and what is a log in small ones.
+
+    def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
+        sample = plain(begin[:_SAMPLE]).split(b"\n")[:-1]
+        first = next((line for line in sample if line.strip()), b"")
+
+        def all_lines() -> Iterator[bytes]:
+            for block in chained(begin, text):
+                self._cut = not block.endswith(b"\n")
+                yield from plain(block).removesuffix(b"\n").split(b"\n")
+
+        if _is_reading(first):
+            self._what("metrics.jsonl")
+            yield from self._readings_of(all_lines())
+            return
+        objects = [line for line in sample[:50] if isinstance(_parsed(line), dict)]
+        if len(objects) * 2 >= max(len(sample[:50]), 1) and self._has_metrics(objects):
+            yield from self._json_lines(all_lines())
+            return
+        layout = self._learned(sample)
+        kind = metrics.kind_of("\n".join(map(layout.text, sample)))
+        if kind in ("Prometheus exposition", "JmxTool (CSV)"):
+            yield from self._metrics(kind, map(layout.text, all_lines()))
+            return
+        yield from self._log(chained(begin, text), layout)
+
+    def _learned(self, lines: list[bytes]) -> Layout:
+        layout = Layout.learned(lines, self._file_ms)
+        if layout.shipped.names:
+            self.input.what = ", ".join(filter(None, (self.input.what, *layout.shipped.names)))
+        return layout
+
+    def _log(self, text: Iterable[bytes], layout: Layout) -> Iterator[Recorded]:
+        splitter = Splitter(layout)
+        self.input.dated = layout.times.dated
+        for block in text:
+            self._cut = self._cut or not block.endswith(b"\n")
+            for entry in splitter.take(block):
+                yield from self._entry(entry)
+        for entry in splitter.close():
+            yield from self._entry(entry)
+        if splitter.first_ms is not None and (self._logs or not self._dumps):
+            self._span(splitter.first_ms)
+            self._span(splitter.last_ms or splitter.first_ms)
+        if not self._dumps and not self.input.what.startswith("metrics"):
+            self._what("log")
+        self.input.read = max(self.input.read, splitter.lines)
+        self.storms = splitter.storms
+        if splitter.glued * 2 > splitter.telling:
+            cannot_read(self.input, "lines that speak of Kafka, in a layout that is not known", splitter.glued)
+
+    def _entry(self, entry: Entry) -> Iterator[Recorded]:
+        self._logs = True
+        value = entry.value
+        if entry.dump and (dumps := dumps_in(value.decode("utf-8", "replace"), False)):
+            for dump in dumps:
+                numbered, ts_ms = _numbered(dump, entry.numbers), dump.ts_ms or entry.ts_ms
+                line = LogLine(ts_ms=ts_ms, dumps=[numbered])
+                yield self._record("logs", min(numbered.taken), b"", ts_ms, entry.key, said=line)
+            return
+        if any(text in value for text in METRICS):
+            readings_in_entry = metrics.in_entry(value.decode("utf-8", "replace"), entry.ts_ms or self._file_ms)
+            for reading in readings_in_entry:
+                yield self._record("any", entry.line, reading, entry.ts_ms, entry.key)
+            if readings_in_entry:
+                return
+        document = _parsed(value) if value.startswith(b"{") else None
+        if isinstance(document, dict):
+            own_ms = line_of(document, any_layout()).ts_ms
+            if own_ms is not None:
+                self._span(own_ms)
+            yield self._record("any", entry.line, value, entry.ts_ms if own_ms is None else own_ms, entry.key)
+            return
+        if value.startswith(b'{"'):
+            cannot_read(self.input, "truncated-json")
+        begin, end = (entry.stamp.begin, entry.stamp.end) if entry.stamp is not None else (0, 0)
+        line = log_lines.dated_entry(value.decode("utf-8", "replace"), begin, end)
+        line.numbers = tuple(entry.numbers)
+        if entry.ts_ms is not None:
+            line.ts_ms = entry.ts_ms
+        yield self._record("logs", entry.line, b"", line.ts_ms, entry.key, entry.repeats, line)
+
+    # Records.
+
+    def _record(
+        self,
+        stream: str,
+        number: int,
+        value: bytes = b"",
+        ts_ms: int | None = 0,
+        writer: str = "",
+        repeats: int = 1,
+        said: LogLine | Snapshot | None = None,
+    ) -> Recorded:
+        """`ts_ms`: its time, 0 where it says that itself, None where nothing does. `said`: what was read already."""
+        service, instance = self._stream.process
+        if writer:
+            service, instance = named(writer)
+            self.input.process = None
+        timed: Timed = "own"
+        if ts_ms is None:
+            ts_ms, timed = self._anchors.setdefault((service, instance), self._file_ms), self._undated
+            self.input.timed = False
+        self.input.topics |= {f"{instance}/{self._stream.file}"}
+        file = self._stream.file
+        return Recorded(stream, service, instance, file, number, value, ts_ms, timed, repeats, said)  # type: ignore[arg-type]
+
+    def _what(self, what: str) -> None:
+        self.input.what = f"{what} ({self.input.what})" if self.input.what else what
+
+    def _span(self, ts_ms: int) -> None:
+        entered = self.input
+        entered.start_ms = ts_ms if entered.start_ms is None else min(entered.start_ms, ts_ms)
+        entered.end_ms = ts_ms if entered.end_ms is None else max(entered.end_ms, ts_ms)
+
+
+def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
+    """A dump with the numbers of its lines in their file. `numbers`: of each line of the text that it was found in."""
+    for thread in dump.threads:
+        thread.line = numbers[thread.line]
+    dump.taken = frozenset(numbers[at] for at in dump.taken)
+    return dump
+
+
+def _is_reading(line: bytes) -> bool:
+    """Is it a line of a recording's metrics?"""
+    document = _parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
+    if (
+        not isinstance(document, dict)
+        or not isinstance(document.get("ts"), int)
+        or not isinstance(document["metrics"], dict)
+    ):
+        return False
+    return not document["metrics"] or any("/" in name for name in document["metrics"])
+
+
+def _parsed(text: bytes) -> object:
+    """A JSON text's value, None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rounds(document: object) -> list[object]:
+    """Answers of Jolokia that were asked for again and again, each round of them on its own; all else as it is."""
+    if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
+        return [document]
+    result: list[list[object]] = []
+    requests: list[object] = []
+    for one in document:
+        if not result or one["request"] in requests:
+            requests = []
+            result.append([])
+        requests.append(one["request"])
+        result[-1].append(one)
+    return list(result)

@@ -1,0 +1,270 @@
+"""Post-mortem: recordings through the same decoding, windows and judges as the stream, in this process.
+
+Time runs from the records. The end of the data counts as a client's disappearance, so what rests on absence is at
+most `suspected`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from clienthealth.diagnose.attachments.input import Input
+from clienthealth.diagnose.known import contexts
+from clienthealth.diagnose.tally import Tally
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.packed import Chunk, Who, encode, process_of, who_of
+from clienthealth.measure.packer import Packer
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import LogEvent, Source
+from clienthealth.model.telemetry import DumpedThread, RawRecord
+from clienthealth.model.verdicts import Seen, Verdict
+from clienthealth.modes import catalogue
+from clienthealth.monitor import also_seen, departures, judgement, process_log, readings
+from clienthealth.monitor.adjust import adjust
+from clienthealth.monitor.bucket import Bucket, client_of
+from clienthealth.monitor.faults import isolated
+from clienthealth.monitor.judging import judge_windows, merged, silenced
+from clienthealth.monitor.state import BucketState, save
+from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics, decode_said
+from clienthealth.read.logs.events import events_and_dumps
+from clienthealth.read.recordings import Recorded
+from clienthealth.settings import Settings
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found: verdicts by client, how many records were of which format, and the reasons of the rest.
+
+    inputs: what was attached, one by one; dumps: the threads of the dumps in each record; also_seen: trouble that no
+    failure mode is about, by client; it can be of others than those in `clients`
+    """
+
+    clients: list[tuple[Client, list[Verdict]]]
+    recognised: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    inputs: list[Input] = field(default_factory=list)
+    dumps: dict[Source, list[DumpedThread]] = field(default_factory=dict)
+    also_seen: dict[Client, list[Seen]] = field(default_factory=dict)
+
+
+def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | None = None) -> Diagnosis:
+    """Judge all clients that the records speak of. `tally`: of a reader that tells what they were read from."""
+    packer, result, tally = Packer(1), Diagnosis([]), tally or Tally()
+    now_ms = int(time.time() * 1000)
+    decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
+    before: dict[tuple[str, str], _Before] = {}
+    named: dict[Place, set[tuple[str, str, str]]] = {}
+    for record in records:
+        raw = raw_record(record)
+        if record.said is not None:
+            decoded = decode_said(record.said, raw, settings, now_ms)
+        else:
+            decoded = decoders[record.stream](raw, settings, now_ms)
+        file = record.instance, record.file
+        before[file] = _pack(decoded, raw.source, packer, record.repeats, before.get(file, NOBODY))
+        for client in (snapshot.client for snapshot in decoded.snapshots if snapshot.client.kind != "group"):
+            who = who_of(client)
+            named.setdefault((record.service, record.instance), set()).add((*who.process, who.instance))
+        threads = [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]
+        if threads:
+            result.dumps[raw.source] = threads
+        tally.add(record, raw.source, decoded)
+        if decoded.snapshots or decoded.lines:
+            result.recognised[decoded.format or ""] += 1
+        result.rejected.update({error.partition(":")[0] for error in decoded.errors})
+    # Metrics may name their host: what else was attached of one process is then of the one that they name.
+    places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
+    chunks = list(packer.chunks().values())
+    for entry in (entry for chunk in chunks for entry in chunk.log_entries if entry.process in places):
+        entry.service, entry.host, entry.instance = places[entry.process]
+    result.inputs.extend(tally.all())
+    for attached in result.inputs:
+        if attached.process in places:
+            attached.process = places[attached.process][:2]
+
+    def run(_: BucketState, chunks: Sequence[Chunk]) -> _Examined:
+        return _examined(chunks, settings, result.inputs)
+
+    examined, faults = isolated(save(BucketState(), 1), list(map(encode, chunks)), 1, run)
+    if examined is not None:
+        result.clients.extend(examined[0])
+        result.also_seen.update(examined[1])
+    result.rejected.update(fault.reason.partition(":")[0] for fault in faults)
+    return result
+
+
+#: Clients with their verdicts, and the trouble that no failure mode is about.
+_Examined = tuple[list[tuple[Client, list[Verdict]]], dict[Client, list[Seen]]]
+
+
+def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Input]) -> _Examined:
+    bucket = bucket_of(chunks, settings)
+    by_key = judged(bucket)
+    add_ends(bucket, by_key)
+    by_key = settled(bucket, by_key, inputs)
+    clients = [
+        (client, sorted(verdicts, key=lambda v: v.mode))
+        for client, verdicts in by_key.values()
+        if client.client_id or any(v.unhealthy for v in verdicts) or not _named_beside(client, by_key.values())
+    ]
+    clients.sort(key=lambda item: item[0].key)
+    return clients, _also_seen(bucket.state, [client for client, _ in clients])
+
+
+def _also_seen(state: BucketState, clients: Iterable[Client]) -> dict[Client, list[Seen]]:
+    """Trouble by client; what can be of several of a process, or is of none of them, by what its lines name."""
+    whos = {Who(c.service, c.host, c.instance, c.client_id, c.kind or ""): c for c in clients}
+    by_client: dict[Client, list[Seen]] = {}
+    runs = also_seen.by_process(state)
+    for who, client in whos.items():
+        one_of = Counter(other.kind for other in whos if other.process == who.process)
+        of_client = also_seen.seen(state, runs.get(who.process, ()), who, one_of)
+        if named := [seen for seen in of_client if not seen.of_process]:
+            by_client[client] = named
+    for who, seen in also_seen.of_nobody(state, list(whos)):
+        client = client_of(who)
+        by_client.setdefault(client if who.kind else dataclasses.replace(client, kind=None), []).append(seen)
+    return by_client
+
+
+def _named_beside(client: Client, judged_clients: Iterable[tuple[Client, list[Verdict]]]) -> bool:
+    """Has the process clients of the kind with names? What names none, and shows nothing, is then not one more."""
+    place = client.service, client.host, client.kind
+    return any(other.client_id and (other.service, other.host, other.kind) == place for other, _ in judged_clients)
+
+
+def raw_record(record: Recorded) -> RawRecord:
+    """A record of a file as if it had been read from a topic, its process in the headers."""
+    process = record.instance.encode()
+    source = Source(f"{record.instance}/{record.file}", 0, record.offset)
+    headers = {"service": record.service.encode(), "host": process, "instance": process}
+    return RawRecord(record.value, source, record.ts_ms, None, headers)
+
+
+def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1) -> None:
+    """Add what a record says to a packer. `repeats`: for how many records like it this one stands."""
+    _pack(decoded, source, packer, repeats, NOBODY)
+
+
+class _Before(NamedTuple):
+    """The client that a line names, and when. `kind`: empty where the line does not tell it."""
+
+    client_id: str
+    kind: str
+    ts_ms: int
+
+
+NOBODY = _Before("", "", 0)
+#: An exception that names nobody is of the client that the line above it names, where it comes within this time.
+JUST_BEFORE_MS = 1_000
+#: Service and instance that a record is taken for, where it does not say that itself.
+Place = tuple[str, str]
+
+
+def _pack(decoded: Decoded, source: Source, packer: Packer, repeats: int, before: _Before) -> _Before:
+    """The same; `before`, and what is returned: the client that the line before it names, and the last one of it."""
+    for snapshot in decoded.snapshots:
+        if snapshot.client.kind != "group":
+            packer.snapshot(snapshot, who_of(snapshot.client), source)
+    for line in decoded.lines:
+        process = process_of(line.client)
+        events, dumps = events_and_dumps(line, source, catalogue())
+        for event in events:
+            if event.client_id is None and line.stack and _is_of(event, before):
+                event = dataclasses.replace(event, client_id=before.client_id)
+            packer.log_entry(process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
+        for dump in dumps:
+            packer.log_entry(process, dump=dump)
+        before = _Before(line.client.client_id or "", process_log.kind_of(line.message, line.thread), line.ts_ms or 0)
+    return before
+
+
+def _is_of(event: LogEvent, before: _Before) -> bool:
+    """Is it of the client that the line above it names, as far as kind and time tell?"""
+    if not before.client_id or not before.kind or not 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS:
+        return False
+    return catalogue().by_id[event.signature].kind in (None, before.kind)
+
+
+def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
+    """All that was packed as one bucket."""
+    state, chunks = BucketState(), list(chunks)
+    readings.take(state, chunks, settings.monitor)
+    entries = [entry for chunk in chunks for entry in chunk.log_entries]
+    process_log.take(state, entries, settings.monitor)
+    also_seen.take(state, entries)
+    readings.renew_clients(state)
+    return Bucket(state, settings, readings.grid_of(state, settings.monitor))
+
+
+def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:
+    """By key each client with its verdicts, of each mode the worst over all windows."""
+    by_key: dict[str, tuple[Client, list[Verdict]]] = {}
+    for client, over_time in judgement.verdicts_over_time(bucket, 0):
+        by_mode: dict[str, list[Verdict]] = {}
+        for verdict in (verdict for _, verdicts in over_time for verdict in verdicts):
+            by_mode.setdefault(verdict.mode, []).append(verdict)
+        by_key[_key(client)] = client, [merged(verdicts) for _, verdicts in sorted(by_mode.items())]
+    return by_key
+
+
+def settled(
+    bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
+) -> dict[str, tuple[Client, list[Verdict]]]:
+    """The verdicts after all adjustments. `inputs`: what they were read from."""
+    known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
+    return {
+        key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))
+        for key, (client, verdicts) in by_key.items()
+    }
+
+
+def add_ends(
+    bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]], ended: frozenset[str] | None = None
+) -> None:
+    """What the end of each client says. One that came back had not departed: its last session counts.
+
+    `ended`: the instances of the processes that have ended; None: all, for nothing was heard of them any more.
+    """
+    state = bucket.state
+    for number, who in enumerate(state.whos):
+        if ended is not None and who.instance not in ended:
+            continue
+        times = state.readings.ts[state.readings.who == number]
+        breaks = np.flatnonzero(np.diff(times) > bucket.gaps[number])
+        if len(breaks):
+            state.clients.first[number] = times[breaks[-1] + 1]
+        window = departures.departure(bucket, number)
+        ends = judge_windows([window], bucket.settings.modes, absence=True)
+        client, verdicts = by_key.get(_key(window.client), (window.client, []))
+        by_key[_key(client)] = client, [*_with_silence(verdicts, silence(bucket, number, window)), *ends]
+
+
+def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
+    """What it says that a client was silent before all that there is ends. `window`: of its end."""
+    state = bucket.state
+    end_ms = max([*state.clients.last.tolist(), *(entry.ts_ms for entry in state.log_entries)])
+    if end_ms - state.clients.last[number] <= bucket.quiet[number]:
+        return []
+    return silenced(departures.silence(bucket, number, window), bucket.settings.modes)
+
+
+def _with_silence(verdicts: Sequence[Verdict], silent: Sequence[Verdict]) -> list[Verdict]:
+    """Verdicts on what a client reported, with what it says that it reported no more."""
+    by_mode = {verdict.mode: verdict for verdict in verdicts}
+    for verdict in silent:
+        before = by_mode.get(verdict.mode)
+        by_mode[verdict.mode] = verdict if before is None or not before.unhealthy else merged([before, verdict])
+    return list(by_mode.values())
+
+
+def _key(client: Client) -> str:
+    """Clients that nothing names have the key of their process, whatever kind they are of."""
+    return f"{client.kind}|{client.key}"

@@ -1,0 +1,253 @@
+"""A Jolokia agent in a JVM of this machine while it is watched: on loopback, with a password, able to read only.
+
+The agent is brought in by its own launcher through Java's attach interface. While it is there it may be asked for
+MBeans and for thread dumps, for nothing else, and only by whoever has the password, which stands in a file of ours.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from clienthealth.model.errors import DependencyError, InputError, ServiceError
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
+from clienthealth.read.mbeans import RUNTIME
+from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
+
+USER = "kafka-health"
+#: The launcher gives up by itself after some 10 s where a JVM does not answer.
+LAUNCH_SECONDS = 30.0
+#: From the launcher's end until the agent answers.
+ANSWER_SECONDS = 10.0
+_PROC = Path("/proc")
+_SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_ATTACHED_BEFORE = "is already attached to PID"
+_FOLDER = "kafka-health-watch-"
+#: The answer of an agent to somebody without its password.
+_NO_PASSWORD = "HTTP 401"
+_CONFIG = """\
+user={user}
+password={password}
+policyLocation={policy}
+logHandlerClass=org.jolokia.server.core.service.impl.QuietLogHandler
+"""
+_POLICY = """\
+<restrict>
+  <commands><command>read</command></commands>
+  <allow>
+    <mbean><name>com.sun.management:type=DiagnosticCommand</name><operation>threadPrint</operation></mbean>
+  </allow>
+</restrict>
+"""
+
+
+class Agent(NamedTuple):
+    """Where an agent answers; user and file of the password are empty where it asks for none."""
+
+    url: str
+    user: str = ""
+    password_file: str = ""
+
+
+def runtime_of(pid: int) -> Literal["java", "python"]:
+    """What it runs on. Raises InputError where there is no such process, or it is none that we may look into."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        raise InputError(f"there is no process {pid} on this machine") from None
+    except PermissionError:
+        raise InputError(_not_permitted(pid)) from None
+    if not _PROC.joinpath("self/ns/mnt").exists():
+        return "java"
+    process = _PROC / str(pid)
+    try:
+        maps = process.joinpath("maps").read_text(errors="replace")
+        python = "libjvm" not in maps and "python" in process.joinpath("exe").readlink().name + maps
+        # Java lets even root attach only as the process's own user.
+        if process.stat().st_uid != os.geteuid() and not (python and os.geteuid() == 0):
+            raise InputError(_not_permitted(pid))
+        if process.joinpath("ns/mnt").readlink() != _PROC.joinpath("self/ns/mnt").readlink():
+            raise InputError(
+                f"process {pid} runs in a container: run 'kafka-health watch' in it (kubectl exec, docker exec), or "
+                "give the URL of a Jolokia agent"
+            )
+        if "libjvm" not in maps and not python:
+            name = process.joinpath("comm").read_text(errors="replace").strip()
+            raise InputError(f"process {pid} ({name}) is neither a Java nor a Python process")
+    except FileNotFoundError:
+        raise InputError(f"there is no process {pid} on this machine") from None
+    except PermissionError:
+        raise InputError(_not_permitted(pid)) from None
+    return "python" if python else "java"
+
+
+def lives(pid: int) -> bool:
+    """True if there is such a process and it has not ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        # One that has ended stays in the table until its parent asks for it.
+        return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return not _PROC.joinpath("self/stat").exists()
+
+
+def agent_jar(given: Path | None) -> Path:
+    """The agent's jar: the one that was given, else ours. Raises InputError, or DependencyError where it is missing."""
+    if given is not None:
+        if not given.is_file():
+            raise InputError(f"--agent {given}: there is no such file")
+        return given.resolve()
+    try:
+        (jar,) = jars.classpath("jolokia")
+    except DependencyError as error:
+        raise DependencyError(
+            f"{error}; or fetch {jars.SETS['jolokia'].modules[0]} and give it with --agent"
+        ) from error
+    return jar
+
+
+@contextmanager
+def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
+    """An agent in the JVM, taken out again at the end; one that was there before is used and stays.
+
+    That of a watch which was killed is taken out first, and that of a watch which runs is used with its password.
+    `pid` is that of a JVM; `with_password`: the settings have a password for agents. Raises InputError where the
+    process cannot be attached to, or its agent asks for a password, and ServiceError where the agent does not start.
+    """
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
+        policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
+        password.write_text(secrets.token_urlsafe(24), encoding="utf-8")
+        policy.write_text(_POLICY, encoding="utf-8")
+        config.write_text(
+            _CONFIG.format(user=USER, password=password.read_text(encoding="utf-8"), policy=policy.as_uri()), "utf-8"
+        )
+        port = _free_port()
+        options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
+        with password.open(encoding="utf-8") as lock:
+            # Held until this process ends, however it does.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            said = _launch(jar, *options, "start", str(pid))
+            if _ATTACHED_BEFORE in said:
+                before = Agent(said.split()[-1].rstrip("/") + "/")
+                left = _of_a_watch(before, pid, jar, with_password)
+                if left is None or not _is_abandoned(left):
+                    yield before if left is None else Agent(before.url, USER, str(left))
+                    return
+                _launch(jar, "stop", str(pid))
+                shutil.rmtree(left.parent, ignore_errors=True)
+                said = _launch(jar, *options, "start", str(pid))
+            agent = Agent(f"http://127.0.0.1:{port}/jolokia/", USER, str(password))
+            try:
+                _await(agent, pid, said)
+                yield agent
+            finally:
+                # The process may have ended.
+                with suppress(ServiceError):
+                    _launch(jar, "stop", str(pid))
+
+
+def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
+    """The file of the password that a watch made for an agent; None if it asks for none, or for that of the settings.
+
+    Raises InputError where its password is not known here.
+    """
+    try:
+        Jolokia(agent.url, ANSWER_SECONDS).read({RUNTIME: ("Name",)})
+    except JolokiaError as error:
+        if _NO_PASSWORD not in str(error):
+            return None
+    else:
+        return None
+    for password in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/password"):
+        with suppress(OSError, JolokiaError):
+            if password.stat().st_uid == os.geteuid():
+                text = password.read_text(encoding="utf-8")
+                Jolokia(agent.url, ANSWER_SECONDS, USER, text).read({RUNTIME: ("Name",)})
+                return password
+    if with_password:
+        return None
+    raise InputError(
+        f"process {pid} has a Jolokia agent already, which asks for a password ({agent.url}): give that in [jvm] user "
+        f"and password_file; or, where nobody needs the agent, take it out with 'java -jar {jar} stop {pid}'"
+    )
+
+
+def _is_abandoned(password: Path) -> bool:
+    """True if the watch that wrote this file has ended."""
+    with password.open(encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _launch(jar: Path, *arguments: str) -> str:
+    """What the launcher says. Whether an agent answers decides, not its exit code: it looks too early."""
+    command = [java(), *_SMALL, "-jar", str(jar), *arguments]
+    try:
+        # In a session of its own: Ctrl-C is for us, who have the agent taken out.
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LAUNCH_SECONDS,
+            check=False,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServiceError(f"process {arguments[-1]} did not take the agent within {LAUNCH_SECONDS:.0f} s") from error
+    if "jdk.attach" in done.stderr or "VirtualMachine class" in done.stderr or "tools.jar" in done.stderr:
+        raise DependencyError(
+            f"{command[0]} is a Java without the module jdk.attach: set JAVA_HOME to a JDK, or start the application "
+            f"with -javaagent:{jar.name}=port=8778,host=127.0.0.1 and give its URL"
+        )
+    return done.stdout + done.stderr
+
+
+def _await(agent: Agent, pid: int, said: str) -> None:
+    password = Path(agent.password_file).read_text(encoding="utf-8")
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            Jolokia(agent.url, ANSWER_SECONDS, agent.user, password).read({RUNTIME: ("Name",)})
+        except JolokiaError as error:
+            runtime_of(pid)
+            if time.monotonic() < deadline and "Cannot attach" not in said:
+                time.sleep(0.1)
+                continue
+            why = next((line for line in said.splitlines() if "Cannot attach" in line or "command: " in line), "")
+            raise InputError(
+                f"process {pid} could not be attached to: {' '.join(said.split()) if why else error} (a JVM with "
+                "-XX:+DisableAttachMechanism takes no agent: start it with -javaagent and give the agent's URL)"
+            ) from error
+        return
+
+
+def _not_permitted(pid: int) -> str:
+    return f"process {pid} belongs to another user: run 'kafka-health watch {pid}' as that user (sudo -u NAME)"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

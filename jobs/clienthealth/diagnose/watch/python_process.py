@@ -1,0 +1,118 @@
+"""A Python process: its stacks by py-spy, which needs nothing in it, and the statistics that it may serve."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+from clienthealth.diagnose.watch.session import Session
+from clienthealth.model.clients import ClientProcess
+from clienthealth.model.errors import DependencyError, ServiceError
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import RawRecord
+from clienthealth.read.decode import decode_metrics
+from clienthealth.settings import Settings
+from clienthealth_exporters.jvm.ecs import dump_record
+from clienthealth_exporters.jvm.suspicion import DumpBudget, DumpPlan, Reason
+
+PY_SPY_SECONDS = 10.0
+PAGE_SECONDS = 5.0
+PAGE_BYTES = 16 * 1024 * 1024
+#: Stacks are all that such a process tells: two of them, and then more and more seldom.
+_ALWAYS = (Reason("a Python process is known by its stacks"),)
+_REFUSED = ("permission denied", "operation not permitted")
+
+
+class Stacks:
+    """The stacks of a Python process, read as often as `plan` says; each `publish` that is not due does nothing."""
+
+    def __init__(self, service: str, pid: int, settings: Settings, session: Session, budget: DumpBudget) -> None:
+        """Raises DependencyError where py-spy is not installed."""
+        host = socket.gethostname()
+        self.process = ClientProcess(service, host, f"{host}:{pid}")
+        self._command = [_py_spy(pid), "dump", "--pid", str(pid)]
+        self._topic, self._session = settings.topics.logs[0], session
+        self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
+
+    def publish(self) -> None:
+        """Read them, if it is time. Raises ServiceError where py-spy may not, or cannot."""
+        if not self._plan.due(_ALWAYS, time.monotonic()):
+            return
+        try:
+            done = subprocess.run(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=PY_SPY_SECONDS,
+                check=False,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ServiceError(f"py-spy did not end within {PY_SPY_SECONDS:.0f} s") from error
+        if done.returncode != 0:
+            raise ServiceError(_why(done.stderr))
+        record = dump_record(self.process, int(time.time() * 1000), done.stdout, _ALWAYS[0].text)
+        self._session.send(self._topic, "", record)
+
+
+class Page:
+    """What a process serves of its clients' statistics, in any format that we read."""
+
+    def __init__(self, service: str, url: str, settings: Settings, session: Session) -> None:
+        at = urllib.parse.urlsplit(url)
+        host = socket.gethostname() if at.hostname in ("localhost", "127.0.0.1", "::1") else at.hostname or ""
+        self.process = ClientProcess(service or at.netloc, host, at.netloc)
+        self._url, self._session, self._settings = url, session, settings
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def holds_clients(self) -> bool:
+        """Does it answer, and with clients of Kafka."""
+        try:
+            return bool(decode_metrics(self._read(), self._settings, int(time.time() * 1000)).snapshots)
+        except ServiceError:
+            return False
+
+    def publish(self) -> None:
+        """Read it. Raises ServiceError."""
+        self._session.take(self._read())
+
+    def _read(self) -> RawRecord:
+        try:
+            with self._opener.open(self._url, timeout=PAGE_SECONDS) as answer:
+                value = answer.read(PAGE_BYTES)
+        except OSError as error:
+            raise ServiceError(f"{self._url}: {getattr(error, 'reason', error)}") from error
+        process = self.process
+        who = {
+            "service": process.service.encode(),
+            "host": process.host.encode(),
+            "instance": process.instance.encode(),
+        }
+        now_ms = int(time.time() * 1000)
+        return RawRecord(value, Source(self._settings.topics.metrics[0], 0, 0), now_ms, None, who)
+
+
+def _py_spy(pid: int) -> str:
+    beside = Path(sys.executable).with_name("py-spy")
+    found = str(beside) if beside.is_file() else shutil.which("py-spy")
+    if found is None:
+        raise DependencyError(f"process {pid} is a Python process: its stacks are read by py-spy (pip install py-spy)")
+    return found
+
+
+def _why(said: str) -> str:
+    if any(word in said.lower() for word in _REFUSED):
+        return (
+            "py-spy may not look into the process: run this as root, or allow it (sysctl kernel.yama.ptrace_scope=0; "
+            "in a container the capability SYS_PTRACE)"
+        )
+    lines = said.strip().splitlines()
+    return f"py-spy: {lines[-1] if lines else 'no stacks'}"

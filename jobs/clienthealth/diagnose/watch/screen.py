@@ -1,0 +1,173 @@
+"""What a person sees while clients are watched: a live table on a terminal, and a line for each change."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import TextIO
+
+from clienthealth.diagnose.frames import decisive
+from clienthealth.diagnose.report import colour_of, printable
+from clienthealth.diagnose.watch.session import Session, Stand
+from clienthealth.diagnose.watch.watching import Watched
+from clienthealth.model.clients import Client
+from clienthealth.model.verdicts import STATUS_ORDER, Verdict
+from clienthealth.model.wording import clock, count_of, elapsed, moment_of
+from clienthealth.modes import modes
+from clienthealth.monitor.incidents import Transition
+
+_COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
+#: Facts that are told of a finding as it comes; the report at the end has all.
+FACTS = 3
+#: 80 columns hold the longest verdict.
+ROW = "{:<32.32} {:<8.8} {}"
+HANGING = " " * 12
+#: Threads whose stacks are shown of a process, and frames of each, unless all are wanted; threads in the live table.
+THREADS, FRAMES, IN_TABLE = 4, 4, 2
+
+
+class Screen:
+    """Writes to a stream: a table that is drawn anew where it is a terminal, lines for changes anywhere."""
+
+    def __init__(self, stream: TextIO = sys.stdout) -> None:
+        self._stream = stream
+        self._live = stream.isatty()
+        self._colour = colour_of(stream)
+        self._drawn = 0
+        self._began = time.monotonic()
+
+    def changed(self, changes: Sequence[Transition]) -> None:
+        """What was found, or is over, with what it rests on."""
+        self.clear()
+        for change in changes:
+            for line in _told(change):
+                # A terminal would break within words; whoever reads a pipe wants a line for each fact.
+                wrapped = textwrap.wrap(line, _columns(), subsequent_indent=HANGING) if self._live else [line]
+                self._stream.write("".join(f"{part}\n" for part in wrapped))
+        self._stream.flush()
+
+    def draw(self, session: Session, processes: Sequence[Watched]) -> None:
+        """The clients as they are now."""
+        lines = [ROW.format("client", "kind", f"now ({time.monotonic() - self._began:.0f} s watched)")]
+        colours = [""]
+        for record in session.newest.values():
+            lines.append(ROW.format(_name(record.client), record.client.kind or "", _word(record.verdicts)))
+            colours.append(_COLOURS.get(record.worst, ""))
+        for process in processes:
+            if process.ended_ms:
+                lines.append(f"{process.service}: ended at {clock(process.ended_ms)}")
+            elif process.silent:
+                lines.append(f"{process.service}: silent: {process.silent}")
+            for stand in session.standing(_instance(process))[:IN_TABLE]:
+                if stand.dumps > 1:
+                    lines.append(f"{process.service}: {_stands(stand)}: {decisive(stand.thread.frames)[0]}")
+        self.table(lines, colours)
+
+    def table(self, lines: Sequence[str], colours: Sequence[str] = ()) -> None:
+        """Lines in the place of those before, cut to the terminal; nothing where there is none. `colours`: of lines."""
+        if not self._live:
+            return
+        self.clear()
+        height = shutil.get_terminal_size().lines - 1
+        for line, colour in zip_longest(lines[:height], colours[:height], fillvalue=""):
+            text = line[: _columns()]
+            self._stream.write(f"\x1b[{colour}m{text}\x1b[0m\n" if colour and self._colour else f"{text}\n")
+        self._drawn = len(lines[:height])
+        self._stream.flush()
+
+    def ended(self, process: Watched) -> None:
+        """A process has ended."""
+        self.clear()
+        self._stream.write(f"{clock(process.ended_ms)}  ended: {process.service} ({_instance(process)})\n")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Take the table away."""
+        if self._drawn:
+            self._stream.write(f"\x1b[{self._drawn}A\x1b[J")
+            self._drawn = 0
+
+
+def _columns() -> int:
+    """How much of a line is used: in its last column a terminal may begin the next one."""
+    return shutil.get_terminal_size().columns - 1
+
+
+def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
+    """Where the application's threads are in each process that is not known to be well, with their innermost frames."""
+    judged = [record.client.instance for record in session.newest.values() if record.worst != "ok"]
+    for process in processes:
+        stands = session.standing(_instance(process))
+        if not stands or (_instance(process) not in judged and session.newest and not verbose):
+            continue
+        yield f"\nThreads of {process.service} ({_instance(process)}) at {moment_of(stands[0].at_ms)}, the newest dump:"
+        for stand in stands if verbose else stands[:THREADS]:
+            frames = decisive(stand.thread.frames)
+            yield f"  {_stands(stand)}:"
+            yield from (f"    at {printable(frame)}" for frame in (frames if verbose else frames[:FRAMES]))
+        if len(stands) > THREADS and not verbose:
+            yield f"  and {count_of(len(stands) - THREADS, 'thread')} more: --verbose shows all"
+
+
+def _stands(stand: Stand) -> str:
+    thread = f"'{printable(stand.thread.name)}' ({stand.thread.state or 'state unknown'})"
+    called = ", which called poll() before," if stand.polled else ""
+    if stand.dumps == 1:
+        return f"{thread}{called} is here"
+    used = "" if stand.cpu_ms is None else f", using {elapsed(stand.cpu_ms / 1000)} of CPU"
+    return (
+        f"{thread}{called} has been here since {clock(stand.since_ms)}, for {elapsed(stand.seconds)} at least, "
+        f"in {stand.dumps} dumps{used}"
+    )
+
+
+def endings(processes: Sequence[Watched], clients: Sequence[tuple[Client, Sequence[Verdict]]]) -> Iterator[str]:
+    """The processes that ended while they were watched, and whether records were lost, as far as that was judged."""
+    for process in processes:
+        if not process.ended_ms:
+            continue
+        ends = [
+            verdict
+            for client, verdicts in clients
+            if client.instance == _instance(process)
+            for verdict in verdicts
+            if modes()[verdict.mode].absence
+        ]
+        if any(verdict.unhealthy for verdict in ends):
+            lost = "records may be lost, see above"
+        elif any(verdict.status == "unknown" for verdict in ends):
+            lost = "whether records were lost is not known, see above"
+        else:
+            lost = "no record waited in it at its last reading" if ends else "no producer was seen in it"
+        yield f"\nENDED  {process.service} ({_instance(process)}) at {moment_of(process.ended_ms)}: {lost}"
+
+
+def _instance(process: Watched) -> str:
+    return process.reader.process.instance if process.reader.process is not None else ""
+
+
+def _name(client: Client) -> str:
+    return f"{client.service}/{client.client_id or client.instance}"
+
+
+def _word(verdicts: Sequence[Verdict]) -> str:
+    ill = sorted((v for v in verdicts if v.unhealthy), key=lambda v: -STATUS_ORDER.index(v.status))
+    if ill:
+        return f"{ill[0].status} {ill[0].mode}"
+    judged = sum(verdict.status == "ok" for verdict in verdicts)
+    return "ok" if judged == len(verdicts) and judged else f"nothing found; {judged} of {len(verdicts)} judged"
+
+
+def _told(change: Transition) -> Iterator[str]:
+    verdict, name = change.verdict, _name(change.client)
+    if change.change in ("closed", "withdrawn"):
+        yield f"{clock(change.ts_ms)}  over: {name}: {verdict.mode}"
+    elif change.change in ("opened", "escalated"):
+        title = modes()[verdict.mode].told(verdict, None).title
+        yield f"{clock(change.ts_ms)}  {verdict.status}: {name}: {verdict.mode}: {title}"
+        for fact in verdict.evidence[-FACTS:]:
+            yield f"  {clock(fact.ts_ms)}  {fact.kind}: {fact.text}"

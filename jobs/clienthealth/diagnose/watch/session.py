@@ -1,0 +1,221 @@
+"""What is known of the clients that are watched: readings and dumps, decoded, packed and stepped as in the stream."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from clienthealth.diagnose.diagnosis import add_ends, pack, settled
+from clienthealth.diagnose.frames import decisive, is_application
+from clienthealth.diagnose.watch.recorder import Recorder
+from clienthealth.measure.packed import Chunk, encode, who_of
+from clienthealth.measure.packer import Packer
+from clienthealth.model import health_record
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import POLL_FRAMES, Source
+from clienthealth.model.telemetry import DumpedThread, LogLine, RawRecord, Snapshot
+from clienthealth.model.verdicts import STATUS_ORDER, Verdict
+from clienthealth.monitor import readings
+from clienthealth.monitor.bucket import Bucket
+from clienthealth.monitor.faults import isolated
+from clienthealth.monitor.incidents import Transition
+from clienthealth.monitor.state import BucketState, load, save
+from clienthealth.monitor.step import Published, step
+from clienthealth.read.decode import decode_logs, decode_metrics
+from clienthealth.settings import Settings
+
+#: A watch may last for days, and a dump of thousands of threads takes megabytes.
+KEPT_DUMPS = 20
+_encode = msgspec.json.Encoder().encode
+
+
+def _canonical(snapshot: Snapshot) -> Mapping[str, Any]:
+    """A snapshot in our own form, from whatever format it came."""
+    return {
+        "ts": snapshot.ts_ms,
+        "client": msgspec.to_builtins(snapshot.client),
+        "metrics": snapshot.metrics,
+        "topics": msgspec.to_builtins(snapshot.topics),
+        "config": snapshot.config,
+    }
+
+
+class Stand(NamedTuple):
+    """Where a thread of the application is in the newest dump of its process, and since when (epoch ms) at least.
+
+    dumps   how many dumps in a row found it at these frames
+    cpu_ms  the CPU time that it has used since the first of them, None where a dump does not say it
+    polled  a dump before them found it inside poll()
+    """
+
+    thread: DumpedThread
+    since_ms: int
+    at_ms: int
+    dumps: int = 1
+    cpu_ms: float | None = None
+    polled: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has been there at least."""
+        return (self.at_ms - self.since_ms) / 1000
+
+
+class Session:
+    """Takes what would go to topics (`send`, from any thread), and judges it when `step` is called.
+
+    newest  the state of each client as the monitor would publish it, by key
+    found   the worst that was found of each client, by key and mode; what turned out to be no failure is taken back
+    dumps   the threads of the newest dumps
+    stands  where the threads of the application are, by instance of their process and name
+    faults  clients that could not be judged, by a mistake of ours
+    """
+
+    def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:
+        """`recorder`: keeps what was read."""
+        self._settings, self._recorder = settings, recorder
+        self._inbox: queue.SimpleQueue[tuple[RawRecord, Mapping[str, Any] | None]] = queue.SimpleQueue()
+        self._state: bytes | bytearray = save(BucketState(), 1)
+        self._taken: Counter[str] = Counter()
+        self.newest: dict[str, health_record.HealthRecord] = {}
+        self.found: dict[str, dict[str, tuple[Client, Verdict]]] = {}
+        self.dumps: dict[Source, list[DumpedThread]] = {}
+        self.stands: dict[str, dict[str, Stand]] = {}
+        self.faults: list[str] = []
+
+    def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
+        """A snapshot or a line of log, as an exporter publishes it."""
+        del key
+        self._inbox.put((RawRecord(_encode(value), Source(topic, 0, 0), int(time.time() * 1000)), value))
+
+    def take(self, record: RawRecord) -> None:
+        """A record of metrics in any format."""
+        self._inbox.put((record, None))
+
+    def step(self, now_ms: int) -> list[Transition]:
+        """Judge what has come since the last step; which failures opened, became certain, or were over."""
+        packer = Packer(1)
+        for _ in range(self._inbox.qsize()):
+            raw, value = self._inbox.get()
+            topic = raw.source.topic
+            source = raw.source = Source(topic, 0, self._taken[topic])
+            self._taken[topic] += 1
+            is_dump = topic in self._settings.topics.logs
+            decode = decode_logs if is_dump else decode_metrics
+            decoded = decode(raw, self._settings, now_ms)
+            if self._recorder is not None and is_dump and value is not None:
+                self._recorder.dump(value)
+            elif self._recorder is not None:
+                for canonical in [value] if value is not None else map(_canonical, decoded.snapshots):
+                    self._recorder.readings(canonical)
+            pack(decoded, source, packer)
+            for snapshot in decoded.snapshots:
+                if snapshot.client.kind == "group":
+                    packer.snapshot(snapshot, who_of(snapshot.client), source)
+            self._keep(source, decoded.lines, now_ms)
+        chunk = packer.chunks().get(0, Chunk())
+        chunk.clocks = [packer.clock] if packer.clock else []
+
+        def run(state: BucketState, chunks: Sequence[Chunk]) -> tuple[Published, bytearray]:
+            return step(state, chunks, self._settings, now_ms), save(state, 1)
+
+        stepped, faults = isolated(self._state, [encode(chunk)], 1, run)
+        self.faults += [fault.reason for fault in faults]
+        if stepped is None:
+            return []
+        published, self._state = stepped
+        for key, record in published.records:
+            if record is None:
+                self.newest.pop(key, None)
+            else:
+                self._note(key, health_record.decode(record))
+        for change in published.changes:
+            if change.change in ("withdrawn", "moved"):
+                self.found.get(change.client.key, {}).pop(change.verdict.mode, None)
+        return published.changes
+
+    def standing(self, instance: str) -> list[Stand]:
+        """The threads of a process: first those that called poll(), then those that stand for longest, and idly."""
+        stands = self.stands.get(instance, {}).values()
+        return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
+
+    def told_of(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
+        """By instance of a process its `threads`, and when it has `ended`, as JSON. `ended`: see `ended_instances`."""
+        told: dict[str, dict[str, Any]] = {
+            instance: {
+                "threads": [
+                    {
+                        "name": stand.thread.name,
+                        "state": stand.thread.state,
+                        "since": stand.since_ms,
+                        "dumps": stand.dumps,
+                        "cpu_ms": stand.cpu_ms,
+                        "polled": stand.polled,
+                        "frames": decisive(stand.thread.frames),
+                    }
+                    for stand in self.standing(instance)
+                ]
+            }
+            for instance in self.stands
+        }
+        for instance, ended_ms in ended.items():
+            told.setdefault(instance, {})["ended"] = ended_ms
+        return told
+
+    def _keep(self, source: Source, lines: Sequence[LogLine], now_ms: int) -> None:
+        """Take in the dumps of a record."""
+        for line in lines:
+            for dump in line.dumps:
+                self._stand(line.client.instance or "", line.ts_ms or now_ms, dump.threads)
+        if threads := [thread for line in lines for dump in line.dumps for thread in dump.threads]:
+            self.dumps[source] = threads
+            if len(self.dumps) > KEPT_DUMPS:
+                del self.dumps[next(iter(self.dumps))]
+
+    def _stand(self, instance: str, ts_ms: int, threads: Iterable[DumpedThread]) -> None:
+        before, now = self.stands.get(instance, {}), dict[str, Stand]()
+        for thread in filter(is_application, threads):
+            last = before.get(thread.name)
+            polls = any(method.endswith(POLL_FRAMES) for method, _ in thread.frames)
+            polled = polls or (last is not None and last.polled)
+            if last is None or [f.method for f in last.thread.frames] != [f.method for f in thread.frames]:
+                now[thread.name] = Stand(thread, ts_ms, ts_ms, polled=polled)
+                continue
+            used = None
+            if thread.cpu_ms is not None and last.thread.cpu_ms is not None:
+                used = (last.cpu_ms or 0.0) + thread.cpu_ms - last.thread.cpu_ms
+            now[thread.name] = Stand(thread, last.since_ms, ts_ms, last.dumps + 1, used, polled)
+        self.stands[instance] = now
+
+    def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
+        """All clients with their verdicts: the worst of each mode, `ok` only where there is evidence of health.
+
+        `ended`: instances whose process has ended; of their clients, what that says.
+        """
+        state = load(self._state, 1)
+        bucket = Bucket(state, self._settings, readings.grid_of(state, self._settings.monitor))
+        by_key: dict[str, tuple[Client, list[Verdict]]] = {}
+        for key in {**self.newest, **self.found}:
+            worst = {mode: verdict for mode, (_, verdict) in self.found.get(key, {}).items()}
+            record = self.newest.get(key)
+            client = record.client if record else next((client for client, _ in self.found[key].values()), None)
+            if client is not None:
+                now = {verdict.mode: verdict for verdict in record.verdicts} if record else {}
+                by_key[f"{client.kind}|{key}"] = client, list({**now, **worst}.values())
+        add_ends(bucket, by_key, ended)
+        judged = settled(bucket, by_key, ()).values()
+        clients = [(client, sorted(verdicts, key=lambda verdict: verdict.mode)) for client, verdicts in judged]
+        return sorted(clients, key=lambda client_judged: client_judged[0].key)
+
+    def _note(self, key: str, record: health_record.HealthRecord) -> None:
+        self.newest[key] = record
+        for verdict in record.verdicts:
+            before = self.found.get(key, {}).get(verdict.mode)
+            rank = STATUS_ORDER.index(verdict.status)
+            if verdict.unhealthy and (before is None or rank >= STATUS_ORDER.index(before[1].status)):
+                self.found.setdefault(key, {})[verdict.mode] = record.client, verdict

@@ -1,1 +1,0 @@
-"""The four measurements: buffer exhaustion, callback latency, per-topic queue saturation and lag."""

@@ -1,0 +1,163 @@
+"""All measurements of clients put together: as they are published, and as the figures of a minute of history.
+
+What is not known is left out of a mapping, never null and never 0. Counts become rates of the window. So they mean the
+same for clients that count from their start and for those that count from one reading to the next, and a client that
+restarts makes no step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.measure.buffer import buffer, buffer_used_ratio
+from clienthealth.measure.callback import callback_seconds, callback_source, io_thread_busy_ratio
+from clienthealth.measure.columns import Bools, Floats, Ints
+from clienthealth.measure.queue import queue_entries, queues
+from clienthealth.measure.records_lag import lag_entries, lags, points
+from clienthealth.measure.view import Windows
+from clienthealth.settings import LagSettings
+
+#: Of each window a value, and whether it is known (None: it always is).
+Column: TypeAlias = tuple[Sequence[Any], Bools | None]
+
+
+def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
+    """The measurements of each window, as JSON has them.
+
+    Producers: buffer_used_ratio {last, max} (absent where unknown), buffer {…}, callback_seconds {…, source},
+    io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}, record_send_rate, record_error_rate
+    and record_retry_rate (per second), batch_size_bytes, compression_ratio, slowest_broker {id, latency_seconds}.
+    Consumers: last_poll_age_seconds, poll_idle_ratio, rebalance_rate (per second), rebalance_seconds,
+    commit_latency_seconds {avg, max}, records_consumed_rate (per second). Both: connections,
+    failed_authentication_rate (per second), reply_queue, throttle_seconds. All: queues and lag, which may be empty.
+    """
+    columns: dict[str, Column] = {}
+    if w.kind == "producer":
+        ratio = buffer_used_ratio(w)
+        columns["buffer_used_ratio"] = _mappings(len(w), ratio), ~np.isnan(ratio["max"])
+        columns["buffer"] = _mappings(len(w), buffer(w)), None
+        columns["callback_seconds"] = _mappings(len(w), callback_seconds(w), source=callback_source(w).tolist()), None
+        columns["io_thread_busy_ratio"] = _numbers(io_thread_busy_ratio(w))
+        columns["queue_time_seconds"] = _mappings(len(w), _milliseconds(w, "record-queue-time")), None
+        columns["request_latency_seconds"] = _mappings(len(w), _milliseconds(w, "request-latency")), None
+        for total in ("record-send-total", "record-error-total", "record-retry-total"):
+            columns[f"{total[:-6].replace('-', '_')}_rate"] = _numbers(per_second(w, total))
+        columns["batch_size_bytes"] = _numbers(_positive(w.last("batch-size-avg")))
+        columns["compression_ratio"] = _numbers(_positive(w.last("compression-rate-avg")))
+        slowest_seconds = w.last("slowest-node-latency-avg") / 1000
+        columns["slowest_broker"] = _partly(len(w), {"id": w.last("slowest-node"), "latency_seconds": slowest_seconds})
+    if w.kind in ("producer", "consumer"):
+        columns["connections"] = _numbers(w.last("connection-count"))
+        columns["failed_authentication_rate"] = _numbers(per_second(w, "failed-authentication-total"))
+    columns["reply_queue"] = _numbers(w.last("reply-queue"))
+    throttled = "produce-throttle-time-avg" if w.kind == "producer" else "fetch-throttle-time-avg"
+    columns["throttle_seconds"] = _numbers(w.last(throttled) / 1000)
+    if w.kind == "consumer":
+        columns["last_poll_age_seconds"] = _numbers(w.last("last-poll-seconds-ago"))
+        columns["poll_idle_ratio"] = _numbers(w.last("poll-idle-ratio-avg"))
+        columns["records_consumed_rate"] = _numbers(per_second(w, "records-consumed-total"))
+        columns["rebalance_rate"] = _numbers(per_second(w, "rebalance-total"))
+        columns["rebalance_seconds"] = _numbers(w.max("rebalance-latency-max") / 1000)
+        columns["commit_latency_seconds"] = _partly(len(w), _milliseconds(w, "commit-latency"))
+    return _rows(len(w), columns | {"queues": (queue_entries(w), None), "lag": (lag_entries(w, lag), None)})
+
+
+def minute_figures(w: Windows) -> dict[str, NDArray[Any]]:
+    """What the history keeps of each window, by the names of its columns: numbers (NaN: unknown), texts (None: none).
+
+    buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and queue_topic of the
+    fullest queue; lag_records, lag_seconds and lag_topic of the partition furthest behind.
+    """
+    producer, unknown = w.kind == "producer", np.full(len(w), np.nan)
+    queue_ratio, queue_topic = _fullest(w)
+    lag_records, lag_topic = _furthest(w)
+    return {
+        "buffer_used_ratio_max": buffer_used_ratio(w)["max"] if producer else unknown,
+        "callback_seconds_avg": callback_seconds(w)["avg"] if producer else unknown,
+        "callback_source": callback_source(w) if producer else np.full(len(w), None, np.object_),
+        "queue_used_ratio_max": queue_ratio,
+        "queue_topic": queue_topic,
+        "lag_records": lag_records,
+        "lag_seconds": np.where(lag_records == 0, 0.0, np.nan),
+        "lag_topic": lag_topic,
+    }
+
+
+def per_second(w: Windows, total: str) -> Floats:
+    """How fast a total rose from its first to its last reading; NaN where it has fewer than two, or was reset."""
+    column, grown = w.column(total), w.grown(total)
+    first, last = column.first_row(w.lo, w.hi), column.last_row(w.lo, w.hi)
+    seconds = (w.ts[last] - w.ts[first]) / 1000 if len(w.ts) else np.zeros(len(w))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((grown >= 0) & (seconds > 0), grown / seconds, np.nan)
+
+
+def _positive(values: Floats) -> Floats:
+    """Clients before 1.0 say 0, of the batches that they sent, where they sent none."""
+    return np.where(values > 0, values, np.nan)
+
+
+def _milliseconds(w: Windows, name: str) -> Mapping[str, Floats]:
+    return {"avg": w.last(f"{name}-avg") / 1000, "max": w.max(f"{name}-max") / 1000}
+
+
+def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Columns of so many windows as one mapping per window, without the numbers that are NaN."""
+    columns = {name: _numbers(values) for name, values in numbers.items()}
+    return _rows(size, columns | {name: (values, None) for name, values in texts.items()})
+
+
+def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
+    """The same, absent where none of the numbers is known."""
+    any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
+    return _mappings(size, numbers), any_known
+
+
+def _numbers(values: Floats) -> Column:
+    reported = ~np.isnan(values)
+    return (values.tolist() if reported.any() else (), reported)
+
+
+def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
+    """Filled in column by column: three times as fast as row by row."""
+    reported = {name: column for name, column in columns.items() if column[1] is None or column[1].any()}
+    row = dict.fromkeys(reported)
+    rows: list[dict[str, Any]] = [row.copy() for _ in range(size)]
+    for name, (values, present) in reported.items():
+        for window_row, value in zip(rows, values, strict=True):
+            window_row[name] = value
+        if present is not None:
+            for at in np.flatnonzero(~present).tolist():
+                del rows[at][name]
+    return rows
+
+
+def _fullest(w: Windows) -> tuple[Floats, NDArray[np.object_]]:
+    of_topics = queues(w)
+    share = np.clip(of_topics.share, 0.0, 1.0)
+    return _greatest(w, of_topics.window, share, of_topics.topic)
+
+
+def _furthest(w: Windows) -> tuple[Floats, NDArray[np.object_]]:
+    of_partitions = lags(w)
+    if not len(of_partitions.point):
+        return _greatest(w, of_partitions.window, np.zeros(0), of_partitions.point)
+    p = points(w)
+    records = np.where(of_partitions.blind, np.nan, np.trunc(p.records[of_partitions.point]))
+    return _greatest(w, of_partitions.window, records, p.topic[of_partitions.point])
+
+
+def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
+    """By window, the greatest value and its topic; of equal ones the last topic in order of names, NaN is the least."""
+    number, name = np.full(len(w), np.nan), np.full(len(w), None, np.object_)
+    if len(window):
+        names = np.array(w.names, np.object_)
+        rank = np.argsort(np.argsort(names))
+        order = np.lexsort((rank[topic], np.nan_to_num(values, nan=-1.0), window))
+        last = order[np.append(np.flatnonzero(np.diff(window[order])), len(order) - 1)]
+        number[window[last]], name[window[last]] = values[last], names[topic[last]]
+    return number, name

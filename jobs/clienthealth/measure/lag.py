@@ -1,0 +1,197 @@
+"""Lag of consumer groups: in records and in seconds, the state of every partition and of the group.
+
+Judged from what was committed and where the partitions ended over a window of readings. Committed offsets are read
+before end offsets, so a race overstates the lag and never makes it negative. A topic that was deleted and created
+again starts anew: its end offset fell, and what was known before says nothing. Whatever leaves this module is finite
+and ≥ 0, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from clienthealth.measure.lag_state import (
+    COMMITS,
+    STATE_ORDER,
+    Commit,
+    Known,
+    State,
+    gaps,
+    median_gap,
+    state,
+)
+from clienthealth.measure.lag_time import Point, Quality, compressed, seconds_behind
+from clienthealth.settings import LagSettings
+
+#: Topic and number.
+Partition = tuple[str, int]
+
+#: What was seen of a partition: time (epoch ms), committed, end and start offset, time of the commit (epoch ms).
+Observation = tuple[int, int | None, int | None, int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """The lag of a group on one partition at the last reading. None: not known.
+
+    `quality` is that of `seconds`. `clamped`: readings whose committed offset was past the end.
+    `retention_used_ratio`: how much of what the topic keeps is unread; at 1 data is lost.
+    """
+
+    records: int | None
+    seconds: float | None
+    quality: Quality
+    state: State
+    committed_offset: int | None
+    end_offset: int | None
+    start_offset: int | None
+    commit_age_seconds: float | None
+    retention_used_ratio: float | None
+    clamped: int = 0
+
+    def json(self) -> dict[str, Any]:
+        """All fields by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def group_lag(
+    group: str,
+    histories: Mapping[Partition, Sequence[Observation]],
+    owners: Mapping[Partition, Mapping[str, Any] | None],
+    members: float | None,
+    limits: LagSettings,
+) -> dict[str, Any]:
+    """The indicators `lag` and `group` of a consumer group from what was seen of the partitions of its last reading.
+
+    `histories`: in order of time. `owners`: the member of the group that has the partition, None where none is known.
+    """
+    of_partitions = partitions_lag(group, histories, {where for where, member in owners.items() if member}, limits)
+    lags = [
+        {"topic": topic, "partition": partition, **lag.json(), "member": owners[topic, partition]}
+        for (topic, partition), lag in of_partitions.items()
+    ]
+    return {"lag": lags, "group": summary(of_partitions.values(), members)}
+
+
+def partitions_lag(
+    group: str,
+    histories: Mapping[Partition, Sequence[Observation]],
+    owned: set[Partition],
+    limits: LagSettings,
+) -> dict[Partition, PartitionLag]:
+    """The lag of a group on each of its partitions. `owned`: those that a member of the group has."""
+    patterns = tuple(limits.allowed_lag.items())
+    fresh = {where: since_reset(history) for where, history in histories.items()}
+    commits = {where: commits_of(history) for where, history in fresh.items()}
+    pooled = [gap for some in commits.values() for gap in gaps(some)]
+    gap = median_gap(pooled) if pooled else None
+    of_partitions = {}
+    for where, history in fresh.items():
+        allowed = allowed_lag(patterns, group, where[0])
+        known = Known(commits[where], 0, silent_seconds(history), False, allowed, where in owned, gap)
+        of_partitions[where] = _lag(history, known, limits)
+    return of_partitions
+
+
+def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
+    """`known`: without the lag, and without whether the end offset moves."""
+    now_ms, *offsets, commit_ts = history[-1]
+    committed, end, start = (None if offset is None else int(offset) for offset in offsets)
+    age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)
+    records, seconds, used = None, None, None
+    quality: Quality = "unknown"
+    judged: State = "UNKNOWN"
+    if committed is not None and end is not None:
+        records = max(0, end - committed)
+    if committed is not None and end is not None and committed <= end:
+        ends = compressed([(e, t) for t, _, e, _, _ in history if e is not None])
+        unread = committed if start is None else max(committed, start)
+        seconds, quality = seconds_behind(ends, unread, now_ms, limits.max_extrapolation_seconds)
+        idle = stands_still(ends, limits.stop_min_seconds)
+        judged = state(known._replace(lag=end - committed, idle=idle), limits)
+        used = retention_used(committed, start, end)
+    clamped = sum([c is not None and e is not None and c > e for _, c, e, _, _ in history])
+    return PartitionLag(records, seconds, quality, judged, committed, end, start, age, used, clamped)
+
+
+def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
+    """The observations since the end offset last fell: a topic that is created again starts at 0."""
+    ends = [end for _, _, end, _, _ in history if end is not None]
+    if ends == sorted(ends):
+        return history
+    ends_at = [(end, position) for position, (_, _, end, _, _) in enumerate(history) if end is not None]
+    return history[[position for (before, _), (end, position) in pairwise(ends_at) if end < before][-1] :]
+
+
+def commits_of(history: Iterable[Observation]) -> list[Commit]:
+    """The newest commits that can be told apart: the offset changed, or the time of the commit did.
+
+    A commit whose time is not known counts from the first observation that has it.
+    """
+    committed_at = [seen for seen in history if seen[1] is not None]
+    changed = [
+        seen
+        for before, seen in pairwise(committed_at)
+        if seen[1] != before[1] or (seen[4] != before[4] and seen[4] is not None and before[4] is not None)
+    ]
+    return [
+        Commit(ts_ms if at is None else at, committed, None if end is None else max(0, end - committed))
+        for ts_ms, committed, end, _, at in [*committed_at[:1], *changed][-COMMITS:]
+        if committed is not None
+    ]
+
+
+def silent_seconds(history: Sequence[Observation]) -> float:
+    """For how long the last commit stands though there was something to read all the time."""
+    now_ms, last, _, _, last_at = history[-1]
+    since = now_ms
+    for ts_ms, committed, end, _, commit_ts in reversed(history):
+        if committed is None or end is None:
+            continue
+        again = commit_ts is not None and last_at is not None and commit_ts != last_at
+        if committed != last or again or end <= committed:
+            break
+        since = ts_ms
+    return (now_ms - max(since, last_at or since)) / 1000
+
+
+def stands_still(ends: Sequence[Point], least_seconds: float) -> bool:
+    """Has the end offset been the same all the time, for `least_seconds` at least?"""
+    return len(ends) > 1 and ends[0].offset == ends[-1].offset and ends[-1].time - ends[0].time >= least_seconds * 1000
+
+
+def retention_used(committed: int, start: int | None, end: int) -> float | None:
+    """The share (0 to 1) of the kept records that is unread."""
+    if start is None:
+        return None
+    kept = end - start
+    return min(1.0, (end - committed) / kept) if kept > 0 else float(end > committed)
+
+
+@lru_cache(maxsize=65_536)
+def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -> int:
+    """The lag that is fine: the first pattern that matches counts, a glob on `group` or on `group/topic`; else 0."""
+    for pattern, records in patterns:
+        if fnmatchcase(group, pattern) or fnmatchcase(f"{group}/{topic}", pattern):
+            return records
+    return 0
+
+
+def summary(lags: Iterable[PartitionLag], members: float | None) -> dict[str, Any]:
+    """A group's figures: its worst state, and the most and the sum of what is known of its partitions."""
+    partitions = list(lags)
+    records = [lag.records for lag in partitions if lag.records is not None]
+    seconds = [lag.seconds for lag in partitions if lag.seconds is not None]
+    return {
+        "status": max((lag.state for lag in partitions), key=STATE_ORDER.index, default="UNKNOWN"),
+        "max_lag": max(records, default=None),
+        "max_lag_seconds": max(seconds, default=None),
+        "sum_lag": sum(records) if records else None,
+        "members": None if members is None else int(members),
+        "clamped": sum(1 for lag in partitions if lag.clamped),
+    }

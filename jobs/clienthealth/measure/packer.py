@@ -1,0 +1,295 @@
+"""What was decoded is packed: one chunk per bucket of processes, and the time at which its clients were heard of."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from clienthealth.measure.clock import SKEW_MS, topic_clock
+from clienthealth.measure.packed import (
+    METRICS_MAX,
+    Chunk,
+    GroupPartition,
+    GroupReading,
+    LogEntry,
+    Parts,
+    Readings,
+    Who,
+    bucket_of,
+    bucket_of_process,
+)
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.readings import LogEvent, Source, ThreadDump
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.read.logs.sampling import sample_key
+
+_COLUMNS = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
+NAN = float("nan")
+
+
+@cache
+def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
+    """What packs a reading of a client of this kind, and what fills it up."""
+    metrics = len(CLIENT_METRICS[kind])
+    return struct.Struct(f"={Readings.head()}q{metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
+
+
+class Slot:
+    """A client in the chunk that is being filled: what `Packer.reading` would else look up for each reading."""
+
+    __slots__ = ("at", "bucket", "chunk", "config", "config_at", "pack", "pad", "round", "topic", "topic_at", "who")
+
+    def __init__(self, who: Who, buckets: int) -> None:
+        self.who = who
+        self.bucket = bucket_of(who, buckets)
+        self.pack, self.pad = _packing(who.kind)
+        self.round = -1
+        self.chunk: _Open
+        self.at = -1
+        self.config: Mapping[str, str] | None = None
+        self.config_at = -1
+        self.topic = ""
+        self.topic_at = -1
+
+
+class Packer:
+    """Collects what is decoded into one chunk per bucket."""
+
+    def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
+        """`max_events`: of one signature of one process, of which the newest are kept."""
+        self._buckets, self._max_events = buckets, max_events
+        self._events: dict[tuple[str, str, str], list[int]] = {}
+        self._open: dict[int, _Open] = {}
+        self._round = 0
+        self._slots: dict[Who, Slot] = {}
+        self._samples: dict[tuple[object, ...], LogEntry] = {}
+        self.log_times: dict[tuple[str, str], int] = {}
+        self.clock: tuple[int, int] | None = None
+
+    def slot(self, who: Who) -> Slot:
+        """The slot of a client, to add readings to."""
+        slot = self._slots.get(who)
+        if slot is None:
+            slot = self._slots[who] = Slot(who, self._buckets)
+        return slot
+
+    def reading(
+        self,
+        slot: Slot,
+        ts_ms: int,
+        values: Sequence[float],
+        topic: str,
+        partition: int,
+        offset: int,
+        config: Mapping[str, str] | None = None,
+        interval_ms: int = 10_000,
+        delta: bool = False,
+    ) -> tuple[_Open, int]:
+        """Add a reading; what it says of topics is added to the answer by `part`.
+
+        `topic`, `partition`, `offset`: the input record. `values`: in the order of its kind's CLIENT_METRICS.
+        """
+        if slot.round != self._round:
+            self._enter(slot)
+        chunk = slot.chunk
+        # The decoder gives the same object for the same text.
+        if config is not slot.config:
+            slot.config, slot.config_at = config, chunk.config(config) if config else -1
+        if topic is not slot.topic:
+            slot.topic, slot.topic_at = topic, chunk.name(topic)
+        head = slot.pack(
+            ts_ms, partition, offset, slot.topic_at, slot.at, slot.config_at, interval_ms, delta, 1, *values
+        )
+        chunk.rows.append(head + slot.pad)
+        return chunk, len(chunk.rows) - 1
+
+    def _enter(self, slot: Slot) -> None:
+        """The chunk is new to the client."""
+        chunk = self._open.get(slot.bucket)
+        if chunk is None:
+            chunk = self._open[slot.bucket] = _Open()
+        slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.whos)
+        slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
+        chunk.whos.append(slot.who)
+
+    def snapshot(self, snapshot: Snapshot, who: Who, source: Source) -> None:
+        """Add a decoded snapshot of any format."""
+        assert snapshot.ts_ms is not None
+        if who.kind == "group":
+            self._group(snapshot, who, source)
+            return
+        metrics = snapshot.metrics
+        values = [metrics.get(name, NAN) for name in _COLUMNS[who.kind]]
+        where = source.topic, source.partition, source.offset
+        every = snapshot.interval_ms or 10_000
+        slot = self.slot(who)
+        chunk, row = self.reading(slot, snapshot.ts_ms, values, *where, snapshot.config, every, snapshot.delta)
+        for topic in snapshot.topics:
+            chunk.part(row, topic.topic, topic.partition, topic.thread, topic.metrics)
+
+    def _group(self, snapshot: Snapshot, who: Who, source: Source) -> None:
+        def whole(metrics: Mapping[str, float], name: str) -> int | None:
+            value = metrics.get(name)
+            return None if value is None else int(value)
+
+        partitions = [
+            GroupPartition(
+                topic.topic,
+                topic.partition,
+                whole(topic.metrics, "committed-offset"),
+                whole(topic.metrics, "end-offset"),
+                whole(topic.metrics, "start-offset"),
+                whole(topic.metrics, "commit-timestamp-ms"),
+                topic.member,
+            )
+            for topic in snapshot.topics
+            if topic.partition is not None
+        ]
+        bucket = bucket_of(who, self._buckets)
+        chunk = self._open.setdefault(bucket, _Open())
+        assert snapshot.ts_ms is not None
+        chunk.groups.append(GroupReading(who, snapshot.ts_ms, snapshot.metrics.get("members"), partitions, source))
+
+    def log_entry(
+        self,
+        process: tuple[str, str, str | None],
+        event: LogEvent | None = None,
+        dump: ThreadDump | None = None,
+        repeats: int = 1,
+    ) -> None:
+        """Add a log event or a dump of a process. Of a log storm only one entry per `sample_key` is kept.
+
+        `process`: its service, host and instance, see `LogEntry`. `repeats`: how many such records it stands for.
+        """
+        repeats *= event.repeats if event is not None else 1
+        entry = LogEntry(*process, event, dump, repeats)
+        service, host = entry.process
+        self.log_times[service, host] = max(entry.ts_ms, self.log_times.get((service, host), 0))
+        if event is not None:
+            key = (service, host, *sample_key(event))
+            first = self._samples.setdefault(key, entry)
+            if first is not entry:
+                first.repeats += repeats
+                return
+        bucket = bucket_of_process(service, host, self._buckets)
+        chunk = self._open.get(bucket)
+        if chunk is None:
+            chunk = self._open[bucket] = _Open()
+        ring = self._events.setdefault((service, host, "" if event is None else event.signature), [0])
+        if len(ring) <= self._max_events:
+            ring.append(len(chunk.log_entries))
+            chunk.log_entries.append(entry)
+        else:
+            chunk.log_entries[ring[1 + ring[0] % self._max_events]] = entry
+            ring[0] += 1
+            chunk.left_out += 1
+
+    @property
+    def held(self) -> int:
+        """Readings and events in the chunks."""
+        return sum(len(chunk.rows) + len(chunk.log_entries) for chunk in self._open.values())
+
+    def chunks(self) -> dict[int, Chunk]:
+        """The chunks by bucket; the packer is empty again."""
+        chunks = {bucket: chunk.closed() for bucket, chunk in self._open.items()}
+        self._open.clear()
+        self._samples.clear()
+        self._events.clear()
+        self._round += 1
+        self._time(chunks.values())
+        return chunks
+
+    def _time(self, chunks: Iterable[Chunk]) -> None:
+        """Set in each chunk when its clients were last heard of, and remember how far the task has read.
+
+        No client's own clock is trusted with this: records that stand side by side on a topic were written at about
+        the same time. Each client of such a block votes with its newest time, and the median holds even where one of
+        them is hours off.
+        """
+        whole = list(chunks)
+        if any(chunk.rows for chunk in whole):
+            tables = ((rows.who, rows.ts, rows.partition, rows.offset) for rows in (chunk.readings for chunk in whole))
+            of_chunk, *columns = zip(*tables, strict=True)
+            ts, partition, offset = map(np.concatenate, columns)
+            ends = np.cumsum([len(chunk.whos) for chunk in whole])
+            clients = np.concatenate([who + before for who, before in zip(of_chunk, [0, *ends[:-1]], strict=True)])
+            order = np.lexsort((offset, partition))
+            clock, spans = np.empty_like(ts), np.empty_like(ts)
+            clock[order], spans[order] = topic_clock(ts[order], clients[order])
+            off = ts - clock
+            newest = np.zeros(ends[-1], np.int64)
+            np.maximum.at(newest, clients, np.where((off <= SKEW_MS) & (-off <= SKEW_MS + spans), ts, clock))
+            for chunk, heard in zip(whole, np.split(newest, ends[:-1]), strict=True):
+                chunk.heard = heard.tolist()
+            self.clock = (int(clock[order[-1]]), int(ends[-1]))
+        elif times_of_groups := [group.ts_ms for chunk in whole for group in chunk.groups]:
+            self.clock = (sorted(times_of_groups)[len(times_of_groups) // 2], 0)
+        elif self.log_times:
+            newest_lines = sorted(self.log_times.values())
+            self.clock = (newest_lines[len(newest_lines) // 2], 0)
+
+
+_part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
+
+
+class _Open:
+    """A chunk while it is filled."""
+
+    __slots__ = ("_configs", "_names", "configs", "groups", "left_out", "log_entries", "names", "parts", "rows", "whos")
+
+    def __init__(self) -> None:
+        self.rows: list[bytes] = []
+        self.parts: list[bytes] = []
+        self.whos: list[Who] = []
+        self.configs: list[dict[str, str]] = []
+        self._configs: dict[int, int] = {}
+        self.names: list[str] = []
+        self._names: dict[str, int] = {}
+        self.log_entries: list[LogEntry] = []
+        self.groups: list[GroupReading] = []
+        self.left_out = 0
+
+    def name(self, name: str) -> int:
+        at = self._names.get(name)
+        if at is None:
+            at = self._names[name] = len(self.names)
+            self.names.append(name)
+        return at
+
+    def config(self, config: Mapping[str, str]) -> int:
+        # The decoder gives the same object for the same text.
+        at = self._configs.get(id(config))
+        if at is None:
+            at = self._configs[id(config)] = len(self.configs)
+            self.configs.append(dict(config) if type(config) is not dict else config)
+        return at
+
+    def part(
+        self, row: int, topic: str, partition: int | None, thread: str | None, metrics: Mapping[str, float]
+    ) -> None:
+        """Add what reading `row` says of a topic, partition or thread."""
+        self.part_values(row, topic, partition, thread, [metrics.get(name, NAN) for name in TOPIC_METRICS])
+
+    def part_values(
+        self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]
+    ) -> None:
+        """The same, the metrics in the order of TOPIC_METRICS."""
+        number = -1 if partition is None else partition
+        at = -1 if thread is None else self.name(thread)
+        self.parts.append(_part(row, self.name(topic), number, at, *values))
+
+    def closed(self) -> Chunk:
+        return Chunk(
+            self.whos,
+            [],
+            self.configs,
+            self.names,
+            b"".join(self.rows),
+            b"".join(self.parts),
+            self.log_entries,
+            self.groups,
+            left_out=self.left_out,
+        )

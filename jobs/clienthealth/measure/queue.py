@@ -1,0 +1,105 @@
+"""Per-topic queue saturation: how full the queue between a client and one topic is, so that the culprit stands out.
+
+Old Scala consumer: chunks in `FetchQueueSize` per consuming thread, of `queued.max.message.chunks`. librdkafka:
+prefetched records of `queued.min.messages` and bytes of `queued.max.messages.kbytes`; for producers the topic's share
+of all that may be queued. The Java consumer has no such queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clienthealth.measure.columns import Floats, Ints, spread
+from clienthealth.measure.view import Windows
+from clienthealth.model.metrics import QUEUE_DEFAULTS
+
+#: Options that limit a queue.
+CHUNKS, RECORDS, KBYTES = "queued.max.message.chunks", "queued.min.messages", "queued.max.messages.kbytes"
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The queues of each window's last reading, one element per topic whose queue is known.
+
+    In order of windows, and in the order in which a reading names its topics.
+    window   the window's position
+    topic    index into the names of the windows' parts
+    share    used share of the limit; more than 1 where the limit is exceeded
+    records  queued records, NaN where they are not reported
+    lag      the greatest `records-lag` of the topic's partitions, NaN where it is not reported
+    """
+
+    window: Ints
+    topic: Ints
+    share: Floats
+    records: Floats
+    lag: Floats
+
+
+def queues(w: Windows) -> Queues:
+    """See `Queues`."""
+    return w.once("queues", lambda: _queues(w))
+
+
+def _queues(w: Windows) -> Queues:
+    reporting = np.flatnonzero(w.last_knows("queue-records", "queue-bytes", "queue-chunks"))
+    if not len(reporting):
+        none, unknown = np.zeros(0, np.int64), np.zeros(0)
+        return Queues(none, none, unknown, unknown, unknown)
+    begin, end = w.last_parts()
+    part, which = spread(begin[reporting], end[reporting])
+    topic = w.parts.topic[part]
+    order = np.lexsort((topic, which))
+    starts = np.flatnonzero(
+        np.diff(which[order], prepend=-1).astype(bool) | np.diff(topic[order], prepend=-1).astype(bool)
+    )
+    first = order[starts]
+    window = reporting[which[first]]
+
+    def most(name: str) -> Floats:
+        return np.fmax.reduceat(w.of_topics(name)[part[order]], starts)
+
+    def summed(name: str) -> Floats:
+        values = w.of_topics(name)[part[order]]
+        reported = np.add.reduceat(~np.isnan(values), starts, dtype=np.int64)
+        return np.where(reported > 0, np.add.reduceat(np.nan_to_num(values), starts), np.nan)
+
+    records = summed("queue-records")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = _finite(most("queue-chunks") / limits(w, CHUNKS, reporting)[which[first]])
+        if w.kind == "producer":
+            share = np.fmax(share, _finite(records / w.last("queue-records-limit")[window]))
+        else:
+            share = np.fmax(share, _finite(most("queue-records") / limits(w, RECORDS, reporting)[which[first]]))
+            kbytes = limits(w, KBYTES, reporting)[which[first]]
+            share = np.fmax(share, _finite(summed("queue-bytes") / (kbytes * 1024)))
+    # By first appearance in the reading, which is the order that people know their topics in.
+    shown = np.argsort(first, kind="stable")
+    shown = shown[~np.isnan(share[shown])]
+    return Queues(window[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])
+
+
+def limits(w: Windows, option: str, windows: Ints) -> Floats:
+    """An option that limits a queue for these windows; its default where it is not reported or is no number."""
+    configured = w.option(option, windows)
+    return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)
+
+
+def _finite(ratio: Floats) -> Floats:
+    """A limit of 0 is none."""
+    return np.where(np.isinf(ratio), np.nan, ratio)
+
+
+def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
+    """For each window topic, used_ratio (0 to 1) and, where reported, records of the queues of its last reading."""
+    of_topics = queues(w)
+    entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
+    ratios, names = np.clip(of_topics.share, 0.0, 1.0).tolist(), w.names
+    rows = zip(of_topics.window.tolist(), of_topics.topic.tolist(), ratios, of_topics.records.tolist(), strict=True)
+    for window, topic, ratio, records in rows:
+        entry = {"topic": names[topic], "used_ratio": ratio}
+        entries[window].append(entry if records != records else {**entry, "records": records})
+    return entries

@@ -1,0 +1,181 @@
+"""The lag that a consumer tells itself (`records-lag`), also where it never commits.
+
+A consumer learns how far its partitions go while it fetches. One that no longer does (an old Scala consumer whose queue
+is full goes on telling 0) does not know its lag. Where it fetches and consumes nothing, its lag stands still and says
+nothing: UNKNOWN, never OK. Else the state is the trend of the lag: WARN where it climbs steadily (Theil–Sen, as for
+groups) and is more than the partition's share of ten seconds of what the client consumes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.measure.columns import Bools, Floats, Ints, spread
+from clienthealth.measure.lag import allowed_lag
+from clienthealth.measure.lag_state import COMMITS, climbs
+from clienthealth.measure.view import MIN_READINGS, Windows
+from clienthealth.settings import LagSettings
+
+#: A lag that is read in this time at the present pace is no backlog.
+BACKLOG_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Points:
+    """What all readings tell of the lag of partitions, by topic, partition and time.
+
+    row      the reading's row
+    topic    index into the names of the parts
+    records  the lag, known and ≥ 0
+    before   the point of the same partition before this one, whichever client's; -1 where there is none
+    begin    the points of a row are order[begin[row]:begin[row + 1]], by topic and partition
+    """
+
+    row: Ints
+    topic: Ints
+    partition: Ints
+    records: Floats
+    paused: Bools
+    before: Ints
+    begin: Ints
+    order: Ints
+
+
+@dataclass(frozen=True)
+class Lags:
+    """The partitions that each window's last reading tells the lag of, by window, topic and partition.
+
+    point  index into `Points`
+    blind  the client has not fetched over its last MIN_READINGS readings: its lag is not known
+    """
+
+    window: Ints
+    point: Ints
+    blind: Bools
+
+
+def points(w: Windows) -> Points:
+    """See `Points`."""
+    return w.once_for_rows("points of lag", lambda: _points(w))
+
+
+def _points(w: Windows) -> Points:
+    reported = np.flatnonzero((w.of_topics("records-lag") >= 0) & (w.parts.partition >= 0))
+    parts = w.parts.at(reported)
+    row, topic, partition = parts.row, parts.topic, parts.partition
+    records, paused = w.of_topics("records-lag")[reported], w.of_topics("paused")[reported] > 0
+    rank = np.empty(len(w.names), np.int64)
+    rank[sorted(range(len(rank)), key=w.names.__getitem__)] = np.arange(len(rank))
+    order = np.lexsort((paused, records, row, partition, rank[topic]))
+    row, topic, partition = row[order], topic[order], partition[order]
+    before = np.arange(-1, len(row) - 1)
+    before[1:][(topic[1:] != topic[:-1]) | (partition[1:] != partition[:-1])] = -1
+    by_row = np.argsort(row, kind="stable")
+    begin = np.searchsorted(row[by_row], np.arange(len(w.ts) + 1))
+    return Points(row, topic, partition, records[order], paused[order], before, begin, by_row)
+
+
+def lags(w: Windows) -> Lags:
+    """See `Lags`."""
+    return w.once("lags", lambda: _lags(w))
+
+
+def _lags(w: Windows) -> Lags:
+    if not w.last_knows("records-lag").any():
+        none = np.zeros(0, np.int64)
+        return Lags(none, none, none > 0)
+    p = points(w)
+    row = np.maximum(w.last_row, 0)
+    at, window = spread(p.begin[row], np.where(w.samples > 0, p.begin[row + 1], 0))
+    fetches = "fetch-requests-total" if w.kind == "legacy-consumer" else "fetch-total"
+    blind = w.last(fetches) == w.from_last(fetches, MIN_READINGS - 1)
+    return Lags(window, p.order[at], blind[window])
+
+
+def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
+    """For each window topic, partition, records, seconds, quality, state and paused of its last reading's partitions.
+
+    `quality` is that of the records, and records that are not known are left out; seconds are known only where there
+    is no lag.
+    """
+    entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
+    of_partitions = lags(w)
+    if not len(of_partitions.point):
+        return entries
+    p, names = points(w), w.names
+    rows = zip(
+        of_partitions.window.tolist(),
+        (names[topic] for topic in p.topic[of_partitions.point].tolist()),
+        p.partition[of_partitions.point].tolist(),
+        p.records[of_partitions.point].tolist(),
+        of_partitions.blind.tolist(),
+        states(w, limits).tolist(),
+        p.paused[of_partitions.point].tolist(),
+        strict=True,
+    )
+    for window, topic, partition, records, blind, state, paused in rows:
+        entry: dict[str, Any] = {"topic": topic, "partition": partition}
+        if not blind:
+            entry["records"] = int(records)
+            if records == 0:
+                entry["seconds"] = 0.0
+        entry |= {"quality": "unknown" if blind else "exact", "state": state, "paused": paused}
+        entries[window].append(entry)
+    return entries
+
+
+def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
+    """OK, WARN or UNKNOWN of each of `lags`."""
+    of_partitions, p = lags(w), points(w)
+    rate = w.last("records-consumed-rate")
+    consumed = w.grown("records-consumed-total")
+    stands = np.where(np.isnan(consumed), rate, consumed) <= 0
+    backlog = BACKLOG_SECONDS * np.nan_to_num(rate) / np.maximum(1, np.bincount(of_partitions.window, minlength=len(w)))
+    records = p.records[of_partitions.point]
+    fine = records <= _allowed(w, limits)
+    measured = _count(w, p, of_partitions) >= MIN_READINGS
+    state = np.full(len(records), "OK", np.object_)
+    state[~fine & (stands[of_partitions.window] | p.paused[of_partitions.point] | ~measured)] = "UNKNOWN"
+    state[of_partitions.blind] = "UNKNOWN"
+    for at in np.flatnonzero(~fine & (state == "OK") & (records > backlog[of_partitions.window])).tolist():
+        if climbs(_series(w, p, of_partitions, at), limits.dead_band_per_second):
+            state[at] = "WARN"
+    return state
+
+
+def _count(w: Windows, p: Points, of_partitions: Lags) -> Ints:
+    """How many points of its partition, MIN_READINGS at most, the window has of each of `lags`."""
+    lo, at, count = w.lo[of_partitions.window], of_partitions.point, np.zeros(len(of_partitions.point), np.int64)
+    inside = np.ones(len(at), np.bool_)
+    for _ in range(MIN_READINGS):
+        inside = inside & (at >= 0) & (p.row[at] >= lo)
+        count += inside
+        at = p.before[at]
+    return count
+
+
+def _series(w: Windows, p: Points, of_partitions: Lags, at: int) -> list[tuple[float, float]]:
+    """The newest points of a partition in a window, COMMITS at most: time (s) and lag, in order of time."""
+    lo, point = w.lo[of_partitions.window[at]], of_partitions.point[at]
+    seen: list[tuple[float, float]] = []
+    while point >= 0 and p.row[point] >= lo and len(seen) < COMMITS:
+        seen.append((w.ts[p.row[point]] / 1000, float(p.records[point])))
+        point = p.before[point]
+    return seen[::-1]
+
+
+def _allowed(w: Windows, limits: LagSettings) -> Floats:
+    """The records of lag that are fine for each of `lags`."""
+    of_partitions, p = lags(w), points(w)
+    patterns = tuple(limits.allowed_lag.items())
+    if not patterns:
+        return np.zeros(len(of_partitions.point))
+    topics = (w.names[topic] for topic in p.topic[of_partitions.point].tolist())
+    groups = w.groups(of_partitions.window)
+    return np.array(
+        [allowed_lag(patterns, group, topic) for group, topic in zip(groups, topics, strict=True)], np.float64
+    )

@@ -1,0 +1,320 @@
+"""Windows of readings as arrays: what indicators and failure modes ask of thousands of windows, or of one, at once.
+
+All readings lie in one table, a window is a span [lo, hi) of it, and an answer is an array with one element
+per window. The judges ask the same functions about one window (`ClientWindow.table`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from clienthealth.measure.columns import Bools, Column, Floats, Ints, counted, spread, unknown
+from clienthealth.measure.packed import Parts
+from clienthealth.model.clients import Kind
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.values import option
+
+__all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Runs", "Windows"]
+
+T = TypeVar("T")
+
+#: With fewer readings in a window nothing can be judged by metrics.
+MIN_READINGS = 3
+
+POSITION = {kind: {name: at for at, name in enumerate(names)} for kind, names in CLIENT_METRICS.items()}
+TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
+
+
+class About(NamedTuple):
+    """What is known of a client beside its readings.
+
+    config  its options
+    group   its consumer group, else its client id
+    told    was ever a log line or a thread dump of its process read?
+    """
+
+    config: Mapping[str, str]
+    group: str
+    told: bool
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of readings over which a metric is known and stands still, two readings at least; one element per run.
+
+    A window can have several, in order of time. Readings in between that do not know the metric are no part of it.
+    window   the window's position
+    first    the run's first row, and last: its last one (inclusive)
+    seconds  from the first to the last: the least time that the metric stood still
+    """
+
+    window: Ints
+    first: Ints
+    last: Ints
+    seconds: Floats
+
+    def at(self, chosen: Bools | Ints) -> Runs:
+        """Some of them."""
+        return Runs(self.window[chosen], self.first[chosen], self.last[chosen], self.seconds[chosen])
+
+    def __len__(self) -> int:
+        return len(self.window)
+
+
+class Windows:
+    """Windows [lo, hi) over rows of readings of clients of ONE kind, each client's rows adjacent and in order of time.
+
+    Answers are arrays with one element per window; NaN: unknown. What is worked out over rows is kept, and selections
+    (`at`) share it.
+
+    ts      epoch ms
+    values  in the order of CLIENT_METRICS[kind], NaN where unknown, finite and ≥ 0 elsewhere; totals are cumulative
+    parts   what the readings say of single topics, in the order of their rows; `names`: of its topics and threads
+    about   the client of each window
+    """
+
+    def __init__(
+        self,
+        kind: Kind | None,
+        ts: Ints,
+        values: Floats,
+        lo: Ints,
+        hi: Ints,
+        parts: Parts,
+        names: Sequence[str],
+        about: Callable[[int], About],
+    ) -> None:
+        self.kind, self.ts, self.values, self.lo, self.hi = kind, ts, values, lo, hi
+        self.parts, self.names = parts, names
+        self._about = about
+        self._which: Ints = np.arange(len(lo))
+        self._columns: dict[str, Column] = {}
+        self._of_rows: dict[str, object] = {}
+        self._of_windows: dict[str, object] = {}
+
+    def __len__(self) -> int:
+        return len(self.lo)
+
+    def at(self, windows: Ints | Bools) -> Windows:
+        """Some of the windows, in this order."""
+        selected = Windows(
+            self.kind,
+            self.ts,
+            self.values,
+            self.lo[windows],
+            self.hi[windows],
+            self.parts,
+            self.names,
+            self._about,
+        )
+        selected._which = self._which[windows]
+        selected._columns, selected._of_rows = self._columns, self._of_rows
+        return selected
+
+    # -- what is kept
+
+    def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` gives, worked out once for these rows, whichever windows ask."""
+        if name not in self._of_rows:
+            self._of_rows[name] = make()
+        return cast(T, self._of_rows[name])
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` gives, worked out once for these windows."""
+        if name not in self._of_windows:
+            self._of_windows[name] = make()
+        return cast(T, self._of_windows[name])
+
+    # -- rows
+
+    def column(self, name: str) -> Column:
+        """A metric of the kind's CLIENT_METRICS over all rows; unknown everywhere where the kind does not have it."""
+        column = self._columns.get(name)
+        if column is None:
+            at = POSITION.get(self.kind or "", {}).get(name)
+            column = self._columns[name] = Column(unknown(len(self.ts))) if at is None else self._metric(at)
+        return column
+
+    def _metric(self, at: int) -> Column:
+        # A sum is NaN if any of its terms is: one look at all columns.
+        whole = self.once_for_rows("whole", lambda: ~np.isnan(self.values.sum(axis=0)))
+        return Column(self.values[:, at], bool(whole[at]))
+
+    def col(self, name: str) -> Floats:
+        """`column`'s values."""
+        return self.column(name).values
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The rows of all windows, window after window."""
+        return spread(self.lo, self.hi)[0]
+
+    @cached_property
+    def _starts(self) -> Ints:
+        """Where each window that is not empty begins in `rows`."""
+        counts = self.samples[self.samples > 0]
+        return np.cumsum(counts) - counts
+
+    @cached_property
+    def window_of_row(self) -> Ints:
+        """The window that each of `rows` belongs to."""
+        return np.repeat(np.arange(len(self.lo)), self.samples)
+
+    def reduced(self, how: np.ufunc, values: Floats) -> Floats:
+        """Each window's part of `values`, which lie as `rows` do, reduced by a ufunc; NaN for an empty window."""
+        if not len(values):
+            return unknown(len(self))
+        reduced = how.reduceat(values, self._starts)
+        if len(reduced) == len(self):
+            return cast(Floats, reduced)
+        whole = unknown(len(self))
+        whole[self.samples > 0] = reduced
+        return whole
+
+    def total(self, values: Floats, skip_first: bool = False) -> Floats:
+        """The sum over each window of a number per row (never NaN), without that of its first row if so wanted."""
+        differences = values[self.rows]
+        if skip_first:
+            differences[self._starts] = 0.0
+        return np.nan_to_num(self.reduced(np.add, differences))
+
+    # -- one metric over each window
+
+    @cached_property
+    def samples(self) -> Ints:
+        """The number of readings."""
+        return self.hi - self.lo
+
+    @cached_property
+    def _none_empty(self) -> bool:
+        return bool((self.samples > 0).all())
+
+    def first(self, metric: str | Column) -> Floats:
+        """The first known value."""
+        column = self._column(metric)
+        return column.at(self.lo) if column.whole and self._none_empty else column.first(self.lo, self.hi)
+
+    def last(self, metric: str | Column) -> Floats:
+        """The last known value."""
+        column = self._column(metric)
+        return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
+
+    def from_last(self, metric: str | Column, back: int) -> Floats:
+        """The known value `back` positions before the last one."""
+        return self._column(metric).from_last(self.lo, self.hi, back)
+
+    def min(self, metric: str | Column) -> Floats:
+        """The least value."""
+        return self._extreme(np.fmin, self._column(metric))
+
+    def max(self, metric: str | Column) -> Floats:
+        """The greatest value."""
+        return self._extreme(np.fmax, self._column(metric))
+
+    def _extreme(self, how: np.ufunc, column: Column) -> Floats:
+        return self.reduced(how, column.values[self.rows]) if column.reported else unknown(len(self))
+
+    def count(self, metric: str | Column) -> Ints:
+        """How many readings know it."""
+        column = self._column(metric)
+        return self.samples if column.whole else column.count(self.lo, self.hi)
+
+    def reported(self, metric: str | Column) -> Bools:
+        """Does any reading of the window report it?"""
+        return self.count(metric) > 0
+
+    def rises(self, metric: str | Column) -> Ints:
+        """How often it rose from one known value to the next."""
+        return self._column(metric).rises(self.lo, self.hi)
+
+    def rose(self, metric: str | Column) -> Bools:
+        """Did it rise from any known value to the next?"""
+        return self.rises(metric) > 0
+
+    def grown(self, metric: str | Column) -> Floats:
+        """How much greater the last known value is than the first."""
+        return self.last(metric) - self.first(metric)
+
+    def _column(self, metric: str | Column) -> Column:
+        return self.column(metric) if isinstance(metric, str) else metric
+
+    def still(self, name: str) -> Runs:
+        """The runs of readings over which a metric stands still."""
+        column = self.column(name)
+        begin, end = column.still
+        a, b = column.bounds(self.lo, self.hi)
+        # A run touches a window in two values or more if it ends behind the window's second and begins before its last.
+        behind = np.where(b - a > 1, np.searchsorted(begin, b - 1, "left"), 0)
+        at, window = spread(np.searchsorted(end, a + 1, "right"), behind)
+        first, last = np.maximum(begin[at], a[window]), np.minimum(end[at], b[window]) - 1
+        rows = column.reported_rows
+        first, last = rows[first], rows[last]
+        return Runs(window, first, last, (self.ts[last] - self.ts[first]) / 1000)
+
+    # -- other things that are known of each window
+
+    @cached_property
+    def last_row(self) -> Ints:
+        """The row of the last reading, -1 where there is none."""
+        return np.where(self.samples > 0, self.hi - 1, -1)
+
+    def option(self, name: str, windows: Ints | None = None) -> Floats:
+        """A numeric option of the clients' configuration, for all windows or for these; NaN where it is no number."""
+        which = self._which if windows is None else self._which[windows]
+        return np.array([option(self._about(at).config.get(name)) for at in which.tolist()], np.float64)
+
+    @cached_property
+    def told(self) -> Bools:
+        """Was a log line or a thread dump of the client's process ever read? Else what they would tell is not known."""
+        return np.array([self._about(at).told for at in self._which.tolist()], np.bool_)
+
+    def groups(self, windows: Ints) -> list[str]:
+        """The consumer groups (else the ids of the clients) of these windows."""
+        return [self._about(at).group for at in self._which[windows].tolist()]
+
+    @property
+    def part_begin(self) -> Ints:
+        """Where the parts of each row begin; one number more than there are rows."""
+        return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
+
+    def of_topics(self, name: str) -> Floats:
+        """A metric of TOPIC_METRICS over all parts, NaN where unknown."""
+        return self.parts.values[:, TOPIC_POSITION[name]]
+
+    def summed(self, name: str) -> Floats:
+        """A metric of TOPIC_METRICS by row, summed over its parts; NaN where none knows it."""
+        values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
+        counts = counted(~np.isnan(values))
+        sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values))])
+        by_row: Floats = np.where(counts[end] > counts[begin], sums[end] - sums[begin], np.nan)
+        return by_row
+
+    @cached_property
+    def has_topics(self) -> Bools:
+        """Does any reading speak of single topics?"""
+        return self.part_begin[self.hi] > self.part_begin[self.lo]
+
+    def last_parts(self) -> tuple[Ints, Ints]:
+        """Each window's parts of its last reading, as spans [begin, end) of the parts."""
+        row = np.maximum(self.hi - 1, self.lo)
+        return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
+
+    def last_knows(self, *names: str) -> Bools:
+        """Does any part of the last reading know one of these metrics of topics?"""
+        counts = self.once_for_rows(
+            f"parts that know {names}",
+            lambda: counted(np.logical_or.reduce([~np.isnan(self.of_topics(n)) for n in names])),
+        )
+        begin, end = self.last_parts()
+        return counts[np.maximum(begin, end)] > counts[begin]
+
+    def apart(self) -> Windows:
+        """Every reading of every window as a window of its own."""
+        single_readings = self.at(self.window_of_row)
+        single_readings.lo, single_readings.hi = self.rows, self.rows + 1
+        return single_readings

@@ -1,0 +1,140 @@
+"""What the brokers ask of their clients: a subscription to the metrics that we read (KIP-714).
+
+Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers by themselves, where brokers (since
+3.7, in KRaft mode) have a plugin that takes them, as ours does, and a subscription says which and how often. It is kept
+like the configuration of a topic.
+
+librdkafka is asked by a subscription of its own. It names itself by its binding (confluent-kafka-python, version
+`2.16.1-rdkafka-2.16.0`) and has few of these metrics. Before 2.10.1 a push of none of them is so empty that brokers
+close the connection, again and again (2.5.0 even ends the application): those are not asked. Its only counters are of
+connections; without one a push does not tell how long it counts, so they are asked for, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from shlex import quote
+
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, UnsupportedVersionError
+from kafka.protocol.api_key import ApiKey
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from clienthealth.model.errors import ServiceError
+from clienthealth.model.metric_names import JAVA, kip714, spellings
+
+NAME = "kafka-client-health"
+#: Which clients are asked, as subscriptions say it: all of a list of regular expressions, each for a whole text.
+MATCH = "client_software_name=apache-kafka-java"
+NAME_LIBRDKAFKA = f"{NAME}-librdkafka"
+MATCH_LIBRDKAFKA = (
+    "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
+    "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
+)
+#: What librdkafka has of what we read, as prefixes, and what tells how long a push counts.
+OF_LIBRDKAFKA = (
+    "org.apache.kafka.consumer.connection.creation.total",
+    "org.apache.kafka.consumer.coordinator.",
+    "org.apache.kafka.consumer.poll.idle.ratio.avg",
+    "org.apache.kafka.producer.connection.creation.total",
+    "org.apache.kafka.producer.node.request.latency",
+    "org.apache.kafka.producer.produce.throttle.time.avg",
+    "org.apache.kafka.producer.record.queue.time",
+    "org.apache.kafka.producer.request.latency",
+)
+#: Twice as seldom makes an incident half a minute later and costs brokers and topic half as much.
+INTERVAL_SECONDS = 30
+REPORTERS = "metric.reporters"
+#: What brokers name our plugin by among these.
+PLUGIN = "clienthealth.ClientTelemetryToTopic"
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """A subscription: beginnings of names of metrics, how often they are pushed, and by which clients ('': by all)."""
+
+    metrics: tuple[str, ...]
+    interval_ms: int
+    match: str = ""
+    name: str = NAME
+
+    @classmethod
+    def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
+        """To all metrics that we read: of Java clients, and of those on librdkafka."""
+        every = round(seconds * 1000)
+        return (
+            cls(_beginnings(), every, MATCH),
+            cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA),
+        )
+
+    def covers(self, other: Subscription) -> bool:
+        """Are all metrics of another one pushed by this one, by its clients? `*` and an empty name mean all."""
+        asked = not self.match or self.match == other.match
+        metrics = (
+            any(name.startswith(prefix) for prefix in self.metrics) or "*" in self.metrics for name in other.metrics
+        )
+        return asked and all(metrics)
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """As brokers keep it."""
+        return {"metrics": ",".join(self.metrics), "interval.ms": str(self.interval_ms), "match": self.match}
+
+    def command(self, servers: str) -> str:
+        """The command by which an administrator writes it, on one line."""
+        what = f"--name {self.name} --metrics {','.join(self.metrics)} --interval {self.interval_ms}"
+        return f"kafka-client-metrics.sh --bootstrap-server {servers} --alter {what} --match {quote(self.match)}"
+
+    def write(self, client: KafkaAdminClient) -> None:
+        """Create it, or change it into this. Raises ServiceError: no right to do so, or brokers before 3.7."""
+        resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, self.name, dict(self.config))
+        try:
+            result = client.alter_configs([resource], raise_on_unknown=False)
+        except (KafkaError, ValueError) as error:
+            raise ServiceError(f"{type(error).__name__}: {error}") from error
+        answer = result[ConfigResourceType.CLIENT_METRICS.name.lower()][self.name]
+        if answer != "OK":
+            raise ServiceError(str(answer))
+
+
+def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None:
+    """Those of the cluster by name; None where its brokers know no such thing (before 3.7). Raises KafkaError."""
+    of_clients = ConfigResourceType.CLIENT_METRICS
+    try:
+        names = client.list_config_resources([of_clients]).get(of_clients.name.lower(), [])
+    except (IncompatibleBrokerVersion, UnsupportedVersionError):
+        return None
+    if not names:
+        return {}
+    found = client.describe_configs([ConfigResource(of_clients, name) for name in names], config_filter="all")
+    return {name: _subscription(name, config) for name, config in found.get(of_clients.name.lower(), {}).items()}
+
+
+def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[int] | None:
+    """Those brokers whose `metric.reporters` name our plugin; None: this user may not see that. Raises KafkaError."""
+    resources = [ConfigResource(ConfigResourceType.BROKER, str(node), {REPORTERS: None}) for node in nodes]
+    configs = client.describe_configs(resources, config_filter="all")[ConfigResourceType.BROKER.name.lower()]
+    if not all(REPORTERS in config for config in configs.values()):
+        return None
+    return [node for node in nodes if PLUGIN in str(configs[str(node)][REPORTERS]["value"])]
+
+
+def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
+    """True if the broker has a plugin that takes pushes: only then it offers requests for them. Raises KafkaError."""
+    # The client keeps what the first broker offered for all brokers of one version: this one has to be asked itself.
+    answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
+    return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)
+
+
+def _subscription(name: str, config: Mapping[str, Mapping[str, str]]) -> Subscription:
+    values = {key: value["value"] for key, value in config.items()}
+    names = tuple(filter(None, (values.get("metrics") or "").split(",")))
+    return Subscription(names, int(values.get("interval.ms") or 300_000), values.get("match") or "", name)
+
+
+def _beginnings() -> tuple[str, ...]:
+    """The names that we read, without those that begin with another one: a name stands for all that begin with it."""
+    names = sorted({kip714(group, name) for group, names in JAVA.items() for name in names} | set(spellings(kip714)))
+    return tuple(name for name in names if not any(name != other and name.startswith(other) for other in names))

@@ -1,0 +1,409 @@
+"""THE list: everything that changes a verdict after the judge of its mode has returned it, in order.
+
+A judge looks at one window of one client. What else is known (the client's start, its open incidents, other failures,
+what could not be read) may change the verdict, and only an entry of `ADJUSTMENTS` does that. The monitor, `watch` and
+`diagnose` call the same list and pass what each of them knows; an adjustment that lacks what it needs changes nothing.
+A verdict names the adjustments that changed it (`Verdict.adjusted`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Bools
+from clienthealth.measure.view import Windows
+from clienthealth.model.verdicts import STATUS_ORDER, Status, Verdict
+from clienthealth.modes import FEW, MIN_READINGS, FailureMode, Look, modes
+
+#: When an adjustment is applied: to the verdict on one window; to all verdicts on a client at one moment, merged over
+#: overlapping windows; or to what is shown, once the verdicts have been entered into the incidents.
+Stage = Literal["window", "moment", "shown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """How a client reports, in ms: its interval, its newest sample (own clock), and how long ago that came."""
+
+    every_ms: int
+    last_ms: int
+    silent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What is known of a client that is looked at once, after the fact, and of the inputs that speak of it.
+
+    look     its log events and the dumps of its process
+    samples  how many samples of it there are; last_ms: time of the newest, 0 without any
+    unread   why evidence that may speak of it could not be read; '' if all was
+    untimed  topics (names of inputs) whose lines have no time; undated: whose lines have no time of their own at all
+    pasted   topics of which somebody copied a part: they end where that person stopped to look
+    """
+
+    look: Look
+    samples: int = 0
+    last_ms: int = 0
+    unread: str = ""
+    untimed: frozenset[str] = frozenset()
+    undated: frozenset[str] = frozenset()
+    pasted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """What is known beside a verdict. At its default a field is not known.
+
+    mode, window  what was judged, with the thresholds in force
+    starts        when the client was started according to its log, epoch ms
+    contradicted  ids of log patterns whose lines the client's own samples contradict
+    reporting     how the client reports; None if it does not, or so seldom that waiting for a sample takes too long
+    incidents     verdicts of the client's open incidents, by mode
+    all_silent    True if no client at all is heard from
+    attached      for `diagnose` and `watch`
+    verdicts      all verdicts of this moment; `adjust` sets it
+    """
+
+    mode: FailureMode[Any] | None = None
+    window: ClientWindow | None = None
+    starts: Sequence[int] = ()
+    contradicted: frozenset[str] = frozenset()
+    reporting: Reporting | None = None
+    incidents: Mapping[str, Verdict] = dataclasses.field(default_factory=dict)
+    all_silent: bool = False
+    attached: Attached | None = None
+    verdicts: Sequence[Verdict] = ()
+
+
+def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[Verdict]:
+    """Apply the adjustments of a stage, each to all verdicts before the next one."""
+    adjusted = list(verdicts)
+    if stage == "shown":
+        known = {verdict.mode for verdict in adjusted}
+        adjusted += [Verdict(mode, "unknown") for mode in context.incidents if mode not in known]
+    for adjustment in _BY_STAGE[stage]:
+        beside = replace(context, verdicts=adjusted)
+        adjusted = [adjustment.apply(verdict, beside) for verdict in adjusted]
+    return adjusted
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """One entry of the list.
+
+    change  verdict, context → verdict; returns the same object where it changes nothing
+    why     what would be wrong without it
+    place   why it stands where it stands
+    """
+
+    name: str
+    stage: Stage
+    change: Callable[[Verdict, Context], Verdict]
+    why: str
+    place: str
+
+    def apply(self, verdict: Verdict, context: Context) -> Verdict:
+        """Return the adjusted verdict, which names this adjustment if its status, onset or reason changed."""
+        after = self.change(verdict, context)
+        if (after.status, after.since_ms, after.reason) == (verdict.status, verdict.since_ms, verdict.reason):
+            return after
+        return replace(after, adjusted=(*verdict.adjusted, self.name))
+
+
+# ---- Stage "window": the verdict of one mode on one window ----
+
+REPEATS = "its readings say the same again and again, the time too: whatever passes them on repeats the last one"
+REFUTED = "lines say so that its own metrics refute: of another time, of another client, or of what it does not count"
+UNHEARD = "lines of its log say so, and it has not told yet whether its metrics do"
+#: Metrics of Java clients that change with time alone: the I/O thread selects, or these grow.
+_CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
+#: Identical samples over this time (s) were not made by a running client.
+_REPEATED_SECONDS = 15.0
+#: Samples so close (ms) to a line neither support nor contradict it: layouts write whole seconds.
+CLOSE_MS = 1_000
+#: A line waits no longer than this (ms) for the samples after it.
+LONGEST_MS = 30_000
+
+
+def repeats(w: Windows) -> Bools:
+    """True for windows whose samples are identical though time must have changed them.
+
+    A gateway or a collector re-sends the last sample of a client that may be gone: a Java client's I/O thread selects;
+    if it stands, its metadata age grows, or its last poll lies further back.
+    """
+
+    def made() -> Bools:
+        clock = _CLOCKS.get(w.kind or "")
+        if clock is None:
+            return np.zeros(len(w), np.bool_)
+        still: Bools = w.reported("select-total") & (w.max("select-total") == w.min("select-total"))
+        still &= (w.samples >= MIN_READINGS) & (w.count(clock) == w.samples) & (w.max(clock) == w.min(clock))
+        for at in np.flatnonzero(still).tolist():
+            lo, hi = w.lo[at], w.hi[at]
+            same = (w.values[lo:hi] == w.values[lo]) | np.isnan(w.values[lo])
+            still[at] = w.ts[hi - 1] - w.ts[lo] >= 1000 * _REPEATED_SECONDS and bool(same.all())
+        return still
+
+    return w.once("repeats", made)
+
+
+def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
+    mode, window = context.mode, context.window
+    if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
+        return verdict
+    by_log = mode.judge(replace(window, readings=()), mode.thresholds)
+    return by_log if by_log.unhealthy or by_log.evidence else Verdict(verdict.mode, "unknown", reason=REPEATS)
+
+
+def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
+    if verdict.since_ms is None or not verdict.evidence:
+        return verdict
+    newest_ms = max(fact.ts_ms for fact in verdict.evidence)
+    since_ms = max([verdict.since_ms, *(start for start in context.starts if start <= newest_ms)])
+    return replace(verdict, since_ms=since_ms) if since_ms > verdict.since_ms else verdict
+
+
+def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
+    lines = context.mode.lines if context.mode and context.contradicted else ()
+    if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
+        return verdict
+    return Verdict(verdict.mode, "unknown", reason=REFUTED)
+
+
+def _await_samples(verdict: Verdict, context: Context) -> Verdict:
+    reporting = context.reporting
+    if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
+        return verdict
+    if any(fact.kind != "log" for fact in verdict.evidence):
+        return verdict
+    first = min(fact.ts_ms for fact in verdict.evidence)
+    arrived = first + reporting.every_ms + CLOSE_MS < reporting.last_ms
+    if arrived or reporting.silent_ms + reporting.last_ms - first > LONGEST_MS:
+        return verdict
+    return Verdict(verdict.mode, "unknown", reason=UNHEARD, evidence=verdict.evidence)
+
+
+# ---- Stage "moment": all verdicts on a client at one moment ----
+
+NOBODY = "nothing is heard of any client: it may be the collectors or the topic that are silent"
+#: A failure seen this long (ms) before the last sample, or later, lasts until the end of a recording.
+LASTING_MS = 90_000
+
+
+def explains(mode: str, status: Status, verdict: Verdict) -> bool:
+    """True if a failure mode found with this status explains what the verdict says."""
+    if verdict.mode not in modes()[mode].explains or STATUS_ORDER.index(status) < STATUS_ORDER.index(verdict.status):
+        return False
+    return modes()[verdict.mode].explicable(verdict)
+
+
+def _lasts(verdict: Verdict, context: Context) -> bool:
+    """True if a failure was still seen shortly before the last sample of a recording."""
+    last_ms = context.attached.last_ms if context.attached else 0
+    return max((fact.ts_ms for fact in verdict.evidence), default=0) > last_ms - LASTING_MS
+
+
+def _all_silent(verdict: Verdict, context: Context) -> Verdict:
+    if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
+        return verdict
+    return Verdict(verdict.mode, "unknown", reason=NOBODY)
+
+
+def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
+    if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
+        return verdict
+    return replace(verdict, status="suspected")
+
+
+def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
+    if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
+        return verdict
+    ends = [
+        fact
+        for other in context.verdicts
+        if other.unhealthy and modes()[other.mode].absence and explains(verdict.mode, verdict.status, other)
+        for fact in other.evidence
+    ]
+    if not ends:
+        return verdict
+    return replace(verdict, evidence=tuple(sorted((*verdict.evidence, *ends), key=lambda fact: fact.ts_ms)))
+
+
+def _explained(verdict: Verdict, context: Context) -> Verdict:
+    if verdict.status == "unknown":
+        return verdict
+    present = {mode: incident.status for mode, incident in context.incidents.items()}
+    at_end = context.attached is not None and modes()[verdict.mode].absence
+    for other in context.verdicts:
+        if other.unhealthy and present.get(other.mode) != "confirmed" and (not at_end or _lasts(other, context)):
+            present[other.mode] = other.status
+    by = next((mode for mode, status in sorted(present.items()) if explains(mode, status, verdict)), None)
+    if by is None:
+        return verdict
+    return Verdict(verdict.mode, "unknown", reason=f"what it shows is explained by {by}", detail=verdict.detail)
+
+
+# ---- Stage "shown": after the incidents have taken in the verdicts ----
+
+LOOKED_AT = "records wait in its buffer, but nobody says that it ended: the metrics are of a moment at which it lived"
+
+
+def _open_incident(verdict: Verdict, context: Context) -> Verdict:
+    return context.incidents.get(verdict.mode, verdict)
+
+
+def _topics(verdict: Verdict, kind: str = "") -> list[str]:
+    """Topics of the facts (of one kind) that name the record they were read from."""
+    return [fact.source.topic for fact in verdict.evidence if fact.source is not None and kind in ("", fact.kind)]
+
+
+def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
+    reason, attached = modes()[verdict.mode].needs_times, context.attached
+    lines = _topics(verdict, "log")
+    if not reason or attached is None or not verdict.unhealthy or not lines or len(lines) < len(verdict.evidence):
+        return verdict
+    if not attached.untimed.issuperset(lines):
+        return verdict
+    return replace(verdict, status="unknown", reason=reason, evidence=())
+
+
+def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
+    attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
+    if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
+        return verdict
+    # A working client logs nothing about itself: without a line of a close there is still no sign of an end.
+    if not kinds <= {"metric", "absence"}:
+        return verdict
+    topics = _topics(verdict, "metric")
+    pasted = bool(topics) and attached.pasted.issuperset(topics)
+    if (attached.samples >= MIN_READINGS or "absence" in kinds) and not pasted:
+        return verdict
+    return replace(verdict, status="unknown", reason=LOOKED_AT, evidence=())
+
+
+def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
+    attached = context.attached
+    if attached is None or verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
+        return verdict
+    doubt = modes()[verdict.mode].doubt(attached.look) or (attached.unread if verdict.status == "ok" else "")
+    return replace(verdict, status="unknown", reason=doubt) if doubt else verdict
+
+
+def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
+    attached = context.attached
+    sourced = [fact for fact in verdict.evidence if fact.source is not None]
+    if attached is None or not sourced or verdict.since_ms is None:
+        return verdict
+    dated = [fact.ts_ms for fact in sourced if fact.source and fact.source.topic not in attached.undated]
+    if not dated:
+        return replace(verdict, since_ms=None)
+    made_up = bool(attached.undated) and verdict.since_ms < min(dated) - APART_MS // 2
+    return replace(verdict, since_ms=min(dated)) if made_up else verdict
+
+
+#: `diagnose` places a record without a time this long (ms) before all that have one: further than any two dumps are
+#: compared.
+APART_MS = 10 * 86_400_000
+
+ADJUSTMENTS: tuple[Adjustment, ...] = (
+    Adjustment(
+        "repeated-samples",
+        "window",
+        _repeated_samples,
+        "A collector that re-sends the last sample of a client that is gone would look like a client that stands.",
+        "First: it judges the window again without its samples, so whatever follows sees that verdict.",
+    ),
+    Adjustment(
+        "not-before-start",
+        "window",
+        _not_before_start,
+        "A failure cannot have begun before its client was started.",
+        "Before verdicts are merged: a start belongs to the windows that hold it.",
+    ),
+    Adjustment(
+        "contradicted-lines",
+        "window",
+        _contradicted_lines,
+        "The client's samples contradict lines that report the failure, so the client is not proved healthy.",
+        "The judge did not see those lines; only `ok` can be wrong for that reason.",
+    ),
+    Adjustment(
+        "await-samples",
+        "window",
+        _await_samples,
+        "Lines alone would open an incident that the client's next sample may contradict.",
+        "Last of a window: it keeps the evidence that the adjustments before it left.",
+    ),
+    Adjustment(
+        "all-silent",
+        "moment",
+        _all_silent,
+        "If nothing arrives from any client, the collectors or the topic are silent, not each client.",
+        "First of a moment: a client that has not gone has no end to explain.",
+    ),
+    Adjustment(
+        "recorded-end",
+        "moment",
+        _recorded_end,
+        "A recording that ends is not a process that ended: what rests on absence is at most suspected.",
+        "Before explanations: they compare how sure two verdicts are.",
+    ),
+    Adjustment(
+        "evidence-of-end",
+        "moment",
+        _evidence_of_end,
+        "Evidence of an end that a failure explains belongs to that failure.",
+        "Before `explained`, which removes the verdict that holds this evidence.",
+    ),
+    Adjustment(
+        "explained",
+        "moment",
+        _explained,
+        "One failure is one verdict: symptoms of a failure that was found are not another failure.",
+        "Last of a moment: only what remains is entered into the incidents.",
+    ),
+    Adjustment(
+        "open-incident",
+        "shown",
+        _open_incident,
+        "An incident lasts longer than a window and has the onset and all the evidence.",
+        "First of what is shown: everything after it speaks of the verdict that people see.",
+    ),
+    Adjustment(
+        "untimed-lines",
+        "shown",
+        _untimed_lines,
+        "Lines without times cannot prove a failure that is a matter of duration.",
+        "Before `unproven-ok`, which lets a reason that is given stand.",
+    ),
+    Adjustment(
+        "stopped-looking",
+        "shown",
+        _stopped_looking,
+        "Metrics that somebody read by hand end when that person stops, not when the client does.",
+        "Before `unproven-ok`, likewise.",
+    ),
+    Adjustment(
+        "unproven-ok",
+        "shown",
+        _unproven_ok,
+        "`ok` needs evidence of health: each mode says what that is, and unread evidence leaves it open.",
+        "After everything that decides on unhealthy verdicts.",
+    ),
+    Adjustment(
+        "undated-onset",
+        "shown",
+        _undated_onset,
+        "An onset that was worked out from made-up times would be a made-up onset.",
+        "Last: it asks for the evidence that is finally shown.",
+    ),
+)
+BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}
+_BY_STAGE: Mapping[Any, tuple[Adjustment, ...]] = {
+    stage: tuple(a for a in ADJUSTMENTS if a.stage == stage) for stage in ("window", "moment", "shown")
+}

@@ -1,0 +1,117 @@
+"""Trouble that no failure mode is about: counted as its lines come, published with the client, written to the history.
+
+A run is what is remembered of the lines of one trouble of one client: a few numbers and the first line. It costs what a
+client has of trouble, whatever its log says else, and is forgotten an hour after its last line.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from clienthealth.measure.packed import LogEntry, Who
+from clienthealth.model.verdicts import Seen
+from clienthealth.modes import catalogue
+from clienthealth.monitor.process_log import kind_named
+from clienthealth.monitor.state import BucketState, Run
+from clienthealth.read.logs.also_seen import BY_ID, Trouble
+
+
+@cache
+def _troubles() -> Mapping[str, Trouble]:
+    return {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
+
+
+def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
+    """Count the lines of trouble."""
+    troubles = _troubles()
+    telling = [entry for entry in entries if entry.event is not None and entry.event.signature in troubles]
+    for entry in sorted(telling, key=lambda entry: entry.ts_ms):
+        event = entry.event
+        assert event is not None
+        trouble = troubles[event.signature]
+        named = entry.instance or "", event.client_id or "", trouble.kind or kind_named(event) or "", trouble.id
+        key = (*entry.process, *named)
+        run = state.also_seen.get(key)
+        if run is None or (not is_told(run) and event.ts_ms - run.last_ms > 1000 * trouble.apart_seconds):
+            run = Run(*named, 0, event.ts_ms, event.ts_ms, event.text, event.source, 0)
+        run.lines += entry.repeats
+        run.unwritten += entry.repeats
+        run.last_ms = max(run.last_ms, event.ts_ms)
+        state.also_seen.remember(key, run, run.last_ms)
+
+
+def is_told(run: Run) -> bool:
+    """Are there enough lines of it to be told? What another release counted may be unknown to this one."""
+    trouble = BY_ID.get(run.what)
+    return trouble is not None and run.lines >= trouble.least
+
+
+def by_process(state: BucketState) -> Mapping[tuple[str, str], Sequence[Run]]:
+    """The runs of each process that are told."""
+    runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for key, run in state.also_seen.items():
+        if is_told(run):
+            runs[key[:2]].append(run)
+    return runs
+
+
+def seen(state: BucketState, runs: Sequence[Run], who: Who, kinds: Mapping[str, int]) -> list[Seen]:
+    """The trouble of a client. `runs`: of its process; `kinds`: how many clients of each kind that has.
+
+    Lines that name no client are of the only one that they can be of; of several, each is told of them.
+    """
+    by_what: dict[tuple[str, bool], Seen] = {}
+    for run in runs:
+        if _concerns(state, run, who):
+            one = _seen(run, kinds)
+            other = by_what.get((one.what, one.of_process))
+            by_what[one.what, one.of_process] = one if other is None else _together(one, other)
+    return list(by_what.values())
+
+
+def of_nobody(state: BucketState, clients: Sequence[Who]) -> list[tuple[Who, Seen]]:
+    """The trouble that is of none of these clients, or of several, with the client or process that the lines name."""
+    left = []
+    for process, runs in by_process(state).items():
+        beside = [who for who in clients if who.process == process]
+        for run in runs:
+            concerned = [who for who in beside if _concerns(state, run, who)]
+            if not concerned or (len(concerned) > 1 and not run.client_id):
+                named = Who(*process, run.instance or process[1], run.client_id, run.kind)
+                left.append((named, _seen(run, {"": len(concerned)})))
+    return left
+
+
+def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, object]]:
+    """What was counted of a client, or of nobody by name, since it was written to the history last.
+
+    `runs`: of its process.
+    """
+    counts: dict[str, int] = {}
+    for run in runs:
+        if run.unwritten and run.client_id in ("", client_id) and run.kind in ("", kind):
+            counts[run.what] = counts.get(run.what, 0) + run.unwritten
+            run.unwritten = 0
+    return [{"what": what, "lines": lines} for what, lines in sorted(counts.items())]
+
+
+def _concerns(state: BucketState, run: Run, who: Who) -> bool:
+    if run.client_id not in ("", who.client_id) or run.kind not in ("", who.kind):
+        return False
+    if run.instance in ("", who.instance):
+        return True
+    return not any(other.process == who.process and other.instance == run.instance for other in state.whos)
+
+
+def _together(one: Seen, other: Seen) -> Seen:
+    """Both as one, with the line that came first."""
+    first = min(one, other, key=lambda seen: seen.first_ms)
+    return replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
+
+
+def _seen(run: Run, kinds: Mapping[str, int]) -> Seen:
+    several = not run.client_id and sum(n for kind, n in kinds.items() if run.kind in ("", kind) or not kind) > 1
+    return Seen(run.what, run.lines, run.first_ms, run.last_ms, run.text, run.source, several)

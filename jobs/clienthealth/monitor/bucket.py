@@ -1,0 +1,235 @@
+"""A bucket while it is stepped: its readings as windows, as the gates and as the judges see them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
+
+import numpy as np
+
+from clienthealth.measure.client_window import LEAD_MS, ClientWindow
+from clienthealth.measure.columns import Floats, Ints
+from clienthealth.measure.packed import LogEntry, Readings, Who
+from clienthealth.measure.view import About, Windows
+from clienthealth.model.clients import Client, Kind
+from clienthealth.model.health_record import encoded
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.readings import LogEvent, Reading, ThreadDump, TopicReading
+from clienthealth.model.verdicts import Seen
+from clienthealth.monitor import also_seen
+from clienthealth.monitor.ownership import ProcessKey, Start, lives, starts
+from clienthealth.monitor.process_log import logged_options
+from clienthealth.monitor.readings import SHIFT, Grid, intervals, keys, totals_added_up
+from clienthealth.monitor.state import BucketState, Life, Run
+from clienthealth.settings import Settings
+
+#: A client has departed when it was silent for so many of its intervals, `[absence] min_gap_seconds` at least.
+INTERVALS = 3
+
+#: The log events that concern a client in a window, the thread dumps of its process, and dumps and events before it.
+WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]
+NO_LOG: WindowLog = ((), (), (), ())
+
+
+class ClientCard:
+    """A client as the judges know it, its key, and its JSON."""
+
+    __slots__ = ("client", "json", "key")
+
+    def __init__(self, who: Who) -> None:
+        kind: Kind = who.kind  # type: ignore[assignment]
+        names = (who.service, who.host, who.instance, who.client_id)
+        self.client = Client(*names, kind, who.library, who.version, who.group)
+        self.key = self.client.key
+        self.json = encoded(self.client)
+
+
+client_card = lru_cache(maxsize=100_000)(ClientCard)
+
+
+def client_of(who: Who) -> Client:
+    """The client as the judges know it."""
+    return client_card(who).client
+
+
+@dataclass
+class Bucket:
+    """The readings of a bucket, and what is worked out of them once for all that asks."""
+
+    state: BucketState
+    settings: Settings
+    grid: Grid
+
+    @cached_property
+    def readings(self) -> Readings:
+        """The readings, totals cumulative."""
+        return totals_added_up(self.state.readings, self.state.whos)
+
+    @cached_property
+    def keys(self) -> Ints:
+        """Client and time of each reading as one number."""
+        return keys(self.state.readings)
+
+    @cached_property
+    def part_begin(self) -> Ints:
+        """Where the parts of each reading begin; one number more than there are readings."""
+        return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
+
+    def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+        """The rows of windows [start, end) of clients, as spans."""
+        base = client << SHIFT
+        return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
+
+    def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
+        """Spans of rows of clients of one kind, to be asked."""
+        state, readings = self.state, self.readings
+        begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
+        parts = state.parts.at(slice(self.part_begin[begin], self.part_begin[end]))
+        return Windows(
+            kind,  # type: ignore[arg-type]
+            readings.ts[begin:end],
+            readings.values[begin:end, : len(CLIENT_METRICS[kind])],
+            lo - begin,
+            hi - begin,
+            replace(parts, row=parts.row - begin),
+            state.names,
+            lambda window: self._about(int(client[window])),
+        )
+
+    def _about(self, number: int) -> About:
+        about = self._abouts.get(number)
+        if about is None:
+            who = self.state.whos[number]
+            told = who.process in self.state.told
+            about = self._abouts[number] = About(self.config(number), who.group or who.client_id, told)
+        return about
+
+    _abouts: dict[int, About] = field(default_factory=dict)
+
+    def config(self, number: int) -> Mapping[str, str]:
+        """A client's options: as it reports them, else as it logged them when it started."""
+        config = self._configs.get(number)
+        if config is None:
+            options = int(self.state.clients.config[number])
+            reported = self.state.configs[options] if options >= 0 else {}
+            who = self.state.whos[number]
+            logged = logged_options(self.state, who, self.alone(who)) if self.state.lifecycle else {}
+            config = self._configs[number] = {**logged, **reported} if logged else reported
+        return config
+
+    @cached_property
+    def numbers(self) -> Mapping[ProcessKey, Sequence[int]]:
+        """The numbers of the clients of each process that report."""
+        numbers: dict[ProcessKey, list[int]] = defaultdict(list)
+        for number, who in enumerate(self.state.whos):
+            numbers[who.process].append(number)
+        return numbers
+
+    @cached_property
+    def gaps(self) -> Floats:
+        """How long each client may be silent, in ms."""
+        every: Floats = np.ceil(INTERVALS * self.state.clients.every / 1000) * 1000
+        return np.maximum(every, 1000.0 * self.settings.absence.min_gap_seconds)
+
+    @cached_property
+    def quiet(self) -> Floats:
+        """After which silence, in ms, it is asked whether a client's process lives: by how often it did report."""
+        often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
+        return np.minimum(self.gaps, often)
+
+    @cached_property
+    def lives(self) -> Mapping[ProcessKey, Sequence[Life]]:
+        """When the clients of each process were there."""
+        return lives(self.state)
+
+    @cached_property
+    def log_entries(self) -> Mapping[ProcessKey, Sequence[LogEntry]]:
+        """The log entries of each process."""
+        entries: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
+        for entry in self.state.log_entries:
+            entries[entry.process].append(entry)
+        return entries
+
+    @cached_property
+    def starts(self) -> Mapping[ProcessKey, Sequence[Start]]:
+        """When clients of each process were started."""
+        return starts(self.state)
+
+    @cached_property
+    def runs(self) -> Mapping[ProcessKey, Sequence[Run]]:
+        """The trouble of each process that no failure mode is about."""
+        return also_seen.by_process(self.state)
+
+    def also_seen(self, who: Who, kinds: Mapping[str, int] | None = None) -> list[Seen]:
+        """The trouble of a client that no failure mode is about.
+
+        `kinds`: how many clients of each kind its process has, where not only those that report count.
+        """
+        if who.process not in self.runs:
+            return []
+        reporting = Counter(self.state.whos[number].kind for number in self.numbers.get(who.process, ()))
+        return also_seen.seen(self.state, self.runs[who.process], who, reporting if kinds is None else kinds)
+
+    def alone(self, who: Who) -> bool:
+        """Does no other client of the same kind of its process report?"""
+        return self._crowds[who.process, who.kind] < 2
+
+    @cached_property
+    def _crowds(self) -> Counter[tuple[tuple[str, str], str]]:
+        return Counter((who.process, who.kind) for who in self.state.whos)
+
+    _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
+
+    def reading(self, row: int) -> Reading:
+        """A row as a reading."""
+        reading = self._readings.get(row)
+        if reading is None:
+            reading = self._readings[row] = self._reading(row)
+        return reading
+
+    _readings: dict[int, Reading] = field(default_factory=dict)
+
+    def _reading(self, row: int) -> Reading:
+        state, readings = self.state, self.readings
+        values = readings.values[row].tolist()
+        names = CLIENT_METRICS[state.whos[int(readings.who[row])].kind]
+        metrics = {name: v for name, v in zip(names, values, strict=False) if v == v}
+        topics = tuple(map(self._topic, range(self.part_begin[row], self.part_begin[row + 1])))
+        return Reading(int(readings.ts[row]), metrics, topics, state.source(row))
+
+    def _topic(self, part: int) -> TopicReading:
+        names, parts = self.state.names, self.state.parts
+        partition, thread = int(parts.partition[part]), int(parts.thread[part])
+        return TopicReading(
+            names[int(parts.topic[part])],
+            partition if partition >= 0 else None,
+            names[thread] if thread >= 0 else None,
+            {name: v for name, v in zip(TOPIC_METRICS, parts.values[part].tolist(), strict=True) if v == v},
+        )
+
+    def window(
+        self, who: Who, number: int | None, start: int, end: int, lo: int, hi: int, log: WindowLog
+    ) -> ClientWindow:
+        """A window of a client as the judges see it. `number`: its number, None where it does not report."""
+        events, dumps, earlier, earlier_events = log
+        before = max(0, start - max(LEAD_MS, end - start))
+        lead = lo if number is None else int(np.searchsorted(self.keys, (number << SHIFT) | before))
+        return ClientWindow(
+            client_of(who),
+            start,
+            end,
+            tuple(map(self.reading, range(lo, hi))),
+            events,
+            dumps,
+            earlier_dumps=earlier,
+            earlier_readings=tuple(map(self.reading, range(lead, lo))),
+            earlier_logs=earlier_events,
+            config=logged_options(self.state, who, self.alone(who)) if number is None else self.config(number),
+            told=who.process in self.state.told,
+            rows=None if number is None else partial(self._table, number, lo, hi),
+        )
+
+    def _table(self, number: int, lo: int, hi: int) -> Windows:
+        return self.windows(self.state.whos[number].kind, *(np.array([one]) for one in (number, lo, hi)))

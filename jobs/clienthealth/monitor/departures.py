@@ -1,0 +1,426 @@
+"""Clients that stopped reporting: what their silence means.
+
+A client has departed when it was not heard of for three of its reporting intervals, `[absence] min_gap_seconds` at
+least, by the clock of all. It is judged by its last reading and by what was logged of its end; then it is forgotten.
+Its open incidents stay until something proves that it has ended (`has_ended`), or for `[absence] shown_seconds`: a
+process that hangs pushes no metrics, and an agent can fail alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+import numpy as np
+
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Ints
+from clienthealth.measure.packed import LogEntry, Who
+from clienthealth.model.clients import Client
+from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
+from clienthealth.model.metrics import CLIENT_METRICS, TERMINATING
+from clienthealth.model.readings import Reading, Sign
+from clienthealth.model.verdicts import Seen, Verdict
+from clienthealth.modes import modes
+from clienthealth.modes._polls import reports_in_poll
+from clienthealth.monitor import limits, ownership, process_log
+from clienthealth.monitor.adjust import Context, adjust
+from clienthealth.monitor.bucket import Bucket, client_of
+from clienthealth.monitor.incidents import Departure, OpenIncident, Transition
+from clienthealth.monitor.judgement import Record, shown
+from clienthealth.monitor.judging import judge_windows, silenced
+from clienthealth.monitor.readings import EVER_MS
+from clienthealth.monitor.state import UNDELIVERED, BucketState
+from clienthealth.settings import Settings
+
+#: What a client that has gone may have lost, in the detail of its verdict; what kept it from delivering says it then.
+LOST = ("lost_records", "lost_bytes")
+#: No batch is that long in coming while anything arrives.
+SHARED_MS = 60_000
+
+
+#: Nothing arrives from anybody: a client is said to be gone after so many of its intervals and so long (ms).
+UNHEARD_INTERVALS, UNHEARD_MS = 2, 30_000
+#: While nothing arrives, the steps of a monitor that is awake lie no further apart (ms): it slept for the rest.
+AWAKE_MS = 20_000
+
+
+def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
+    """Add the time since the step before, by this machine's clock, to what waits; return for how long nothing had come.
+
+    Of a longer time AWAKE_MS count: a batch may take long, and nobody can report to a machine that sleeps.
+    """
+    passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
+    before, state.stepped_ms = state.idle_ms, now_ms
+    state.idle_ms = 0 if arrived else before + passed
+    state.waited_ms += passed if state.waiting else 0
+    return min(before, state.idle_ms)
+
+
+def _unheard_after(state: BucketState) -> Ints:
+    """For how long nothing may arrive from anybody until each client is said to be gone, in ms."""
+    silent = np.maximum(0, state.time_ms - state.clients.heard)
+    return np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
+
+
+def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transition]]:
+    """The records of clients of which nothing is heard, as of nobody; whether they have ended nobody can say.
+
+    What is known of them stays: once anything arrives again, each has as much time as before to be heard of. Only what
+    they logged of their end opens an incident. `before_ms`: for how long nothing had arrived at the step before.
+    """
+    state = bucket.state
+    if not state.idle_ms:
+        return [], []
+    after = _unheard_after(state)
+    numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
+    records: list[Record] = []
+    changes: list[Transition] = []
+    for number in numbers.tolist():
+        record, changed = _unheard(bucket, number)
+        records.append(record)
+        changes += changed
+    return records, changes
+
+
+def _unheard(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
+    state, settings = bucket.state, bucket.settings
+    seen = departure(bucket, number)
+    departed_ms, key = int(state.clients.last[number]), seen.client.key
+    verdicts = adjust("moment", judge_windows([seen], settings.modes, absence=True), Context(all_silent=True))
+    offset = int(state.clients.heard[number]) - departed_ms
+    changes = state.incidents.judged(seen.client, verdicts, departed_ms, offset)
+    also = bucket.also_seen(state.whos[number])
+    visible = shown(verdicts, state.incidents, key)
+    return (key, _record(seen.client, visible, seen.start_ms, departed_ms, settings, also)), changes
+
+
+def forgive(state: BucketState, before_ms: int) -> None:
+    """Count a silence that all share against nobody: input was lost, or the monitor stood still.
+
+    Where the clock of all, `before_ms` until now, moves on by more than anybody is silent between two readings, each
+    has as much time as before to be heard of again.
+    """
+    jump = state.time_ms - before_ms
+    if not before_ms or jump <= SHARED_MS:
+        return
+    state.shared.remember((before_ms, state.time_ms), None, state.time_ms)
+    state.incidents.forgive(jump)
+
+
+def departed(bucket: Bucket) -> Ints:
+    """The numbers of the clients that have departed."""
+    state = bucket.state
+    if not len(state.clients):
+        return np.empty(0, np.int64)
+    last_heard = state.clients.heard
+    silent = state.time_ms - last_heard
+    usual = ownership.OVERDUE * state.clients.every
+    state.shared.evict(int(last_heard.min()), 0)
+    for begin, end in state.shared:
+        silent -= np.where(end - begin > usual, np.maximum(0, end - np.maximum(begin, last_heard)), 0)
+    return np.flatnonzero(silent >= bucket.gaps + 1000 * bucket.settings.absence.watermark_seconds)
+
+
+def judge(bucket: Bucket, gone: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
+    """The records of clients that have departed, and how incidents changed."""
+    records: list[Record] = []
+    changes: list[Transition] = []
+    for number in gone.tolist():
+        record, changed = _judged(bucket, number, now_ms)
+        records.append(record)
+        changes += changed
+    return records, changes
+
+
+def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Transition]]:
+    state, settings = bucket.state, bucket.settings
+    seen = departure(bucket, number)
+    departed_ms = int(state.clients.last[number])
+    key = seen.client.key
+    ends = judge_windows([seen], settings.modes, absence=True)
+    verdicts = adjust("moment", ends, Context(incidents=state.incidents.verdicts(key)))
+    silent = silenced(silence(bucket, number, seen), settings.modes)
+    offset = int(state.clients.heard[number]) - departed_ms
+    changes = _left_open(bucket, number, seen, verdicts, silent, offset)
+    changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
+    visible = shown([*verdicts, *silent], state.incidents, key)
+    also = bucket.also_seen(state.whos[number])
+    return (key, _record(seen.client, visible, seen.start_ms, departed_ms, settings, also)), changes
+
+
+def _left_open(
+    bucket: Bucket, number: int, seen: ClientWindow, ends: Sequence[Verdict], silent: Sequence[Verdict], offset: int
+) -> list[Transition]:
+    """What becomes of the incidents that a departed client has beside those about its end (`ends`).
+
+    They are over if it is known to have ended. `silent`: what its silence says while its process lives.
+    """
+    state, who, key = bucket.state, bucket.state.whos[number], seen.client.key
+    departed_ms = int(state.clients.last[number])
+    lived_ms = max([sign.ts_ms for sign in seen.alive] + [seen.spoke_ms or 0])
+    alone = not any(
+        _is_namesake(life.who, who) and life.first_ms <= departed_ms <= life.until_ms
+        for life in bucket.lives.get(who.process, ())
+    )
+    over = (
+        bool(seen.readings and seen.readings[-1].get(TERMINATING))
+        or any(verdict.status == "confirmed" for verdict in ends)
+        or has_ended(bucket, who, departed_ms, alone)
+    )
+    changes: list[Transition] = []
+    if lived_ms and not over:
+        # It reports no metrics any more, but its process lives: what that says goes on to be of this client.
+        changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
+    about_its_end = {verdict.mode for verdict in ends}
+    left = [mode for mode in state.incidents.of_client(key) if mode not in about_its_end]
+    for mode in left:
+        explained = [v for v in ends if v.mode in modes()[mode].explains and v.status == "unknown"]
+        lost = {name: bounds for v in explained for name, bounds in v.detail.items() if name in LOST}
+        gone = Departure(departed_ms, max(departed_ms, lived_ms), offset, alone)
+        state.incidents.departed(key, mode, gone, lost)
+        if over:
+            changes += state.incidents.ended(key, mode, departed_ms)
+    state.former.forget(who.key)
+    if left and not over:
+        state.former.remember(who.key, who, state.time_ms)
+    return changes
+
+
+def _record(
+    client: Client,
+    verdicts: Sequence[Verdict],
+    start_ms: int,
+    departed_ms: int,
+    settings: Settings,
+    also_seen: Sequence[Seen] = (),
+) -> bytes:
+    """What is published of a client that has gone."""
+    record = Written(
+        window_start=start_ms,
+        # Not before the last window in which the client was still there.
+        window_end=departed_ms + settings.monitor.window_seconds * 1000,
+        client=encoded(client),
+        samples=1,
+        indicators={},
+        verdicts=verdicts_json(verdicts),
+        worst=worst(verdicts),
+        last_seen=departed_ms,
+        departed=True,
+        also_seen=list(map(seen_json, also_seen)),
+    )
+    return record.encode()
+
+
+#: The open incidents of a client that has gone are published again so often, at most.
+REMINDED_MS = 300_000
+
+
+def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Record]:
+    """The records of clients that have gone and whose end, or other incidents, are still shown.
+
+    `before_ms`: the clock of all until now. They come sooner than exporters forget a silent client.
+    """
+    every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
+    if before_ms // every_ms == state.time_ms // every_ms:
+        return []
+    living = {client_of(who).key for who in state.whos}
+    of_client: dict[str, list[OpenIncident]] = {}
+    for incident in state.incidents.all:
+        gone = modes()[incident.verdict.mode].absence or incident.departed_ms
+        if gone and incident.client.key not in living:
+            of_client.setdefault(incident.client.key, []).append(incident)
+    records: list[Record] = []
+    for key, open_ in sorted(of_client.items()):
+        heard_ms = max(incident.heard_ms or incident.seen_ms for incident in open_)
+        verdicts = [incident.verdict for incident in open_]
+        records.append((key, _record(open_[0].client, verdicts, heard_ms, heard_ms, settings)))
+    return records
+
+
+def departure(bucket: Bucket, number: int) -> ClientWindow:
+    """The window of a client's end: its last readings, and the lines that speak of its beginning and end."""
+    state = bucket.state
+    who, clients = state.whos[number], state.clients
+    first, last = int(clients.first[number]), int(clients.last[number])
+    lo, hi = np.searchsorted(state.readings.who, [number, number + 1])
+    since = max(first, last - int(bucket.grid.length[number]))
+    readings = tuple(map(bucket.reading, range(lo + int(np.sum(state.readings.ts[lo:hi] < since)), hi)))
+    if who.kind == "producer":
+        readings = _completed(readings, clients.values[number].tolist())
+    gap = float(bucket.gaps[number])
+    logs, spoke = ownership.last_words(
+        process_log.lifecycle_lines(state, who, bucket.alone(who)),
+        bucket.log_entries.get(who.process, ()),
+        bucket.starts.get(who.process, ()),
+        bucket.lives.get(who.process, ()),
+        ownership.Silence(who, first, last, int(clients.every[number]), gap),
+    )
+    return ClientWindow(
+        client_of(who),
+        start_ms=first,
+        end_ms=int(last + gap),
+        readings=readings,
+        logs=logs,
+        config=bucket.config(number),
+        departed_ms=last,
+        spoke_ms=max((entry.ts_ms for entry in spoke), default=None),
+        alive=_alive(bucket, number, spoke) or _beside(bucket, number, readings),
+    )
+
+
+def _alive(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign, ...]:
+    """What shows that the process of a client goes on that should have reported long since. `spoke`: its log."""
+    state = bucket.state
+    who, signs = state.whos[number], dict[str, Sign]()
+    after_ms = float(state.clients.last[number] + bucket.quiet[number])
+    for entry in spoke:
+        if entry.ts_ms <= after_ms:
+            continue
+        if entry.event is not None:
+            signs["log"] = Sign("log", entry.ts_ms, "a line of its process's log", entry.event.source)
+        elif entry.dump is not None:
+            signs["thread-dump"] = Sign("thread-dump", entry.ts_ms, "a thread dump of its process", entry.dump.source)
+    for other in bucket.numbers[who.process]:
+        beside = state.whos[other]
+        if other == number or beside.instance != who.instance:
+            continue
+        last = int(state.clients.last[other])
+        if last > max(after_ms, signs["metric"].ts_ms if "metric" in signs else 0):
+            text = f"a reading of '{beside.client_id}' in the same process"
+            signs["metric"] = Sign("metric", last, text, state.newest(other))
+    return tuple(sorted(signs.values(), key=lambda sign: sign.ts_ms))
+
+
+def _beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
+    """Of a client that pushes no more: another one from its address, where all there but itself go on.
+
+    A push names no process. So nobody else may have fallen silent with it, as all of a process that ends, come since,
+    as the next process or client would, or bear its name, as replicas on one host.
+    """
+    state, clients = bucket.state, bucket.state.clients
+    who, last = state.whos[number], int(clients.last[number])
+    if not readings or readings[-1].get(TERMINATING) is None:
+        return ()
+    until_ms = last + ownership.OVERDUE * int(clients.every[number])
+    others = [at for at in bucket.numbers[who.process] if at != number]
+    gone = any(key[:2] == who.process and life.until_ms > last for key, life in state.gone.items())
+    if (
+        gone
+        or not others
+        or any(
+            clients.last[at] <= until_ms or clients.first[at] > last or state.whos[at].client_id == who.client_id
+            for at in others
+        )
+    ):
+        return ()
+    newest = max(others, key=lambda at: int(clients.last[at]))
+    text = f"a push of '{state.whos[newest].client_id}' from the same address"
+    return (Sign("metric", int(clients.last[newest]), text, state.newest(newest)),)
+
+
+def keep(bucket: Bucket) -> Set[str]:
+    """Whatever a process says keeps the incidents open of its clients that do not report.
+
+    Its other clients do so for one whose silence is the fault: any other can have ended while its process goes on.
+    Returns the keys of those that have ended; of more than there may be clients, those that are silent for longest too.
+    """
+    state = bucket.state
+    monitor, former = bucket.settings.monitor, dict(state.former.items())
+    too_many = state.former.evict(state.time_ms, limit=limits.share(monitor.max_clients, monitor))
+    ended = {client_of(former[key]).key for key in too_many}
+    for _, who in state.former.items():
+        key = client_of(who).key
+        departed = next((one for one in state.incidents.of_client(key).values() if one.departed_ms), None)
+        if departed is not None and has_ended(bucket, who, departed.departed_ms, departed.alone):
+            ended.add(key)
+            continue
+        for number in _that_were_beside(bucket, who, key):
+            last, heard = int(state.clients.last[number]), int(state.clients.heard[number])
+            state.incidents.heard(key, last, heard - last)
+        for entry in bucket.log_entries.get(who.process, ()):
+            if _of_process(bucket, entry, who, departed.departed_ms if departed else 0):
+                state.incidents.heard(key, entry.ts_ms, max(0, state.time_ms - entry.ts_ms))
+    return ended
+
+
+def _of_process(bucket: Bucket, entry: LogEntry, who: Who, departed_ms: int) -> bool:
+    """True if the process of a client that does not report wrote an entry. `departed_ms`: its last reading, else 0."""
+    lives = bucket.lives.get(who.process, ())
+    if departed_ms:
+        silent = ownership.Silence(who, departed_ms, departed_ms, 0, 0)
+        return ownership.goes_on(entry, bucket.starts.get(who.process, ()), lives, silent)
+    name = entry.event.client_id if entry.event is not None else None
+    return ownership.owner(entry.instance, entry.ts_ms, who, lives, name) == "mine"
+
+
+def has_ended(bucket: Bucket, who: Who, departed_ms: int, alone: bool) -> bool:
+    """True if a client that reports no more is known to have ended.
+
+    A line says that it has closed, or that its process was killed; or a client of its name, on its host, came later
+    than its last reading. `alone`: no other of its name was there then, whose that could be.
+    """
+    others = [life for life in bucket.lives.get(who.process, ()) if life.who.instance != who.instance]
+    foreign = {life.who.instance for life in others}
+    beside = [bucket.state.whos[at] for at in bucket.numbers.get(who.process, ())]
+    single = not any(other.kind == who.kind and other.identity != who.identity for other in beside)
+    return (alone and any(_is_namesake(life.who, who) and life.first_ms > departed_ms for life in others)) or any(
+        event.signature in ownership.telling("closed", "is killed")
+        and event.ts_ms >= departed_ms - ownership.START_MS
+        and (
+            instance == who.instance
+            or (
+                alone
+                and instance not in foreign
+                and (event.client_id or not any(life.first_ms <= event.ts_ms <= life.until_ms for life in others))
+            )
+        )
+        for instance, event in process_log.lifecycle_lines(bucket.state, who, single)
+    )
+
+
+def _is_namesake(other: Who, who: Who) -> bool:
+    return (other.client_id, other.kind) == (who.client_id, who.kind) and other.instance != who.instance
+
+
+def _that_were_beside(bucket: Bucket, who: Who, key: str) -> Sequence[int]:
+    """The clients that go on of the process of one whose silence is the fault, as far as that can be told."""
+    state, others = bucket.state, bucket.numbers.get(who.process, ())
+    if reports_in_poll(who.library):
+        return [
+            at for at in others if state.whos[at].instance == who.instance and state.whos[at].identity != who.identity
+        ]
+    silent = [
+        incident.verdict.since_ms or 0
+        for incident in state.incidents.of_client(key).values()
+        if any(evidence.kind == "absence" for evidence in incident.verdict.evidence)
+    ]
+    if not silent or any(state.whos[at].client_id == who.client_id for at in others):
+        return []
+    return [at for at in others if state.clients.first[at] < min(silent)]
+
+
+def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
+    """`seen`, a client's end, with all that its process logged and dumped since, whatever that speaks of."""
+    who, log = bucket.state.whos[number], None
+    if bucket.log_entries.get(who.process):
+        log = process_log.process_logs(bucket.state).get(who.process)
+    if log is None or seen.departed_ms is None:
+        return seen
+    events, dumps, earlier, lead = log.within(seen.departed_ms, EVER_MS).about(who)
+    return replace(seen, logs=events, dumps=dumps, earlier_dumps=earlier, earlier_logs=lead)
+
+
+def _completed(readings: Sequence[Reading], left: list[float]) -> tuple[Reading, ...]:
+    """A producer's last readings; what one does not report of UNDELIVERED is taken from the reading before it."""
+    names = CLIENT_METRICS["producer"]
+    newest: dict[str, float] = {}
+    completed = []
+    for position, reading in enumerate(readings, 1):
+        if position == len(readings):
+            newest = {name: value for name, value in zip(UNDELIVERED, left, strict=True) if value == value}
+        whole = {**newest, **reading.metrics}
+        newest = {name: whole[name] for name in UNDELIVERED if name in whole}
+        metrics = {name: whole[name] for name in names if name in whole}
+        completed.append(Reading(reading.ts_ms, metrics, reading.topics, reading.source))
+    return tuple(completed)

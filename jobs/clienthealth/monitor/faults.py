@@ -1,0 +1,184 @@
+"""What the step cannot take costs its process alone: that is published as a reject, and all others go on.
+
+The one isolation there is. A bucket is stepped, saved and encoded as a whole. If any of that raises, the processes that
+raise alone are found, and the bucket is stepped without them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeVar
+
+from clienthealth.measure.packed import Chunk, decode, encode
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import Source
+from clienthealth.monitor import readings
+from clienthealth.monitor.bucket import client_of
+from clienthealth.monitor.incidents import Incidents
+from clienthealth.monitor.limits import only
+from clienthealth.monitor.state import BucketState, load, save
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+REASON = "step-failed"
+MAX_REASON = 300
+#: Service and host; of a consumer group, which has no process, what it stands alone as (`Who.home`).
+Home = tuple[str, str]
+#: A state and chunks, as bytes: a run that raises leaves what it was given half done.
+Packed = tuple[bytes | bytearray, Sequence[bytes]]
+#: What is done with a bucket.
+Run = Callable[[BucketState, list[Chunk]], T]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A process that was left out. `client`: its only one, else without an id. `source`: its newest input record."""
+
+    client: Client
+    reason: str
+    source: Source | None
+
+
+def isolated(
+    state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
+) -> tuple[T | None, list[Fault]]:
+    """Run a bucket; if that raises, without the processes that raise alone. Of these only open incidents are kept.
+
+    The result is None if no single process is to blame. `buckets`: of all, as `load` and `save` take it. Raises what
+    `load` raises.
+    """
+    packed: Packed = state, chunks
+    whole = _unpacked(packed, buckets)
+    try:
+        return run(*whole), []
+    except Exception as mistake:  # noqa: BLE001 - whatever it is, it costs its process and not the bucket
+        log_once(mistake)
+        try:
+            return _without_faulty(packed, buckets, run, mistake)
+        except Exception as of_nobody:  # noqa: BLE001 - the bucket loses this batch, and goes on with the next
+            log_once(of_nobody)
+            return None, [Fault(Client("", "", "", "", None), reason(of_nobody), None)]
+
+
+def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
+    """Run a bucket, of which all together raise `mistake`, without those that raise alone."""
+    # What raises where there is no process is the fault of none.
+    run(*_part(packed, buckets, frozenset()))
+    homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
+    faulty = dict(_faulty(packed, buckets, homes, run, mistake))
+    kept: set[Home] = set()
+    for home in faulty:
+        try:
+            run(*_part(packed, buckets, frozenset(), {home}))
+            kept.add(home)
+        except Exception as of_incidents:  # noqa: BLE001 - one of its open incidents is at fault
+            log_once(of_incidents)
+    result = run(*_part(packed, buckets, {*homes} - faulty.keys(), kept))
+    return result, [_fault(home, *_part(packed, buckets, {home}), mistake) for home, mistake in faulty.items()]
+
+
+def _faulty(
+    packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
+) -> Iterator[tuple[Home, Exception]]:
+    """Yield the processes that raise alone, and what they raise. `mistake`: what all of these raise together."""
+    if len(homes) == 1:
+        yield homes[0], mistake
+        return
+    half = len(homes) // 2
+    for some in (homes[:half], homes[half:]):
+        state, chunks = _part(packed, buckets, {*some})
+        part: Packed = save(state, buckets), list(map(encode, chunks))
+        try:
+            run(state, chunks)
+        except Exception as of_some:  # noqa: BLE001 - as above
+            log_once(of_some)
+            yield from _faulty(part, buckets, some, run, of_some)
+
+
+def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
+    state, chunks = packed
+    return load(state, buckets), list(map(decode, chunks))
+
+
+def _part(
+    packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
+) -> tuple[BucketState, list[Chunk]]:
+    """A bucket with these processes alone. `incidents`: processes of which only open incidents stay."""
+    state, chunks = _unpacked(packed, buckets)
+    readings.forget(state, [number for number, who in enumerate(state.whos) if who.home not in homes])
+    state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
+    state.waiting = [entry for entry in state.waiting if entry.process in homes]
+    for memory in state.by_process:
+        memory.only(homes)
+    state.groups = [group for group in state.groups if group.who.home in homes]
+    state.incidents = Incidents(i for i in state.incidents.all if _home(i.client) in homes | incidents)
+    chunks = [only(chunk, lambda who: who.home in homes) for chunk in chunks]
+    for chunk in chunks:
+        chunk.log_entries = [entry for entry in chunk.log_entries if entry.process in homes]
+    return state, chunks
+
+
+def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
+    """Yield the processes of which anything is known."""
+    for whos in (state.whos, *(chunk.whos for chunk in chunks)):
+        yield from (who.home for who in whos)
+    yield from (group.who.home for group in state.groups)
+    yield from (group.who.home for chunk in chunks for group in chunk.groups)
+    for entries in (state.log_entries, state.waiting, *(chunk.log_entries for chunk in chunks)):
+        yield from (entry.process for entry in entries)
+    yield from (key[:2] for memory in state.by_process for key in memory)
+    yield from (_home(incident.client) for incident in state.incidents.all)
+
+
+def _home(client: Client) -> Home:
+    return client.service, client.host or client.instance
+
+
+def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
+    """The fault of a process, of which alone state and chunks are."""
+    inputs: list[tuple[int, Client, Source | None]] = []
+    tables = [(state.readings, state.whos, state.names)]
+    for table, whos, names in (*tables, *((chunk.readings, chunk.whos, chunk.names) for chunk in chunks)):
+        if len(table):
+            at = int(table.ts.argmax())
+            where = Source(names[table.topic[at]], int(table.partition[at]), int(table.offset[at]))
+            inputs.append((int(table.ts[at]), client_of(whos[table.who[at]]), where))
+    inputs += [(group.ts_ms, client_of(group.who), group.source) for chunk in chunks for group in chunk.groups]
+    for entries in (state.log_entries, *(chunk.log_entries for chunk in chunks)):
+        for entry in entries[-1:]:
+            record = entry.event or entry.dump
+            client = Client(entry.service, entry.host, entry.instance or entry.host, "", None)
+            inputs.append((entry.ts_ms, client, record.source if record else None))
+    named = {who.identity for whos in (state.whos, *(chunk.whos for chunk in chunks)) for who in whos}
+    nobody = (0, Client(*home, home[1], "", None), None)
+    _, client, source = max(inputs, key=lambda one: one[0], default=nobody)
+    if len(named) > 1:
+        client = replace(client, client_id="")
+    return Fault(client, reason(mistake), source)
+
+
+@lru_cache(maxsize=100)
+def _first(kind: str, file: str, line: int) -> list[bool]:
+    return [True]
+
+
+def log_once(mistake: Exception) -> None:
+    """Log a fault with its traceback, once for each place that it comes from."""
+    trace = mistake.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    new = _first(
+        type(mistake).__name__, trace.tb_frame.f_code.co_filename if trace else "", trace.tb_lineno if trace else 0
+    )
+    if new:
+        new.clear()
+        log.error("a process cannot be judged: %s", mistake, exc_info=mistake)
+
+
+def reason(mistake: Exception) -> str:
+    """Why a process went to the rejects."""
+    return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

@@ -1,0 +1,178 @@
+"""Consumer groups of a bucket: what they committed over the lag window → their lag, their records and minutes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from clienthealth.measure.lag import Observation, Partition, group_lag
+from clienthealth.measure.lag_state import FINE
+from clienthealth.measure.packed import Chunk, GroupReading, Who
+from clienthealth.model.health_record import Written, encoded, verdicts_json, worst
+from clienthealth.monitor.bucket import client_of
+from clienthealth.monitor.judgement import Record
+from clienthealth.monitor.minutes import MINUTE_MS, Row
+from clienthealth.monitor.state import BucketState, GroupState
+from clienthealth.settings import LagSettings, Settings
+
+Matrix = NDArray[np.int64]
+COLUMNS = 6
+
+
+def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
+    """Enter the readings of groups; the records of those that are new, and the minutes that are over."""
+    new: dict[tuple[str, str, str, str], list[GroupReading]] = defaultdict(list)
+    for chunk in chunks:
+        for reading in chunk.groups:
+            new[reading.who.identity].append(reading)
+    by_identity = {group.who.identity: group for group in state.groups}
+    records: list[Record] = []
+    minutes: list[Row] = []
+    for identity, readings in new.items():
+        group = by_identity.get(identity)
+        if group is None:
+            group = GroupState(readings[0].who)
+            state.groups.append(group)
+        _enter(group, readings)
+        group.heard_ms = max(group.newest_ms if group.newest_ms < state.time_ms else 0, state.time_ms)
+        records.append(_record(group, settings, minutes))
+    return records, minutes + _passed(state, settings)
+
+
+def _passed(state: BucketState, settings: Settings) -> list[Row]:
+    """Return the minutes that no reading can change any more; forget groups without data for a whole lag window."""
+    rows = []
+    limit = state.time_ms - 1000 * settings.lag.window_seconds
+    for group in state.groups:
+        silent_ms = state.time_ms - group.heard_ms + state.idle_ms
+        over_ms = group.newest_ms + silent_ms - 1000 * settings.monitor.watermark_seconds - MINUTE_MS
+        if group.minute is not None and (group.minute["minute"] <= over_ms or group.heard_ms < limit):
+            rows.append(group.minute)
+            group.unwritten_ms = group.minute["minute"] + MINUTE_MS
+            group.minute = None
+    state.groups = [group for group in state.groups if group.heard_ms >= limit]
+    return rows
+
+
+def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
+    """Add readings to the observations."""
+    positions = {(topic, number): position for position, (topic, number, _) in enumerate(group.partitions)}
+    rows = []
+    for reading in sorted(readings, key=lambda r: r.ts_ms):
+        for p in reading.partitions:
+            position = positions.get((p.topic, p.partition))
+            if position is None:
+                position = positions[p.topic, p.partition] = len(group.partitions)
+                group.partitions.append((p.topic, p.partition, p.member))
+            elif reading.ts_ms >= group.newest_ms:
+                group.partitions[position] = (p.topic, p.partition, p.member)
+            numbers = (p.committed, p.end, p.start, p.commit_ms)
+            rows.append((reading.ts_ms, position, *(-1 if n is None else n for n in numbers)))
+        if reading.ts_ms >= group.newest_ms:
+            group.newest_ms, group.members, group.who = reading.ts_ms, reading.members, reading.who
+    data = np.concatenate([_observations(group), np.array(rows, np.int64).reshape(-1, COLUMNS)])
+    group.data = data[np.argsort(data[:, 0], kind="stable")].tobytes()
+
+
+def _observations(group: GroupState) -> Matrix:
+    return np.frombuffer(group.data, np.int64).reshape(-1, COLUMNS)
+
+
+def window_start(ts_ms: int, limits: LagSettings) -> int:
+    """Where the lag window begins that holds this time and ends next: the one that reaches back farthest."""
+    slide, window = 1000 * limits.slide_seconds, 1000 * limits.window_seconds
+    return ts_ms // slide * slide + slide - window
+
+
+def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record:
+    """The group's record; rows of minutes that are over by it are added to `minutes`.
+
+    A batch that works off a backlog holds readings of many minutes: each is judged at its last reading, over the lag
+    window that holds it. What the newest of these windows does not reach is forgotten.
+    """
+    data = _observations(group)
+    times = np.unique(data[:, 0])
+    running = group.minute["minute"] if group.minute else group.unwritten_ms
+    record: Written | None = None
+    lasts = times[np.append(np.diff(times // MINUTE_MS) > 0, True)] if len(times) else times
+    for last in [int(t) for t in lasts.tolist() if t // MINUTE_MS * MINUTE_MS >= running] or [group.newest_ms]:
+        record = _written(group, data[_inside(data, last, settings.lag)], last, settings)
+        row = _minute(group.who, record)
+        if group.minute is not None and group.minute["minute"] < row["minute"]:
+            minutes.append(group.minute)
+        group.minute = row if row["minute"] >= group.unwritten_ms else None
+    group.data = data[data[:, 0] >= window_start(group.newest_ms, settings.lag)].tobytes()
+    assert record is not None
+    return client_of(group.who).key, record.encode()
+
+
+def _inside(data: Matrix, last_ms: int, limits: LagSettings) -> NDArray[np.bool_]:
+    return (data[:, 0] >= window_start(last_ms, limits)) & (data[:, 0] <= last_ms)
+
+
+def _written(group: GroupState, data: Matrix, last_ms: int, settings: Settings) -> Written:
+    histories, owners = _histories(group, data, last_ms)
+    who = client_of(group.who)
+    indicators = group_lag(who.group or who.client_id, histories, owners, group.members, settings.lag)
+    return Written(
+        window_start=window_start(last_ms, settings.lag),
+        window_end=last_ms,
+        client=encoded(dataclasses.replace(who, kind="group")),
+        samples=len(np.unique(data[:, 0])),
+        indicators=indicators,
+        verdicts=verdicts_json([]),
+        worst="ok" if indicators["group"]["status"] in FINE else worst([]),
+        last_seen=last_ms,
+    )
+
+
+def _histories(
+    group: GroupState, data: Matrix, last_ms: int
+) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
+    """What was seen of each partition of the last reading, in order of time, and the member that owns it."""
+    present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
+    data = data[np.argsort(data[:, 1], kind="stable")]
+    begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))
+    by_position = {
+        position: _observed(data[begin:end]) for position, begin, end in zip(present, begins, ends, strict=True)
+    }
+    named = sorted((group.partitions[position][:2], position) for position in present)
+    owners: dict[Partition, dict[str, Any] | None] = {}
+    for where, position in named:
+        member = group.partitions[position][2]
+        owners[where] = None if member is None else msgspec.structs.asdict(member)
+    return {where: by_position[position] for where, position in named}, owners
+
+
+def _observed(data: Matrix) -> list[Observation]:
+    """Rows of one partition, by columns: most of them know everything."""
+    times, *offsets = (data[:, column] for column in (0, 2, 3, 4, 5))
+    columns = [
+        [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
+        for column in offsets
+    ]
+    return list(zip(times.tolist(), *columns, strict=True))
+
+
+def _minute(who: Who, record: Written) -> Row:
+    lags = record.indicators["lag"]
+    behind = max(lags, key=lambda lag: (lag["records"] or -1, lag["seconds"] or -1.0, lag["topic"]), default=None)
+    row: Row = {
+        "minute": record.window_end // MINUTE_MS * MINUTE_MS,
+        **{name: getattr(who, name) for name in ("service", "host", "instance", "client_id", "library", "version")},
+        "kind": "group",
+        "group": who.group,
+        "samples": record.samples,
+        "status": worst([]),
+        "modes": [],
+        "lag_state": record.indicators["group"]["status"],
+    }
+    if behind is not None:
+        row |= {f"lag_{name}": behind[name] for name in ("records", "seconds", "topic") if behind[name] is not None}
+    return row

@@ -1,0 +1,415 @@
+"""The clients of a bucket that have new readings or log entries: windows → gate → judge → incidents → records.
+
+The gates look at all windows at once, with numpy. Only a window that a gate suspects, or that has log entries, is
+made of objects and goes to the judges.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from clienthealth.measure.client import client_indicators
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.columns import Bools, Ints
+from clienthealth.measure.packed import LogEntry, Who
+from clienthealth.measure.view import MIN_READINGS
+from clienthealth.model.clients import Client
+from clienthealth.model.health_record import Written, seen_json, verdicts_json, worst
+from clienthealth.model.metrics import CONFIG_OPTIONS
+from clienthealth.model.verdicts import Seen, Verdict
+from clienthealth.modes import LiveMode, Mode
+from clienthealth.monitor import process_log, recovery, skew
+from clienthealth.monitor.adjust import Context, Reporting, adjust
+from clienthealth.monitor.bucket import NO_LOG, Bucket, ClientCard, WindowLog, client_card, client_of
+from clienthealth.monitor.credible import refuted, reporting
+from clienthealth.monitor.incidents import Incidents, Transition
+from clienthealth.monitor.judging import gate, in_force, live_modes, merged, verdict
+from clienthealth.monitor.ownership import ProcessKey
+from clienthealth.monitor.readings import NEVER_MS, SHIFT
+
+#: Key and value of a record on `client-health`; without a value the client is forgotten.
+Record = tuple[str, bytes | None]
+
+
+@lru_cache(maxsize=10_000)
+def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...]) -> tuple[msgspec.Raw, str]:
+    """The verdicts of a client that no gate suspects, as JSON, and the worst status among them."""
+    verdicts = [
+        Verdict(mode, "unknown", reason=reason) if reason else Verdict(mode, "ok")
+        for mode, reason in zip(live, reasons, strict=True)
+    ]
+    return _verdicts(verdicts)
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> tuple[msgspec.Raw, str]:
+    return verdicts_json(verdicts), worst(verdicts)
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The windows that something new belongs to, by client and begin, with their rows; all windows of one kind.
+
+    logs: the log entries in them, by position of the window
+    """
+
+    client: Ints
+    start: Ints
+    end: Ints
+    lo: Ints
+    hi: Ints
+    logs: Mapping[int, WindowLog]
+
+    def at(self, chosen: Ints) -> Touched:
+        """Some of them, in this order."""
+        positions = enumerate(chosen.tolist()) if self.logs else ()
+        logs = {at: self.logs[position] for at, position in positions if position in self.logs}
+        return Touched(
+            self.client[chosen], self.start[chosen], self.end[chosen], self.lo[chosen], self.hi[chosen], logs
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gated:
+    """The results of the gates and of the measurements on windows of one kind.
+
+    gates    by mode that is judged: must a judge see the window, and why it is unknown; reasons: these by window
+    And for each client: its number, its windows [begin, end), the newest of them with readings enough, when it was
+    heard of last by its own clock (epoch ms), whether any window must be judged, and its indicators.
+    """
+
+    touched: Touched
+    live: Sequence[LiveMode[Any]]
+    gates: Sequence[tuple[Bools, Sequence[str]]]
+    reasons: Sequence[tuple[str, ...]]
+    number: Sequence[int]
+    begin: Sequence[int]
+    end: Sequence[int]
+    newest: Sequence[int]
+    samples: Sequence[int]
+    seen: Sequence[int]
+    suspected: Sequence[bool]
+    measured: Sequence[Mapping[str, object]]
+
+
+def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
+    """The records of all clients that have something new, and how incidents changed.
+
+    `new`: the new log entries. `horizon`: up to where the windows of each client were closed before (epoch ms).
+    """
+    return _Judgement(bucket, now_ms).judge(new, horizon)
+
+
+def verdicts_over_time(bucket: Bucket, now_ms: int) -> list[tuple[Client, list[tuple[int, list[Verdict]]]]]:
+    """All clients with their verdicts in order of time, also where all is well; no incident is opened or closed."""
+    judgement = _Collected(bucket, now_ms)
+    judgement.judge(bucket.state.log_entries, np.empty(0, np.int64))
+    return judgement.verdicts
+
+
+class _Judgement:
+    def __init__(self, bucket: Bucket, now_ms: int) -> None:
+        self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
+        self.incidents: Incidents = self.state.incidents
+        self.records: list[Record] = []
+        self.changes: list[Transition] = []
+        self.modes = in_force(self.settings.modes)
+        self.skew = skew.seconds(self.state, now_ms).tolist()
+        #: Client and begin of a window → signatures of its lines that count for nothing.
+        self.refuted: dict[tuple[int, int], frozenset[str]] = {}
+
+    def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
+        logs = process_log.process_logs(self.state)
+        fresh: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
+        for entry in new:
+            fresh[entry.process].append(entry)
+        client, start = self._touched(fresh, horizon)
+        end = start + self.bucket.grid.length[client] if len(client) else start
+        lo, hi = self.bucket.span(client, start, end)
+        window_logs = self._window_logs(logs, client, start, end)
+        some = hi > lo
+        some[list(window_logs)] = True
+        kinds = np.array([who.kind for who in self.state.whos])
+        for kind in np.unique(kinds[client[some]]).tolist() if len(client) else ():
+            of_kind = np.flatnonzero(some & (kinds[client] == kind))
+            self._kind(kind, Touched(client, start, end, lo, hi, window_logs).at(of_kind))
+        for process, entries in fresh.items():
+            self._judge_unreporting(logs[process], entries)
+        return self.records, self.changes
+
+    def _must_be_judged(self, key: str, suspected: bool) -> bool:
+        """Must the client's windows be judged one by one, or do the gates decide?"""
+        return suspected or bool(self.incidents.of_client(key))
+
+    def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
+        """Windows, sorted by client and begin, that hold a new reading or a new log entry."""
+        new, grid = self.state.readings, self.bucket.grid
+        back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
+        client, ts = new.who[new.fresh > 0], new.ts[new.fresh > 0]
+        slide = grid.slide[client]
+        touched = [(client << SHIFT) | np.maximum(ts // slide * slide - n * slide, 0) for n in range(back)]
+        for process, entries in fresh.items():
+            times = [entry.ts_ms for entry in entries]
+            for number in self.bucket.numbers.get(process, ()):
+                begins = process_log.starts(times, int(grid.slide[number]), int(grid.length[number]))
+                touched.append(np.array([(number << SHIFT) | max(begin, 0) for begin in begins], np.int64))
+        keys = np.unique(np.concatenate(touched))
+        client, start = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
+        closed = np.full(len(self.state.whos), NEVER_MS)
+        closed[: len(horizon)] = horizon
+        still_open = start + grid.length[client] > closed[client] if len(client) else np.zeros(0, bool)
+        return client[still_open], start[still_open]
+
+    def _window_logs(
+        self, logs: Mapping[ProcessKey, process_log.ProcessLog], client: Ints, start: Ints, end: Ints
+    ) -> dict[int, WindowLog]:
+        """The log events and dumps that concern clients in their windows, by the window's position."""
+        if not logs:
+            return {}
+        window_logs: dict[int, WindowLog] = {}
+        inside: dict[tuple[ProcessKey, int, int], process_log.ProcessLog] = {}
+        speaking = {number for process in logs for number in self.bucket.numbers.get(process, ())}
+        windows = zip(client.tolist(), start.tolist(), end.tolist(), strict=True)
+        for position, (number, begin, until) in enumerate(windows):
+            if number not in speaking:
+                continue
+            who = self.state.whos[number]
+            key = (who.process, begin, until)
+            if key not in inside:
+                inside[key] = logs[who.process].within(begin, until)
+            events, dumps, earlier, lead = inside[key].about(who)
+            wrong = refuted(self.bucket, number, events)
+            if events or dumps:
+                own = tuple(event for event in events if event not in wrong)
+                window_logs[position] = own, dumps, earlier, lead
+            if wrong:
+                self.refuted[number, begin] = frozenset(event.signature for event in wrong)
+        return window_logs
+
+    def _kind(self, kind: str, touched: Touched) -> None:
+        """Judge the windows of all clients of one kind, and make their records."""
+        gated = self._gated(kind, touched)
+        ids = tuple(mode.id for mode in gated.live)
+        for at, number in enumerate(gated.number):
+            self._client(gated, ids, at, number)
+
+    def _gated(self, kind: str, touched: Touched) -> Gated:
+        count, live = len(touched.client), live_modes(kind, self.settings.modes)
+        w = self.bucket.windows(kind, touched.client, touched.lo, touched.hi)
+        gates = [gate(mode, w) for mode in live]
+        suspect = np.zeros(count, bool)
+        for suspected, _ in gates:
+            suspect |= suspected
+        suspect[list(touched.logs)] = True
+        end = np.flatnonzero(np.append(touched.client[1:] != touched.client[:-1], True)) + 1
+        begin = np.append(0, end[:-1])
+        number = touched.client[begin]
+        rank = np.where(w.samples >= MIN_READINGS, 1 << 40, 0) + np.arange(count)
+        newest = np.maximum.reduceat(rank, begin) & ((1 << 40) - 1)
+        hi = touched.hi[end - 1]
+        seen = np.where(hi > touched.lo[end - 1], self.state.readings.ts[hi - 1], self.state.clients.last[number])
+        return Gated(
+            touched=touched,
+            live=live,
+            gates=gates,
+            reasons=list(zip(*(texts for _, texts in gates), strict=True)) if gates else [()] * count,
+            number=number.tolist(),
+            begin=begin.tolist(),
+            end=end.tolist(),
+            newest=newest.tolist(),
+            samples=w.samples[newest].tolist(),
+            seen=seen.tolist(),
+            suspected=np.logical_or.reduceat(suspect, begin).tolist(),
+            measured=client_indicators(w.at(newest), self.settings.lag),
+        )
+
+    def _client(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> None:
+        """Judge the windows of a client, the `at`th that was asked about, and make its record. `ids`: of its modes."""
+        card, newest, seen = client_card(self.state.whos[number]), gated.newest[at], gated.seen[at]
+        if self._must_be_judged(card.key, gated.suspected[at]):
+            verdicts = _verdicts(self._judged(gated, at, number, seen))
+        else:
+            verdicts = _unsuspected(ids, gated.reasons[newest])
+        start, end = int(gated.touched.start[newest]), int(gated.touched.end[newest])
+        samples, also = gated.samples[at], self.bucket.also_seen(self.state.whos[number])
+        self._publish(card, start, end, samples, gated.measured[at], *verdicts, seen, also, number)
+
+    def _publish(
+        self,
+        client: ClientCard,
+        start: int,
+        end: int,
+        samples: int,
+        indicators: Mapping[str, object],
+        verdicts: msgspec.Raw,
+        worst: str,
+        last_seen: int,
+        also_seen: Sequence[Seen],
+        number: int | None = None,
+    ) -> None:
+        """`also_seen`: its trouble beside the verdicts; `number`: of the client, None where it does not report."""
+        off_seconds = 0.0 if number is None else self.skew[number]
+        config = {} if number is None else self.bucket.config(number)
+        if off_seconds:
+            clock = {"skew_seconds": off_seconds, "text": skew.words(off_seconds)}
+            indicators = {**indicators, "clock": clock}
+        record = Written(
+            window_start=start,
+            window_end=end,
+            client=client.json,
+            samples=samples,
+            indicators=indicators,
+            verdicts=verdicts,
+            worst=worst,
+            last_seen=last_seen,
+            config={name: config[name] for name in CONFIG_OPTIONS if name in config},
+            also_seen=list(map(seen_json, also_seen)),
+        )
+        self.records.append((client.key, record.encode()))
+
+    def _judged(self, gated: Gated, position: int, number: int, seen: int) -> list[Verdict]:
+        """The newest verdicts on a client, after all verdicts on its windows have been entered into the incidents."""
+        who, touched = self.state.whos[number], gated.touched
+        judged: list[tuple[int, list[Verdict]]] = []
+        known = self._known(who, self._reporting(number))
+        for at in range(gated.begin[position], gated.end[position]):
+            start, end = int(touched.start[at]), int(touched.end[at])
+            window: ClientWindow | None = None
+            verdicts = []
+            beside = replace(known, contradicted=self.refuted.get((number, start), frozenset()))
+            for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
+                if at in touched.logs or suspected[at]:
+                    if window is None:
+                        lo, hi = int(touched.lo[at]), int(touched.hi[at])
+                        window = self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, NO_LOG))
+                    verdicts.append(verdict(mode, window, beside))
+                elif reasons[at]:
+                    verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
+                else:
+                    verdicts.append(Verdict(mode.id, "ok"))
+            judged.append((end, verdicts))
+        offset = int(self.state.clients.heard[number] - self.state.clients.last[number])
+
+        def window_at(step: int) -> ClientWindow:
+            at = gated.begin[position] + step
+            start, end, lo, hi = (int(column[at]) for column in (touched.start, touched.end, touched.lo, touched.hi))
+            return self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, NO_LOG))
+
+        return self._entered(client_of(who), judged, seen, offset, window_at)
+
+    def _reporting(self, number: int) -> Reporting | None:
+        return reporting(self.bucket, number)
+
+    def _known(self, who: Who, reports: Reporting | None = None) -> Context:
+        """What is known of a client beside any of its windows. `reports`: how it reports samples."""
+        starts = [
+            start.ts_ms
+            for start in self.bucket.starts.get(who.process, ())
+            if start.client_id == who.client_id and start.instance in ("", who.instance)
+        ]
+        return Context(starts=starts, reporting=reports, incidents=self.incidents.verdicts(client_of(who).key))
+
+    def _entered(
+        self,
+        client: Client,
+        judged: Sequence[tuple[int, list[Verdict]]],
+        seen: int,
+        offset: int,
+        window_at: Callable[[int], ClientWindow],
+    ) -> list[Verdict]:
+        """Enter a client's verdicts into the incidents; the verdicts to show. `window_at`: the window of a verdict."""
+        for mode in self.modes.values():
+            if mode.absence:
+                self.changes += self.incidents.returned(client.key, mode.id, seen)
+        verdicts: list[Verdict] = []
+        first = min(1, len(judged) - 1)
+        for number, (end, verdicts) in enumerate(overlapped(judged), first):
+            verdicts = adjust("moment", verdicts, Context(incidents=self.incidents.verdicts(client.key)))
+            newest = cache(partial(window_at, number))
+            recovery.refresh(self.incidents, client.key, verdicts, newest, end)
+            over = recovery.is_over(self.incidents, client.key, newest, self.modes, end)
+            self.changes += self.incidents.judged(client, verdicts, end, offset, over)
+            self.changes += recovery.without_explained(self.incidents, client.key, end)
+        return shown(verdicts, self.incidents, client.key)
+
+    def _judge_unreporting(self, log: process_log.ProcessLog, new: Sequence[LogEntry]) -> None:
+        """Clients that do not report but that the process logs about: judged by log entries alone."""
+        slide, length = 1000 * self.settings.monitor.slide_seconds, 1000 * self.settings.monitor.window_seconds
+        windows: dict[Who, list[ClientWindow]] = defaultdict(list)
+        for start in sorted(process_log.starts((entry.ts_ms for entry in new), slide, length)):
+            inside = log.within(start, start + length)
+            for who in inside.unreporting_clients():
+                # Of several clients that do not report, a line without a name is about none.
+                if any((about := inside.about(who))[:2]):
+                    windows[who].append(self.bucket.window(who, None, start, start + length, 0, 0, about))
+        for who, of_client in windows.items():
+            of_kind = [mode for mode in self.modes.values() if who.kind in mode.kinds]
+            known = self._known(who)
+            judged = [(w.end_ms, [self._verdict_by_log(mode, w, known) for mode in of_kind]) for w in of_client]
+            newest = of_client[-1]
+            last = max([*(event.ts_ms for event in newest.logs), *(dump.ts_ms for dump in newest.dumps)])
+            offset = max(0, self.state.time_ms - last)
+            visible = self._entered(newest.client, judged, last, offset, of_client.__getitem__)
+            self.incidents.heard(newest.client.key, last, offset)
+            if who.client_id and who.key not in self.state.former and self.incidents.of_client(newest.client.key):
+                self.state.former.remember(who.key, who, self.state.time_ms)
+            (indicators,) = client_indicators(newest.table, self.settings.lag)
+            also = self.bucket.also_seen(who, {kind: len(names) for kind, names in log.named.items()})
+            card = client_card(who)
+            self._publish(card, newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(visible), last, also)
+
+    def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
+        """The verdict by log entries alone: a client that reports nothing may well log its own end."""
+        if mode.absence:
+            window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
+        return verdict(mode, window, known)
+
+
+class _Collected(_Judgement):
+    """Collects the verdicts on all clients instead of entering them into the incidents."""
+
+    def __init__(self, bucket: Bucket, now_ms: int) -> None:
+        super().__init__(bucket, now_ms)
+        self.verdicts: list[tuple[Client, list[tuple[int, list[Verdict]]]]] = []
+
+    def _must_be_judged(self, key: str, suspected: bool) -> bool:
+        return True
+
+    def _reporting(self, number: int) -> Reporting | None:
+        return None  # All that there is of the client is there.
+
+    def _entered(
+        self,
+        client: Client,
+        judged: Sequence[tuple[int, list[Verdict]]],
+        seen: int,
+        offset: int,
+        window_at: Callable[[int], ClientWindow],
+    ) -> list[Verdict]:
+        self.verdicts.append((client, list(overlapped(judged))))
+        return self.verdicts[-1][1][-1][1]
+
+
+def overlapped(judged: Sequence[tuple[int, list[Verdict]]]) -> Iterator[tuple[int, list[Verdict]]]:
+    """A client's verdicts by window → its verdicts in order of time, each window's merged with those before it.
+
+    Windows overlap, so a window is judged together with the one before it. Usually a batch holds just these two. One
+    that works off a backlog holds many, and what was over in the first of them must not weigh on the last.
+    """
+    for last in range(min(1, len(judged) - 1), len(judged)):
+        by_mode: dict[str, list[Verdict]] = {}
+        for _, verdicts in judged[max(0, last - 1) : last + 1]:
+            for of_window in verdicts:
+                by_mode.setdefault(of_window.mode, []).append(of_window)
+        yield judged[last][0], [merged(by_mode[mode]) for mode in sorted(by_mode)]
+
+
+def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
+    """The verdicts that people see of a client, after its incidents have taken them in."""
+    return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

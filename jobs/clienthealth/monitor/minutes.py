@@ -1,0 +1,142 @@
+"""The history's minutes: of every client and minute one row, final, written once.
+
+A minute is written when no window that touches it is open any more, or when its client has departed. While nothing
+arrives from any client, a minute waits for late readings by this machine's clock; those that come after that count in
+windows, and no longer in the minute. What a minute says of failures is what the incidents say that lasted in it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from clienthealth.measure.client import minute_figures
+from clienthealth.measure.columns import Floats, Ints
+from clienthealth.model.verdicts import Status, standing
+from clienthealth.modes import modes
+from clienthealth.monitor import also_seen, skew
+from clienthealth.monitor.bucket import NO_LOG, Bucket, client_of
+from clienthealth.monitor.incidents import Transition
+from clienthealth.monitor.judging import gate, live_modes, verdict
+from clienthealth.monitor.readings import SHIFT, horizons
+from clienthealth.monitor.state import BucketState
+
+MINUTE_MS = 60_000
+
+Row = dict[str, Any]
+
+
+def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
+    """The rows of the minutes that are over. `gone`: clients of which all minutes are."""
+    state = bucket.state
+    if not len(state.whos):
+        return []
+    ends = state.clients.last // MINUTE_MS * MINUTE_MS + MINUTE_MS
+    passed = horizons(state, bucket.settings.monitor) + state.idle_ms
+    over = np.clip(passed // MINUTE_MS * MINUTE_MS, 0, ends)
+    over[gone] = ends[gone]
+    rows = _rows(bucket, over, skew.seconds(state, now_ms))
+    for row in rows if state.also_seen else ():
+        runs = bucket.runs.get((row["service"], row["host"]), ())
+        if also := also_seen.unwritten(runs, row["client_id"], row["kind"]):
+            row["also_seen"] = also
+    state.clients.minute = np.maximum(state.clients.minute, over)
+    return rows
+
+
+def _rows(bucket: Bucket, over: Ints, off: Floats) -> list[Row]:
+    state = bucket.state
+    number, minute = state.readings.who, state.readings.ts // MINUTE_MS * MINUTE_MS
+    due = (minute >= state.clients.minute[number]) & (minute + MINUTE_MS <= over[number])
+    if not due.any():
+        return []
+    keys = np.unique((number[due] << SHIFT) | minute[due])
+    client, begin = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
+    kinds = np.array([who.kind for who in state.whos])[client]
+    minute_rows: list[Row] = []
+    closed: dict[str, list[Transition]] = defaultdict(list)
+    for _, change in state.over.items():
+        closed[change.client.key].append(change)
+    for kind in np.unique(kinds).tolist():
+        chosen = kinds == kind
+        minute_rows += _of_kind(bucket, closed, kind, client[chosen], begin[chosen], off)
+    return minute_rows
+
+
+Closed = Mapping[str, Sequence[Transition]]
+
+
+def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Ints, off: Floats) -> list[Row]:
+    end = begin + MINUTE_MS
+    length = bucket.grid.length[client]
+    lo, hi = bucket.span(client, end - np.maximum(length, MINUTE_MS), end)
+    w = bucket.windows(kind, client, lo, hi)
+    live = live_modes(kind, bucket.settings.modes)
+    gates = [gate(mode, w) for mode in live]
+    inside = np.subtract(*reversed(bucket.span(client, begin, end))).tolist()
+    figures = {name: values.tolist() for name, values in minute_figures(w).items()}
+    rows = []
+    for at, (number, start) in enumerate(zip(client.tolist(), begin.tolist(), strict=True)):
+        who = bucket.state.whos[number]
+        key = client_of(who).key
+        failures = lasting(bucket.state, key, closed.get(key, ()), start, start + MINUTE_MS)
+        statuses: list[Status] = [*failures.values()]
+        for mode, (suspected, reasons) in zip(live, gates, strict=True):
+            if suspected[at] and mode.id not in failures:
+                seen = bucket.window(who, number, start, start + MINUTE_MS, int(lo[at]), int(hi[at]), NO_LOG)
+                statuses.append("ok" if verdict(mode, seen).status == "ok" else "unknown")
+            elif mode.id not in failures:
+                statuses.append("unknown" if reasons[at] else "ok")
+        row: Row = {
+            "minute": start,
+            "service": who.service,
+            "host": who.host,
+            "instance": who.instance,
+            "client_id": who.client_id,
+            "kind": who.kind,
+            "group": who.group,
+            "library": who.library,
+            "version": who.version,
+            "samples": inside[at],
+            "status": standing(statuses),
+            "modes": [{"mode": mode, "status": status} for mode, status in sorted(failures.items())],
+        }
+        for name, values in figures.items():
+            if values[at] is not None and values[at] == values[at]:
+                row[name] = values[at]
+        if off[number]:
+            row["clock_skew_seconds"] = float(off[number])
+        rows.append(row)
+    return rows
+
+
+def lasting(
+    state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
+) -> Mapping[str, Status]:
+    """The failures of a client that lasted in [start, end), by mode. What shows in absence alone is none of these.
+
+    `closed`: those of its incidents that ended lately.
+    """
+    statuses: dict[str, Status] = {}
+    live = {mode.id for mode in modes().values() if not mode.absence}
+    for mode, incident in state.incidents.of_client(key).items():
+        since = incident.verdict.since_ms
+        if mode in live and since is not None and since < end_ms:
+            statuses[mode] = incident.verdict.status
+    for change in closed:
+        since = change.verdict.since_ms
+        if change.verdict.mode in live and since is not None and since < end_ms and change.ts_ms > start_ms:
+            statuses.setdefault(change.verdict.mode, change.previous)
+    return statuses
+
+
+def remember(state: BucketState, changes: list[Transition]) -> None:
+    """Keep what was closed until the minutes in which it lasted are written."""
+    for change in changes:
+        if change.change in ("closed", "withdrawn"):
+            client, mode = change.client, change.verdict.mode
+            key = client.service, client.host or client.instance, client.key, mode, change.ts_ms
+            state.over.remember(key, change, change.ts_ms)

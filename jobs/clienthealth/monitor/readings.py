@@ -1,0 +1,300 @@
+"""Readings of a bucket: what is new joins what is kept, in order; what no window needs any more goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from clienthealth.measure.clock import SKEW_MS
+from clienthealth.measure.columns import Bools, Floats, Ints
+from clienthealth.measure.packed import Chunk, Parts, Readings, Who
+from clienthealth.model.metrics import CLIENT_METRICS, LEAST
+from clienthealth.monitor.state import UNDELIVERED, BucketState, Clients
+from clienthealth.settings import MonitorSettings
+
+T = TypeVar("T")
+
+#: Client and time as one sortable number: times are below 2^48.
+SHIFT = 48
+#: A window spans so many reporting intervals at least, for intervals up to MAX_INTERVAL_MS.
+INTERVALS = 4
+MAX_INTERVAL_MS = 300_000
+#: An interval up to this is that of the usual window; what clients tell of longer ones is believed after a look at
+#: how often they really report.
+USUAL_INTERVAL_MS = 15_000
+#: A clock that is set back is followed up to so far (ms), and where nothing newer came for so long.
+SET_BACK_MS, STANDS_MS = 600_000, 45_000
+#: Before and after every time (ms).
+NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
+
+_UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIVERED]
+
+
+@dataclass
+class Grid:
+    """Where the windows of each client lie: they begin at multiples of `slide` and span `length` (ms, per client)."""
+
+    slide: Ints
+    length: Ints
+
+
+def settle(state: BucketState) -> None:
+    """Nothing that is kept is new any more."""
+    state.readings.fresh[:] = 0
+
+
+def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> int:
+    """Enter the readings of the chunks into the state, sorted, one per instant; the number that came too late.
+
+    Too late is what no window is open for: windows close `watermark_seconds` after their end by the client's own
+    clock, or by the clock of all where that is behind.
+    """
+    late = 0
+    numbers = {who.identity: number for number, who in enumerate(state.whos)}
+    known_clients = len(numbers)
+    arrived = [(chunk, chunk.readings) for chunk in chunks]
+    entering = [(chunk, new, _numbered(state, chunk.whos, numbers)) for chunk, new in arrived if len(new)]
+    for chunk, _, numbered in entering:
+        np.maximum.at(state.clients.heard, numbered, chunk.heard)
+    _set_back(state, [(numbered[new.who], new.ts) for _, new, numbered in entering])
+    horizon = horizons(state, settings)[:known_clients]
+    grid = grid_of(state, settings)
+    names = {name: at for at, name in enumerate(state.names)}
+    configs: dict[int, int] = {}
+    readings, parts, count = [state.readings], [state.parts], len(state.readings)
+    for chunk, new, numbered in entering:
+        of_topics = chunk.topic_parts
+        name_at = _entered(state.names, chunk.names, names)
+        new.who, new.topic = numbered[new.who], name_at[new.topic]
+        new.config = _configured(state, chunk.configs, configs)[new.config]
+        known = np.flatnonzero(new.who < len(horizon))
+        who, slide = new.who[known], grid.slide[new.who[known]]
+        still_open = np.ones(len(new), bool)
+        still_open[known] = new.ts[known] // slide * slide + grid.length[who] > horizon[who]
+        new, of_topics = kept(new, of_topics, still_open)
+        late += int((~still_open).sum())
+        for table in (new, of_topics):
+            known = np.where((table.values >= 0) & (table.values < np.inf), table.values, np.nan)
+            table.values = np.where(known < LEAST, 0.0, known)
+        of_topics.row = of_topics.row + count
+        of_topics.topic, of_topics.thread = name_at[of_topics.topic], name_at[of_topics.thread]
+        readings.append(new)
+        parts.append(of_topics)
+        count += len(new)
+    state.readings, state.parts = in_order(Readings.joined(readings), Parts.joined(parts), state.names)
+    return late
+
+
+def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
+    """Follow clocks that were set back: what a client says from now on is not too late by what it said before.
+
+    Its newest reading was ahead of all clocks, and what comes now is in time; or it has been heard of for long after
+    its newest reading and tells of times before it. `new`: clients and times of the new readings.
+    """
+    clients = state.clients
+    newest = np.full(len(clients), NEVER_MS)
+    for who, ts in new:
+        np.maximum.at(newest, who, ts)
+    back = np.where(newest > NEVER_MS, clients.last - newest, 0)
+    behind = clients.heard - clients.last
+    ahead = (behind < -SKEW_MS) & (np.abs(newest - clients.heard) <= SKEW_MS)
+    stands = (behind > np.maximum(STANDS_MS, 3 * clients.every)) & (back <= SET_BACK_MS)
+    some = (back > SKEW_MS) & (ahead | stands)
+    if some.any():
+        clients.last[some] = newest[some]
+        who, ts = state.readings.who, state.readings.ts
+        keep_readings(state, ~some[who] | (ts <= clients.last[who]))
+
+
+def _numbered(state: BucketState, whos: Sequence[Who], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
+    """The number of each client in the state; new clients are added, the names of known ones are renewed."""
+    numbered = np.empty(len(whos), np.int64)
+    new = 0
+    for position, who in enumerate(whos):
+        number = numbers.get(who.identity)
+        if number is None:
+            number = numbers[who.identity] = len(state.whos)
+            state.whos.append(who)
+            new += 1
+        elif state.whos[number] != who:
+            state.whos[number] = who
+        numbered[position] = number
+    if new:
+        columns = (np.full(new, value) for value in (EVER_MS, 0, 0, 10_000, 0, -1))
+        state.clients = Clients.joined([state.clients, Clients(np.full((new, len(UNDELIVERED)), np.nan), *columns)])
+    return numbered
+
+
+def _entered(texts: list[str], names: Sequence[str], positions: dict[str, int]) -> Ints:
+    """The position of each name in the state; the last element, which position -1 means, is none."""
+    entered = np.full(len(names) + 1, -1)
+    for at, name in enumerate(names):
+        position = positions.get(name)
+        if position is None:
+            position = positions[name] = len(texts)
+            texts.append(name)
+        entered[at] = position
+    return entered
+
+
+def _configured(state: BucketState, configs: Sequence[dict[str, str]], seen: dict[int, int]) -> Ints:
+    """The same of each configuration."""
+    configured = np.full(len(configs) + 1, -1)
+    for at, config in enumerate(configs):
+        position = next((p for p, other in enumerate(state.configs) if other == config), None)
+        if position is None:
+            position = len(state.configs)
+            state.configs.append(config)
+        configured[at] = position
+    return configured
+
+
+def keys(readings: Readings) -> Ints:
+    """Client and time of each reading as one number that sorts by both."""
+    return (readings.who << SHIFT) | readings.ts
+
+
+def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
+    """Readings by client and time, one per instant: some formats bring one metric per record, some bring one twice.
+
+    What is said of topics: by reading, topic (by name), partition and thread, each once.
+    """
+    key = keys(readings)
+    order = np.argsort(key, kind="stable")
+    begins = np.append(True, np.diff(key[order]) > 0)[: len(order)]
+    new_row = np.empty(len(order), np.int64)
+    new_row[order] = np.cumsum(begins) - 1
+    readings = readings.at(order)
+    if not begins.all():
+        starts = np.flatnonzero(begins)
+        readings = replace(readings.merged(starts), fresh=np.maximum.reduceat(readings.fresh, starts))
+    parts.row = new_row[parts.row]
+    if len(parts):
+        by_name = np.empty(len(names), np.int64)
+        by_name[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        order = np.lexsort((parts.thread, parts.partition, by_name[parts.topic], parts.row))
+        parts = parts.at(order)
+        columns = parts.row, parts.topic, parts.partition, parts.thread
+        begins = np.append(True, np.logical_or.reduce([np.diff(column) != 0 for column in columns]))
+        if not begins.all():
+            parts = parts.merged(np.flatnonzero(begins))
+    return readings, parts
+
+
+def renew_clients(state: BucketState) -> None:
+    """Bring the table of clients up to what the new readings say."""
+    new, clients = state.readings.at(state.readings.fresh > 0), state.clients
+    np.minimum.at(clients.first, new.who, new.ts)
+    np.maximum.at(clients.last, new.who, new.ts)
+    # They are in order of time: of those of a client the last one stays.
+    clients.every[new.who] = new.interval
+    unwritten = np.unique(new.who[clients.minute[new.who] == 0])
+    clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000
+    configured = new.config >= 0
+    clients.config[new.who[configured]] = new.config[configured]
+    for position, column in enumerate(_UNDELIVERED):
+        reported = ~np.isnan(new.values[:, column])
+        clients.values[new.who[reported], position] = new.values[reported, column]
+
+
+def intervals(state: BucketState) -> Floats:
+    """How often each client reports, in ms: as it says, or where that is seldom, as its readings show."""
+    every = state.clients.every.astype(np.float64)
+    who, ts = state.readings.who, state.readings.ts
+    counts = np.bincount(who, minlength=len(every))
+    first = np.searchsorted(who, np.arange(len(every)))
+    many = np.flatnonzero(counts >= 3)
+    last = first[many] + counts[many] - 1
+    mean = (ts[last] - ts[first[many]]) / (counts[many] - 1)
+    seldom = np.zeros(len(every), bool)
+    seldom[many] = (mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)
+    later = np.flatnonzero((who[1:] == who[:-1]) & seldom[who[1:]]) + 1
+    of_client, gaps = who[later], ts[later] - ts[later - 1]
+    gaps = gaps[np.lexsort((gaps, of_client))]
+    number, begin, count = np.unique(of_client, return_index=True, return_counts=True)
+    every[number] = (gaps[begin + (count - 1) // 2] + gaps[begin + count // 2]) / 2
+    return every
+
+
+def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
+    """The windows of each client: the usual ones, longer ones for clients that report more seldom."""
+    slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
+    every = np.minimum(intervals(state), MAX_INTERVAL_MS)
+    times = np.where(every > USUAL_INTERVAL_MS, np.ceil(INTERVALS * every / length), 1.0)
+    times = np.maximum(times, 1.0).astype(np.int64)
+    return Grid(slide * times, length * times)
+
+
+def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
+    """The time (epoch ms, the client's own clock) up to which the windows of each client are closed."""
+    last = state.clients.last
+    clock = np.minimum(last, state.time_ms) if state.time_ms else last
+    return np.where(last > 0, clock - 1000 * settings.watermark_seconds, NEVER_MS)
+
+
+def evict(state: BucketState, settings: MonitorSettings, grid: Grid) -> None:
+    """Drop the readings that no window needs any more."""
+    who, ts = state.readings.who, state.readings.ts
+    keep_readings(state, ts + grid.length[who] > horizons(state, settings)[who])
+
+
+def keep_readings(state: BucketState, keep: Bools) -> None:
+    """Keep these readings, and what they say of topics."""
+    state.readings, state.parts = kept(state.readings, state.parts, keep)
+
+
+def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts]:
+    """Some of the readings, and what these say of topics."""
+    if keep.all():
+        return readings, parts
+    parts = parts.at(keep[parts.row])
+    return readings.at(keep), replace(parts, row=(np.cumsum(keep) - 1)[parts.row])
+
+
+def forget(state: BucketState, gone: Iterable[int]) -> None:
+    """Drop clients with all that is kept of them but their open incidents."""
+    stays = np.ones(len(state.whos), bool)
+    stays[list(gone)] = False
+    if stays.all():
+        return
+    keep_readings(state, stays[state.readings.who])
+    state.readings.who = (np.cumsum(stays) - 1)[state.readings.who]
+    state.clients = state.clients.at(stays)
+    state.whos = [who for who, stay in zip(state.whos, stays.tolist(), strict=True) if stay]
+
+
+def compact(state: BucketState) -> None:
+    """Drop the texts and configurations that nothing points to any more."""
+    readings, parts, clients = state.readings, state.parts, state.clients
+    state.names, position = _pointed_to(state.names, readings.topic, parts.topic, parts.thread)
+    readings.topic, parts.topic, parts.thread = position[readings.topic], position[parts.topic], position[parts.thread]
+    state.configs, position = _pointed_to(state.configs, readings.config, clients.config)
+    readings.config, clients.config = position[readings.config], position[clients.config]
+
+
+def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
+    """Those of the texts that any of these positions means, and the new position of each; the last element is none."""
+    used = np.zeros(len(texts) + 1, bool)
+    for column in positions:
+        used[column] = True
+    used[-1] = False
+    new_position = np.where(used, np.cumsum(used) - 1, -1)
+    return [texts[at] for at in np.flatnonzero(used).tolist()], new_position
+
+
+def totals_added_up(readings: Readings, whos: Sequence[Who]) -> Readings:
+    """Readings in which totals that count since the one before (OTLP's delta temporality) count on from the first."""
+    of_delta = np.unique(readings.who[readings.delta > 0])
+    if not len(of_delta):
+        return readings
+    values = readings.values.copy()
+    for number in of_delta.tolist():
+        of_client = np.flatnonzero(readings.who == number)
+        for position, name in enumerate(CLIENT_METRICS[whos[number].kind]):
+            if name.endswith("-total"):
+                counted = values[of_client, position]
+                values[of_client, position] = np.where(np.isnan(counted), np.nan, np.nancumsum(counted))
+    return replace(readings, values=values)

@@ -1,0 +1,112 @@
+"""When an incident is over: on evidence of recovery, or of its client's end; never for want of proof.
+
+A client that reports is judged by `LiveMode.recovered`. The incident of one that reports no more stays open until it is
+proved to have ended (`departures.has_ended`), else for `[absence] shown_seconds` after it was heard of last; that of
+one that never reported, as long as its process logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from functools import cache
+
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.model.verdicts import Verdict
+from clienthealth.modes import LiveMode, Mode, modes
+from clienthealth.monitor.adjust import explains
+from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
+from clienthealth.monitor.state import BucketState
+from clienthealth.settings import Settings
+
+#: Where a mode cannot see recovery in what a client reports, being ok for so long without any symptom is one.
+NO_SYMPTOM_MS = 600_000
+#: A fault that comes back sooner than so long (ms) after the last window that showed it had not ended.
+CALM_MS = 60_000
+#: A process that says nothing for so long, and of which no client ever reported, has gone.
+GONE_MS = 180_000
+
+
+@cache
+def _symptoms() -> Mapping[str, frozenset[str]]:
+    return {mode.id: mode.symptoms for mode in modes().values()}
+
+
+def shows(mode: Mode, window: ClientWindow) -> bool:
+    """Is there a line that speaks of the mode, in whatever strength?"""
+    return any(event.signature in _symptoms()[mode.id] for event in window.logs)
+
+
+def _told(mode: Mode, window: ClientWindow) -> bool:
+    """Does a line tell of the end of what the mode is about?"""
+    return any(event in meaning for meaning in mode.lines if meaning.relief for event in window.logs)
+
+
+def is_over(
+    incidents: Incidents, key: str, window: Callable[[], ClientWindow], in_force: Mapping[str, Mode], end_ms: int
+) -> Callable[[str], bool]:
+    """Whether an open incident of a client is over, by mode. `window`: the client's newest, which ends at `end_ms`.
+
+    `in_force`: the modes, with the thresholds in force.
+    """
+
+    def over(mode_id: str) -> bool:
+        mode, incident, newest = in_force[mode_id], incidents.of_client(key)[mode_id], window()
+        recovered = mode.recovered if isinstance(mode, LiveMode) else None
+        if recovered is not None and recovered(newest, mode.thresholds):
+            return newest.newest_ms - incident.seen_ms >= CALM_MS or _told(mode, newest)
+        symptom = shows(mode, newest)
+        return not symptom and (recovered is None or end_ms - incident.seen_ms - incident.forgiven_ms > NO_SYMPTOM_MS)
+
+    return over
+
+
+def refresh(
+    incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
+) -> None:
+    """Enter the symptoms that a window shows of open incidents, where its verdict does not."""
+    for verdict in verdicts:
+        if (
+            verdict.mode in incidents.of_client(key)
+            and not verdict.unhealthy
+            and shows(modes()[verdict.mode], window())
+        ):
+            incidents.seen(key, verdict.mode, end_ms)
+
+
+def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
+    """End the incidents of a client that another one, as sure as they are, explains: that is one failure."""
+    found = {mode: incident.verdict for mode, incident in incidents.of_client(key).items()}
+    changes = []
+    for mode, verdict in found.items():
+        for other in found.values():
+            if explains(mode, verdict.status, other):
+                changes += incidents.explained(key, other.mode, end_ms)
+    return changes
+
+
+def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[OpenIncident], bool]:
+    """Whether an open incident is over because its client has gone. `ended`: keys of clients that surely have."""
+    shown_ms = 1000 * settings.absence.shown_seconds
+    living = {(who.service, who.instance, who.client_id) for who in state.whos}
+
+    def over(incident: OpenIncident) -> bool:
+        client, mode = incident.client, modes()[incident.verdict.mode]
+        if mode.absence:
+            return state.time_ms - incident.seen_ms - incident.offset_ms > shown_ms
+        if (client.service, client.instance, client.client_id) in living:
+            return False
+        silent_ms = state.time_ms - (incident.heard_ms or incident.seen_ms) - incident.offset_ms
+        reported = incident.departed_ms and not mode.logs_on
+        return client.key in ended or silent_ms > (shown_ms if reported else GONE_MS)
+
+    return over
+
+
+def ended_ms(state: BucketState) -> Callable[[OpenIncident], int]:
+    """When an incident that is over was: when its process was heard of last; what shows in absence ends now."""
+
+    def ended(incident: OpenIncident) -> int:
+        now_ms = state.time_ms - incident.offset_ms
+        return now_ms if modes()[incident.verdict.mode].absence else incident.heard_ms or now_ms
+
+    return ended

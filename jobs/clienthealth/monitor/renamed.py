@@ -1,0 +1,102 @@
+"""Clients that go on under another instance: an agent was redeployed and names processes otherwise now.
+
+One falls silent, and another one of its name and place begins at once, whose counters go on where those of the first
+ended: it is the same client. A process that is new counts from nothing. So it has not ended, and what it suffers from
+is one failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from clienthealth.measure.columns import Floats, Ints
+from clienthealth.model.metrics import CLIENT_METRICS
+from clienthealth.monitor import readings
+from clienthealth.monitor.bucket import INTERVALS, client_of
+from clienthealth.monitor.incidents import Transition
+from clienthealth.monitor.ownership import OVERDUE, START_MS, is_start
+from clienthealth.monitor.state import BucketState
+
+#: A client is asked for as the one that another one goes on as while it has reported for no longer than this (ms).
+NEW_MS = 120_000
+#: Who counts on at up to so many times its rate before is the same; so long (in times of the gap) it was known before.
+FASTER, LONGER = 3.0, 3.0
+
+
+def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
+    """Make clients that go on under another instance one; the keys that are no more, and what their incidents did.
+
+    closed  something known of each client; so it is again, of those that remain
+    """
+    pairs = list(_pairs(state))
+    keys: list[str] = []
+    changes: list[Transition] = []
+    for old, new in pairs:
+        before, now = client_of(state.whos[old]), client_of(state.whos[new])
+        for incident in [*state.incidents.of_client(before.key).values()]:
+            changes += state.incidents.moved(incident, now)
+        keys.append(before.key)
+        state.end(state.whos[old].identity, int(state.clients.last[old]))
+        state.readings.who[state.readings.who == old] = new
+        clients = state.clients
+        clients.first[new], clients.minute[new] = clients.first[old], clients.minute[old]
+        clients.values[new] = np.where(np.isnan(clients.values[new]), clients.values[old], clients.values[new])
+    if pairs:
+        gone = [old for old, _ in pairs]
+        state.readings, state.parts = readings.in_order(state.readings, state.parts, state.names)
+        readings.forget(state, gone)
+        closed = np.delete(closed, [old for old in gone if old < len(closed)])
+    return closed, keys, changes
+
+
+def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
+    """The numbers of clients that are silent, each with that of the one that it goes on as."""
+    clients = state.clients
+    silent = np.flatnonzero(state.time_ms - clients.heard > OVERDUE * clients.every)
+    new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent
+    begun: dict[tuple[str, ...], list[int]] = {}
+    for number in new.tolist():
+        who = state.whos[number]
+        begun.setdefault((*who.process, who.client_id, who.kind), []).append(number)
+    for old in silent.tolist() if begun else ():
+        who = state.whos[old]
+        successors = [
+            number
+            for number in begun.get((*who.process, who.client_id, who.kind), ())
+            if state.whos[number].instance != who.instance and clients.first[number] > clients.last[old]
+        ]
+        if len(successors) == 1 and _goes_on(state, old, successors[0]):
+            yield old, successors[0]
+
+
+def _goes_on(state: BucketState, old: int, new: int) -> bool:
+    clients, who = state.clients, state.whos[old]
+    last, first = int(clients.last[old]), int(clients.first[new])
+    gap = first - last
+    if gap > INTERVALS * clients.every[old] or (last - clients.first[old]) < LONGER * gap:
+        return False
+    if any(
+        is_start(event) and last < event.ts_ms < first + START_MS
+        for _, event in state.lifecycle.get((*who.process, who.client_id)) or ()
+    ):
+        return False
+    before, after = _totals(state, old), _totals(state, new)
+    if len(before) < 2 or not len(after):
+        return False
+    (earlier, ended), began = before[-2:], after[0]
+    grown, told = ended - earlier, ~np.isnan(ended) & ~np.isnan(earlier) & ~np.isnan(began)
+    seconds = last - int(state.readings.ts[state.readings.who == old][-2])
+    most = ended + FASTER * grown * max(1.0, gap / max(1, seconds))
+    fits = (began >= ended) & (began <= most)
+    return int((told & (ended > 0)).sum()) > 1 and bool(fits[told].all())
+
+
+def _totals(state: BucketState, number: int) -> Floats:
+    """A client's readings of what it counts since its start; none where it counts otherwise."""
+    lo, hi = np.searchsorted(state.readings.who, [number, number + 1])
+    names = CLIENT_METRICS[state.whos[number].kind]
+    columns = [at for at, name in enumerate(names) if name.endswith("-total")]
+    totals: Floats = state.readings.values[lo:hi][:, columns]
+    return totals[:0] if (state.readings.delta[lo:hi] > 0).any() else totals

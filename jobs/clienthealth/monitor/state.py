@@ -1,0 +1,392 @@
+"""What a bucket of processes remembers between two batches, and the versioned bytes that it is kept as.
+
+Everything is bounded: readings, events and dumps last as long as a window can still be judged; of clients that have
+gone only open incidents stay.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+import msgspec
+import numpy as np
+
+from clienthealth.measure.columns import Floats, Ints, Table
+from clienthealth.measure.packed import METRICS_MAX, Chunk, LogEntry, Parts, Readings, Who
+from clienthealth.model.errors import StateError
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.readings import LogEvent, Source
+from clienthealth.model.telemetry import Member
+from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
+
+T = TypeVar("T", bound=Table)
+K = TypeVar("K", bound=tuple[Any, ...])
+V = TypeVar("V")
+Process = tuple[str, str]
+#: Of a client: service, host, instance, client id, kind (`Who.key`); of lines of a trouble also what it is.
+ClientKey = tuple[str, str, str, str, str]
+RunKey = tuple[str, str, str, str, str, str]
+
+VERSION = 2
+_MAGIC = b"KCH"
+
+#: What tells how much a producer still had to deliver: its newest known values outlive the readings.
+UNDELIVERED = (
+    "buffer-total-bytes",
+    "buffer-available-bytes",
+    "queue-records",
+    "record-send-total",
+    "record-ack-total",
+    "record-error-total",
+)
+
+
+def mark(names: Iterable[str]) -> tuple[int]:
+    """By what a client or a process is known of which nothing else is kept; one in 40,000 bears another's."""
+    return (zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass")),)
+
+
+@dataclass
+class Clients(Table):
+    """The clients that report; `values`: the newest known ones of UNDELIVERED.
+
+    first, last  its first and newest reading (its own clock, epoch ms)
+    heard        when it was last heard of, by the clock of all (`step.clock`)
+    every        how often it reports, ms
+    minute       the first one that is not in the history yet (epoch ms)
+    config       position in `configs`
+    """
+
+    first: Ints
+    last: Ints
+    heard: Ints
+    every: Ints
+    minute: Ints
+    config: Ints
+
+
+class GroupState(msgspec.Struct):
+    """What is remembered of a consumer group.
+
+    who, members    as its newest reading says
+    partitions      topic, number and owner (None: nobody known) of each partition that `data` speaks of
+    data            int64 matrix [observations, 6]: time (epoch ms), partition (position), committed, end and start
+                    offset, time of the commit (-1: not known), in order of time
+    newest_ms       the newest reading
+    heard_ms        when it was heard of, by the clock of all
+    minute          the history's row of the minute that is not over yet
+    unwritten_ms    the first minute that may still be written to the history (epoch ms)
+    """
+
+    who: Who
+    members: float | None = None
+    partitions: list[tuple[str, int, Member | None]] = []
+    data: bytes = b""
+    newest_ms: int = 0
+    heard_ms: int = 0
+    minute: dict[str, Any] | None = None
+    unwritten_ms: int = 0
+
+
+class Life(NamedTuple):
+    """When a client was there, by its own clock (epoch ms): from its first reading until the next was overdue."""
+
+    who: Who
+    first_ms: float
+    until_ms: float
+
+
+class Run(msgspec.Struct, array_like=True):
+    """Lines of one trouble of one client that came one after the other (`monitor/also_seen.py`).
+
+    Whose they are, as they say it ("": they do not); how many, from when to when; the first of them and where it
+    stood. `unwritten`: how many of them are not in the history yet.
+    """
+
+    instance: str
+    client_id: str
+    kind: str
+    what: str
+    lines: int
+    first_ms: int
+    last_ms: int
+    text: str
+    source: Source | None
+    unwritten: int
+
+
+class Memory(msgspec.Struct, Generic[K, V], array_like=True):
+    """What a bucket remembers by key, each with a time (epoch ms); a key begins with service and host, or is a mark.
+
+    THE way to remember what windows do not hold: how long and how much of it is in `forget` (`monitor/step.py`).
+    """
+
+    kept: dict[K, tuple[int, V]] = {}
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.kept
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.kept)
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Yield keys and values, in the order in which the keys were first remembered."""
+        return ((key, value) for key, (_, value) in self.kept.items())
+
+    def get(self, key: K) -> V | None:
+        """Return what is remembered by this key, or None."""
+        return self.kept[key][1] if key in self.kept else None
+
+    def remember(self, key: K, value: V, at_ms: int) -> None:
+        """Remember a value in place of the one before; its time counts from `at_ms`."""
+        self.kept[key] = (at_ms, value)
+
+    def forget(self, key: K) -> None:
+        """Forget what is remembered by this key, if anything."""
+        self.kept.pop(key, None)
+
+    def only(self, homes: Container[object]) -> None:
+        """Keep only what is of these processes."""
+        self.kept = {key: one for key, one in self.kept.items() if key[:2] in homes}
+
+    def evict(
+        self,
+        now_ms: int,
+        ttl_ms: float = math.inf,
+        limit: float = math.inf,
+        living: Container[object] = (),
+        each: float = math.inf,
+    ) -> list[K]:
+        """Forget what is older than `ttl_ms`, unless it is of a living process, and the oldest beyond the limits.
+
+        `each`: the limit for one process. Returns the keys that were beyond the limits.
+        """
+        old = [key for key, (at, _) in self.kept.items() if now_ms - at > ttl_ms and key[:2] not in living]
+        for key in old:
+            del self.kept[key]
+        beyond: list[K] = []
+        if len(self.kept) > min(limit, each):
+            of_process = Counter[object]()
+            for rank, key in enumerate(sorted(self.kept, key=lambda key: self.kept[key][0], reverse=True), 1):
+                of_process[key[:2]] += 1
+                if rank > limit or of_process[key[:2]] > each:
+                    beyond.append(key)
+                    del self.kept[key]
+        return beyond
+
+
+class Kept(msgspec.Struct, kw_only=True):
+    """What a state has in memory as it has it on disk.
+
+    time_ms   the clock of all, by which silence is measured
+    idle_ms   for how long nothing at all has arrived, by steps of this monitor; `stepped_ms`: when the last one was
+    whos      the clients that report
+    groups    the consumer groups
+    waiting   log entries that are not judged until metrics have got so far; `waited_ms`: for how long any wait, by
+              steps of this monitor
+
+    And what is remembered (`Memory`), by process, `Who.key` or `mark`:
+
+    told      processes of which a log line or a thread dump was read
+    lifecycle lines about the beginning and the end of a client, by process and client id, each with the instance
+              that it names ("": none)
+    also_seen trouble that no failure mode is about, by process, instance, client id, kind and what it is
+    gone      clients that have gone lately, so that what their processes logged is not taken for their successors'
+    former    clients that report no more but have an open incident: their processes still log
+    over      incidents that were closed lately, for the minutes that are not written yet
+    shared    silences of all (from, to), that count against nobody (`monitor/departures.py`)
+    ended     the newest time that is known of clients and of processes' logs that have ended
+    reported_once  clients that found no room yet (`monitor/limits.py`)
+    """
+
+    time_ms: int = 0
+    idle_ms: int = 0
+    stepped_ms: int = 0
+    waited_ms: int = 0
+    whos: list[Who] = []
+    groups: list[GroupState] = []
+    waiting: list[LogEntry] = []
+    told: Memory[Process, None] = msgspec.field(default_factory=Memory)
+    lifecycle: Memory[tuple[str, str, str], list[tuple[str, LogEvent]]] = msgspec.field(default_factory=Memory)
+    also_seen: Memory[RunKey, Run] = msgspec.field(default_factory=Memory)
+    gone: Memory[tuple[str, str, str, str, str, float], Life] = msgspec.field(default_factory=Memory)
+    former: Memory[ClientKey, Who] = msgspec.field(default_factory=Memory)
+    over: Memory[tuple[str, str, str, str, int], Transition] = msgspec.field(default_factory=Memory)
+    shared: Memory[tuple[int, int], None] = msgspec.field(default_factory=Memory)
+    ended: Memory[tuple[int], int] = msgspec.field(default_factory=Memory)
+    reported_once: Memory[tuple[int], None] = msgspec.field(default_factory=Memory)
+
+
+class BucketState(Kept, kw_only=True):
+    """The state of a bucket in memory.
+
+    clients   what is known of each of `whos`; `incidents`: their open ones
+    readings  theirs, by client (its position in `whos`) and time; `parts`: what they say of topics
+    configs, names  texts that these point to
+    log_entries  log events and thread dumps of processes, in order of time
+    """
+
+    clients: Clients = msgspec.field(default_factory=lambda: Clients.none(len(UNDELIVERED)))
+    readings: Readings = msgspec.field(default_factory=lambda: Readings.none(METRICS_MAX))
+    parts: Parts = msgspec.field(default_factory=lambda: Parts.none(len(TOPIC_METRICS)))
+    configs: list[dict[str, str]] = []
+    names: list[str] = []
+    log_entries: list[LogEntry] = []
+    incidents: Incidents = msgspec.field(default_factory=Incidents)
+
+    @property
+    def by_process(self) -> tuple[Memory[Any, Any], ...]:
+        """What is remembered by process."""
+        return self.told, self.lifecycle, self.also_seen, self.gone, self.former, self.over
+
+    def end(self, names: Iterable[str], newest_ms: int) -> None:
+        """Remember that a client or a process has ended, and the newest time (its own clock) that is known of it."""
+        self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
+
+    def source(self, row: int) -> Source:
+        """The input record of a reading."""
+        readings = self.readings
+        return Source(self.names[readings.topic[row]], int(readings.partition[row]), int(readings.offset[row]))
+
+    def newest(self, number: int) -> Source | None:
+        """The input record of a client's newest reading."""
+        end = int(np.searchsorted(self.readings.who, number, "right"))
+        return self.source(end - 1) if end and self.readings.who[end - 1] == number else None
+
+
+class _Saved(Kept, kw_only=True):
+    """The form on disk. Names of metrics are kept with the tables, so that a later vocabulary can read them."""
+
+    buckets: int
+    vocabulary: dict[str, tuple[str, ...]]
+    topic_metrics: tuple[str, ...]
+    undelivered: tuple[str, ...]
+    heads: tuple[int, int, int]
+    clients: bytes
+    readings: Chunk
+    incidents: list[OpenIncident]
+
+
+def _kept(state: Kept) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in Kept.__struct_fields__}
+
+
+_VOCABULARY = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Saved)
+
+
+def save(state: BucketState, buckets: int) -> bytearray:
+    """The state as bytes. `buckets`: over how many buckets processes are spread."""
+    saved = _Saved(
+        **_kept(state),
+        buckets=buckets,
+        vocabulary=_VOCABULARY,
+        topic_metrics=tuple(TOPIC_METRICS),
+        undelivered=UNDELIVERED,
+        heads=(Readings.head(), Parts.head(), Clients.head()),
+        clients=_bytes(state.clients),
+        readings=Chunk(
+            configs=state.configs,
+            names=state.names,
+            rows=_bytes(state.readings),
+            parts=_bytes(state.parts),
+            log_entries=state.log_entries,
+        ),
+        incidents=list(state.incidents.all),
+    )
+    data = bytearray((*_MAGIC, VERSION))
+    _encoder.encode_into(saved, data, len(data))
+    return data
+
+
+def _bytes(table: Table) -> bytes:
+    # The encoder takes a view as well, and a state is not copied once more.
+    return cast(bytes, table.matrix().reshape(-1).view(np.uint8).data)
+
+
+def load(data: bytes | bytearray, buckets: int) -> BucketState:
+    """The inverse of `save`, for states that any released version wrote. Raises StateError."""
+    if data[:3] != _MAGIC:
+        raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
+    if data[3] not in (1, VERSION):
+        raise StateError(
+            f"the checkpoint was written in form {data[3]} of the state, this program reads form {VERSION}; "
+            "run the release that wrote it, or begin anew with another folder in [monitor] checkpoint"
+        )
+    body: Any = memoryview(data)[4:]
+    saved = _decoder.decode(body if data[3] == VERSION else _encoder.encode(_of_form_1(msgspec.msgpack.decode(body))))
+    if saved.buckets != buckets:
+        raise StateError(
+            f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets says {buckets}; "
+            "set it back, or begin anew with another folder in [monitor] checkpoint"
+        )
+    return BucketState(
+        **_kept(saved),
+        clients=_clients(saved),
+        readings=_readings(saved),
+        parts=_parts(saved),
+        configs=saved.readings.configs,
+        names=saved.readings.names,
+        log_entries=saved.readings.log_entries,
+        incidents=Incidents(saved.incidents),
+    )
+
+
+def _of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
+    """A state of form 1, where each memory had a form of its own; what is remembered for minutes alone begins anew."""
+    now_ms = saved["time_ms"]
+    lines = zip(saved["farewells"], saved["instances"], strict=True)
+    memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {
+        "told": {tuple(process): (now_ms, None) for process in saved["told"]},
+        "lifecycle": {tuple(key): (now_ms, [*zip(names, events, strict=True)]) for (*key, events), names in lines},
+        "also_seen": {(*process, *run[:4]): (run[6], run) for *process, runs in saved["also_seen"] for run in runs},
+        "gone": {(*who[:5], last): (at, (who, first, last)) for who, first, last, at in saved["gone"]},
+        "former": {tuple(who[:5]): (now_ms, who) for who in saved["former"]},
+        "ended": {(mark,): (now_ms, newest) for mark, newest in saved["ended"].items()},
+    }
+    memories |= {"over": {}, "shared": {}, "reported_once": {}}
+    return saved | {name: [kept] for name, kept in memories.items()}
+
+
+def _table(kind: type[T], data: bytes, head: int, width: int) -> T:
+    return kind.of_matrix(np.frombuffer(data, np.float64).reshape(-1, head + width), head)
+
+
+def _readings(saved: _Saved) -> Readings:
+    width = max(map(len, saved.vocabulary.values()))
+    readings = _table(Readings, saved.readings.rows, saved.heads[0], width)
+    if saved.vocabulary == _VOCABULARY:
+        return readings
+    values = np.full((len(readings), METRICS_MAX), np.nan)
+    kinds = np.array([who.kind for who in saved.whos], np.str_)[readings.who]
+    for kind, names in _VOCABULARY.items():
+        of_kind = np.flatnonzero(kinds == kind)
+        values[of_kind, : len(names)] = _named(readings.values[of_kind], saved.vocabulary.get(kind, ()), names)
+    return replace(readings, values=values)
+
+
+def _parts(saved: _Saved) -> Parts:
+    parts = _table(Parts, saved.readings.parts, saved.heads[1], len(saved.topic_metrics))
+    return replace(parts, values=_named(parts.values, saved.topic_metrics, tuple(TOPIC_METRICS)))
+
+
+def _clients(saved: _Saved) -> Clients:
+    clients = _table(Clients, saved.clients, saved.heads[2], len(saved.undelivered))
+    return replace(clients, values=_named(clients.values, saved.undelivered, UNDELIVERED).copy())
+
+
+def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
+    """The values by these names, of those by the names `before`."""
+    if before == names:
+        return values[:, : len(names)]
+    known = np.column_stack([values, np.full(len(values), np.nan)])
+    return known[:, [before.index(name) if name in before else -1 for name in names]]

@@ -1,0 +1,191 @@
+"""One bucket of processes, one batch: state and decoded chunks → records, changes of incidents, minutes; new state.
+
+Plain Python: the streaming query runs it with Spark's state, `diagnose` and `replay` without.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clienthealth.measure.packed import Chunk, Who
+from clienthealth.modes import modes
+from clienthealth.monitor import (
+    departures,
+    groups,
+    intake,
+    judgement,
+    limits,
+    minutes,
+    ownership,
+    process_log,
+    readings,
+    recovery,
+    renamed,
+    skew,
+)
+from clienthealth.monitor.bucket import Bucket, client_of
+from clienthealth.monitor.incidents import OpenIncident, Transition
+from clienthealth.monitor.judgement import Record
+from clienthealth.monitor.minutes import Row
+from clienthealth.monitor.ownership import ProcessKey
+from clienthealth.monitor.state import BucketState
+from clienthealth.settings import MonitorSettings, Settings
+
+
+@dataclass
+class Published:
+    """What a step gives: records of `client-health`, changes of incidents, final minutes.
+
+    late      readings and events that came after their windows were closed
+    left_out  what the limits left out, by limit
+    clients   clients and groups in the state, `skewed` of them with a clock that is off
+    """
+
+    records: list[Record] = field(default_factory=list)
+    changes: list[Transition] = field(default_factory=list)
+    minutes: list[Row] = field(default_factory=list)
+    late: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    clients: int = 0
+    skewed: int = 0
+
+
+def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
+    """Take in what was decoded for a bucket; the state is changed in place.
+
+    `now_ms`: the clock of this machine (epoch ms). The clock of all, which measures silence, is never ahead of it.
+    """
+    published = Published()
+    closed = readings.horizons(state, settings.monitor)
+    before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
+    idle_ms = departures.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
+    departures.forgive(state, before_ms)
+    taken = intake.take(state, chunks, settings.monitor, now_ms)
+    new, chunks, published.late, published.left_out = taken.log_entries, taken.chunks, taken.late, taken.left_out
+    readings.renew_clients(state)
+    closed, no_more, moved = renamed.join(state, closed)
+    published.records += [(key, None) for key in no_more]
+    published.changes += moved
+    grid = readings.grid_of(state, settings.monitor)
+    bucket = Bucket(state, settings, grid)
+    _name(state, published)
+    if new or state.readings.fresh.any():
+        records, changes = judgement.judge(bucket, new, closed, now_ms)
+        published.records += records
+        published.changes += changes
+    gone = departures.departed(bucket)
+    records, changes = departures.judge(bucket, gone, now_ms)
+    published.records += records
+    published.changes += changes
+    ended_keys = departures.keep(bucket)
+    expired = state.incidents.expired(recovery.gone(state, settings, ended_keys), recovery.ended_ms(state))
+    published.records += [(change.client.key, None) for change in expired]
+    published.changes += expired
+    records, changes = departures.unheard(bucket, idle_ms)
+    published.records += records
+    published.changes += changes
+    published.records += departures.reminders(state, before_ms, settings)
+    minutes.remember(state, published.changes)
+    published.minutes = minutes.finished(bucket, gone, now_ms)
+    of_groups, rows = groups.take(state, chunks, settings)
+    published.records += of_groups
+    published.minutes += rows
+    longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
+    living = process_log.evict(state, settings.monitor, longest)
+    readings.evict(state, settings.monitor, grid)
+    ownership.remember(state, gone.tolist())
+    for number in gone.tolist():
+        state.end(state.whos[number].identity, int(state.clients.last[number]))
+    readings.forget(state, gone.tolist())
+    if too_many := forget(state, settings.monitor, living):
+        published.left_out["events"] += too_many
+    published.skewed = int((skew.seconds(state, now_ms) != 0).sum())
+    readings.compact(state)
+    published.clients = len(state.whos) + len(state.groups)
+    return published
+
+
+def forget(state: BucketState, settings: MonitorSettings, living: Set[ProcessKey]) -> int:
+    """Forget what is too old or too much to remember: THE list of how long and how much of it a bucket remembers.
+
+    `living`: processes that report or log. Returns of how many clients the lines about their beginning and end were
+    too many.
+    """
+    now_ms, clients = state.time_ms, limits.share(settings.max_clients, settings)
+    state.told.evict(now_ms, 0, living=living)
+    # Lines that speak of a client's beginning and end, as long as its process is heard of, and 15 minutes longer.
+    too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
+    # Client ids can be made up for each thread.
+    state.also_seen.evict(now_ms, 3_600_000, each=200)
+    # What was closed is in the minutes by then, of which a batch may bring hours.
+    state.over.evict(now_ms, 900_000)
+    state.gone.evict(now_ms, 900_000)
+    state.ended.evict(now_ms, limit=clients)
+    for key, who in [*state.former.items()]:
+        if not state.incidents.of_client(client_of(who).key):
+            state.former.forget(key)
+    return len(too_many)
+
+
+def _name(state: BucketState, published: Published) -> None:
+    """Move incidents to the client that turns out to have them: the same incident, not a second.
+
+    Those of a nameless process are its client's, once that is known; those of a client that its log alone speaks of are
+    of the one that reports under its name, with whatever instance its metrics name.
+    """
+    names = {(who.process, who.client_id, who.kind) for who in state.whos} if state.former else set()
+    spoken_of: dict[tuple[str, str | None], Who] = {
+        (client_of(who).key, who.kind): who
+        for _, who in state.former.items()
+        if (who.process, who.client_id, who.kind) in names
+    }
+    nameless = [incident for incident in state.incidents.all if not incident.client.client_id]
+    by_log = [
+        incident
+        for incident in state.incidents.all
+        if (incident.client.key, incident.client.kind) in spoken_of and _by_log(incident) and not incident.departed_ms
+    ]
+    if not nameless and not by_log:
+        return
+    logs = process_log.process_logs(state)
+    reporting: dict[tuple[str, str], list[Who]] = defaultdict(list)
+    for reports in state.whos:
+        reporting[reports.process].append(reports)
+    lives = ownership.lives(state, reporting)
+    for incident in [*nameless, *by_log]:
+        client = incident.client
+        process = client.service, client.host or client.instance
+        log = logs.get(process) or process_log.ProcessLog(process, (), reporting[process], lives=lives.get(process, ()))
+        if who := spoken_of.get((client.key, client.kind)):
+            whose = log.reports_as(who)
+        else:
+            whose = log.only(client.kind, client.instance) if client.kind else None
+        if whose is not None:
+            published.changes += state.incidents.moved(incident, client_of(whose))
+            published.records.append((client.key, None))
+
+
+def _by_log(incident: OpenIncident) -> bool:
+    """Was it seen in lines and dumps alone? Not what is about an end: who comes after has not ended."""
+    kinds = {evidence.kind for evidence in incident.verdict.evidence}
+    return kinds <= {"log", "thread-dump"} and not modes()[incident.verdict.mode].absence
+
+
+def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
+    """The clock of all (epoch ms): how far the topics are read, as most of the clients tell it.
+
+    Each task says how far it got (`Packer`); the median of the tasks by clients counts, so that a partition which
+    holds only one client with a wrong clock moves nothing. It never goes back and is never ahead of `now_ms`. Tasks
+    that read logs alone say how far these are read, which may be far ahead: they count where no other is heard.
+    """
+    told = sorted(clock for chunk in chunks for clock in chunk.clocks)
+    clocks = [clock for clock in told if clock[1]] or told
+    if not clocks:
+        return state.time_ms
+    weights = np.cumsum([max(1, clients) for _, clients in clocks])
+    middle = clocks[int(np.searchsorted(weights, weights[-1] / 2))][0]
+    return max(state.time_ms, min(now_ms, middle))

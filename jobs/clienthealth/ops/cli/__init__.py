@@ -1,0 +1,125 @@
+"""The command line: `kafka-health COMMAND`. One module per command; the folder is the list of commands.
+
+A command module has `HELP` (one line), `configure(parser)` and `run(args) -> exit code`. Modules are imported only
+when their command is called, so that a command without Spark starts at once and needs no Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import importlib
+import pkgutil
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from importlib.metadata import version
+from types import TracebackType
+from typing import Any, NoReturn
+
+from clienthealth.model.errors import DependencyError, HealthError
+from clienthealth.platform.secrecy import redacted
+
+CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
+#: Commands for work on this project, named in CONTRIBUTING; the help for users leaves them out.
+OF_THE_PROJECT = frozenset({"generate", "replay"})
+#: Which extra provides a module that a command may fail to import.
+EXTRAS = {
+    "pyspark": "spark",
+    "py4j": "spark",
+    "delta": "spark",
+    "pandas": "spark",
+    "pyarrow": "spark",
+    "google": "binary",
+    "fastavro": "binary",
+    "markdown_it": "exporters",
+}
+#: What `make setup` brings into a checkout beyond all extras.
+OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothesis", "yaml", "confluent_kafka"})
+
+
+@functools.cache
+def commands() -> Mapping[str, str]:
+    """Name and one-line help of every command, read from the modules' sources without importing them."""
+    helps = {}
+    for module in pkgutil.iter_modules(__path__):
+        if module.name.startswith("_"):
+            continue
+        tree = ast.parse(resources.files(__name__).joinpath(f"{module.name}.py").read_text("utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "HELP":
+                helps[module.name.replace("_", "-")] = ast.literal_eval(node.value)
+    return helps
+
+
+def parser_for(name: str | None) -> argparse.ArgumentParser:
+    """The parser; only the module of command `name` is imported and configured."""
+    parser = argparse.ArgumentParser(
+        prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
+    )
+    parser.add_argument("--version", action="version", version=f"kafka-health {version('kafka-client-health')}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_OfCommand)
+    for command, text in commands().items():
+        if command != name:
+            if command not in OF_THE_PROJECT:
+                subparsers.add_parser(command, help=text)
+        else:
+            sub = subparsers.add_parser(command, help=text, description=text)
+            module = importlib.import_module(f"{__name__}.{command.replace('-', '_')}")
+            sub.add_argument("--config", metavar="FILE", help=CONFIG)
+            module.configure(sub)
+            sub.set_defaults(run=module.run)
+    return parser
+
+
+class _OfCommand(argparse.ArgumentParser):
+    """The parser of a command: it says itself what it does not know, with its own usage."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit with its code: 130 on Ctrl-C, the error's own code with its message alone on an error."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    sys.excepthook = _defect
+    name = next((arg for arg in args if not arg.startswith("-")), None)
+    try:
+        parsed = parser_for(name).parse_args(args)
+        sys.exit(parsed.run(parsed))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
+    except ModuleNotFoundError as error:
+        missing = _missing(name, (error.name or "").split(".")[0])
+        if missing is None:
+            raise
+        print(f"kafka-health: {missing}", file=sys.stderr)
+        sys.exit(missing.exit_code)
+    except HealthError as error:
+        print(f"kafka-health: {redacted(str(error))}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _missing(command: str | None, module: str) -> DependencyError | None:
+    """What to install for a command that lacks a module; None where nothing of ours provides it."""
+    if module in OF_A_CHECKOUT:
+        return DependencyError(f"'kafka-health {command}' works in a checkout: run 'make setup' in it")
+    extra = EXTRAS.get(module)
+    if extra is None:
+        return None
+    return DependencyError(
+        f"'kafka-health {command}' needs the extra '{extra}': pip install 'kafka-client-health[{extra}]'"
+    )
+
+
+def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A traceback, for a defect of ours, without secrets."""
+    sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))

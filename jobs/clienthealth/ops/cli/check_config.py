@@ -1,0 +1,63 @@
+"""`kafka-health check-config`: the settings in force or what is wrong with them, and what spark-submit must know."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+HELP = "print the settings in force (secrets masked), or say what is wrong with them"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Whether to print all, or only what differs from the defaults."""
+    parser.add_argument("--changed", action="store_true", help="only what differs from the defaults")
+    parser.add_argument(
+        "--spark-submit",
+        choices=("client", "cluster"),
+        metavar="MODE",
+        help="instead the file for spark-submit --properties-file (heap, JVM flags, logging), by its --deploy-mode",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; what a program would refuse raises SettingsError, whose code is 2."""
+    from clienthealth.configuration import load
+    from clienthealth.configuration.installation import fixed_labels
+    from clienthealth.configuration.owners import read_owners
+    from clienthealth.configuration.text import in_force
+
+    if args.spark_submit:
+        from clienthealth.spark.session import submit_options
+
+        options = submit_options(load(args.config), cluster=args.spark_submit == "cluster")
+        print("\n".join(f"{name} {value}" for name, value in options.items()))
+        return 0
+    settings = load(args.config)
+    _connect_options(settings.kafka.options)
+    for file in settings.groups.clusters.values():
+        _connect_options(load(file, environ={}).kafka.options, f"{file}: ")
+    fixed_labels(settings)
+    read_owners(settings.owners.files)
+    print(in_force(settings, changed_only=args.changed) or "# Every setting has its default.")
+    return 0
+
+
+def _connect_options(options: Mapping[str, str], where: str = "") -> None:
+    """Raise SettingsError if one of our two Kafka clients would refuse [kafka] options."""
+    from clienthealth.model.errors import SettingsError
+    from clienthealth.platform.kafka import java_options, python_options
+
+    refused: dict[str, list[str]] = {}
+    for program, read in (("the monitor", java_options), ("every program but the monitor", python_options)):
+        try:
+            read(options)
+        except SettingsError as error:
+            refused.setdefault(str(error), []).append(program)
+    for complaint, programs in refused.items():
+        raise SettingsError(f"{where}{complaint}; refused by {'all programs' if len(programs) > 1 else programs[0]}")
+    for store in ("truststore", "keystore"):
+        if options.get(f"ssl.{store}.location") and f"ssl.{store}.type" not in options:
+            raise SettingsError(
+                f"{where}[kafka] options: ssl.{store}.location needs ssl.{store}.type = PEM: without it the monitor "
+                "takes the file for a Java key store, which every other program refuses"
+            )

@@ -1,0 +1,75 @@
+"""`kafka-health doctor`: is everything there that a healthy installation needs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import logging
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clienthealth.ops.doctor import Finding
+
+HELP = "check Java, jars, Kafka, topics, rights, clocks, Prometheus and Grafana, and say what to mend"
+
+_COLOURS = {"ok": "32", "warning": "33", "failed": "31", "skipped": "2"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Addresses that are not in the settings, and the form of the answer."""
+    parser.add_argument("--prometheus", metavar="URL", help="Prometheus (default: [review] prometheus_url)")
+    parser.add_argument("--grafana", metavar="URL", help="Grafana (default: [links] dashboards)")
+    parser.add_argument("--json", action="store_true", help="one JSON object per finding and line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 if nothing failed (a warning is no failure), else 1; 130 on Ctrl-C."""
+    from clienthealth.configuration import load
+    from clienthealth.ops.doctor import checks
+    from clienthealth.platform.secrecy import redacted
+
+    settings = load(args.config)
+    if args.prometheus:
+        settings = dataclasses.replace(
+            settings, review=dataclasses.replace(settings.review, prometheus_url=args.prometheus)
+        )
+    if args.grafana:
+        settings = dataclasses.replace(settings, links=dataclasses.replace(settings.links, dashboards=args.grafana))
+    findings: list[Finding] = []
+    # Py4J logs a traceback of whatever Ctrl-C interrupts; what matters is a finding.
+    logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        for announcement, check in checks():
+            if announcement:
+                print(announcement, file=sys.stderr, flush=True)
+            for finding in check(settings):
+                findings.append(dataclasses.replace(finding, text=redacted(finding.text)))
+                _show(findings[-1], args.json)
+    except KeyboardInterrupt:
+        print("\nInterrupted: not all was checked.", file=sys.stderr)
+        return 130
+    if not args.json:
+        print(f"\n{_summary(findings)}")
+    return int(any(finding.state == "failed" for finding in findings))
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    failed = sum(finding.state == "failed" for finding in findings)
+    skipped = ", ".join(dict.fromkeys(finding.about for finding in findings if finding.state == "skipped"))
+    if failed:
+        return f"{failed} finding(s) must be mended."
+    return f"Nothing that was checked failed; not checked: {skipped}." if skipped else "Nothing failed."
+
+
+def _show(finding: Finding, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(dataclasses.asdict(finding), ensure_ascii=False), flush=True)
+        return
+    state = finding.state
+    mark = f"\x1b[{_COLOURS[state]}m{state:<8}\x1b[0m" if sys.stdout.isatty() else f"{state:<8}"
+    lines = textwrap.wrap(f"{finding.about}: {finding.text}", 70, break_long_words=False, break_on_hyphens=False)
+    print(f"{mark} " + "\n         ".join(lines), flush=True)

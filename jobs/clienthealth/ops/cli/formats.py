@@ -1,0 +1,159 @@
+"""`kafka-health formats PATH… | --topic T`: what one's own records are, before anything is installed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clienthealth.model.errors import InputError
+
+if TYPE_CHECKING:
+    from clienthealth.model.readings import Source
+    from clienthealth.model.telemetry import RawRecord, Stream
+    from clienthealth.ops.doctor.survey import Survey
+    from clienthealth.settings import Settings
+
+HELP = "what the records of a topic, file or folder are: by format, and why some are rejected"
+
+EXIT_CODES = (
+    "exit codes: 0 all records can be read, 1 some are rejected, 2 wrong usage, unreadable or unreachable, "
+    "3 there is no record"
+)
+_LIMIT = 1000
+#: Of a record of a file.
+NO_PARTITION = -1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Where the records are, how many of them, and whether a person or a machine reads the answer."""
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="file or folder of records")
+    parser.add_argument("--topic", action="append", default=[], metavar="T", help="a topic; may be given repeatedly")
+    parser.add_argument("--stream", choices=("metrics", "logs"), help="what they are meant to be (default: either)")
+    parser.add_argument(
+        "--limit", type=int, default=_LIMIT, metavar="N", help=f"newest of each topic, first of each file ({_LIMIT})"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per topic or file and line")
+    parser.epilog = EXIT_CODES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look at each, print what was found. Raises InputError, ServiceError."""
+    from clienthealth.configuration import load
+    from clienthealth.ops.doctor.survey import survey
+
+    if not args.paths and not args.topic:
+        raise InputError("name a file or folder, or a topic with --topic")
+    if args.limit < 1:
+        raise InputError("--limit must be at least 1")
+    settings = load(args.config)
+    records = rejected = unread = 0
+    for name, stream, raw_records, trouble in (*_of_topics(args.topic, args, settings), *_of_files(args.paths, args)):
+        result = survey(raw_records, stream, settings, int(time.time() * 1000))
+        records += result.records
+        rejected += result.rejected
+        unread += bool(trouble)
+        _print(_row(name, result) if args.json else _text(name, result))
+        if trouble:
+            print(f"kafka-health: a part of {name} could not be read: {trouble}", file=sys.stderr, flush=True)
+    if rejected:
+        return 1
+    return 2 if unread else 0 if records else 3
+
+
+def _of_topics(
+    topics: Sequence[str], args: argparse.Namespace, settings: Settings
+) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
+    """Topics with what they are meant to hold, their newest records, and what of them could not be read."""
+    if not topics:
+        return
+    from clienthealth.ops.doctor.newest import newest
+
+    for topic in topics:
+        stream: Stream | None = args.stream
+        if stream is None and topic in settings.topics.metrics:
+            stream = "metrics"
+        elif stream is None and topic in settings.topics.logs:
+            stream = "logs"
+        yield topic, stream, *newest(settings, topic, args.limit)
+
+
+def _of_files(
+    paths: Sequence[Path], args: argparse.Namespace
+) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
+    """Files with what their names say that they hold, and their first records."""
+    if not paths:
+        return
+    from clienthealth.model.readings import Source
+    from clienthealth.model.telemetry import RawRecord
+    from clienthealth.read.recordings import read
+
+    # A topic would have a time for what tells none.
+    now_ms = int(time.time() * 1000)
+    files: dict[tuple[str, str], tuple[Stream | None, list[RawRecord]]] = {}
+    for record in read(paths):
+        stream = None if record.stream == "any" else record.stream
+        _, raw_records = files.setdefault((record.service, record.file), (args.stream or stream, []))
+        if len(raw_records) < args.limit:
+            whose = {"service": record.service.encode(), "instance": record.instance.encode()}
+            source = Source(record.file, NO_PARTITION, record.offset)
+            raw_records.append(RawRecord(record.value, source, record.ts_ms or now_ms, headers=whose))
+    for (_, name), (stream, raw_records) in files.items():
+        yield name, stream, raw_records, ""
+
+
+def _row(name: str, result: Survey) -> str:
+    formats: dict[str, Any] = {
+        fmt: {**vars(counts), "clients": len(counts.clients)} for fmt, counts in result.formats.items()
+    }
+    rejects = [
+        {
+            "reason": reason,
+            "detail": reject.detail,
+            "records": reject.records,
+            "partition": reject.first.partition if reject.first.partition >= 0 else None,
+            "offset": reject.first.offset,
+        }
+        for reason, reject in result.rejects.items()
+    ]
+    row = {"source": name, "records": result.records, "rejected": result.rejected}
+    return json.dumps({**row, "formats": formats, "rejects": rejects}, ensure_ascii=False)
+
+
+def _text(name: str, result: Survey) -> str:
+    from clienthealth.model.wording import count_of
+
+    lines = [f"{name}: {count_of(result.records, 'record')}, {result.rejected:,} rejected"]
+    for fmt, counts in sorted(result.formats.items(), key=lambda item: -item[1].records):
+        parts = [
+            count_of(value, *words)
+            for value, words in (
+                (counts.readings, ("reading",)),
+                (len(counts.clients), ("client",)),
+                (counts.lines, ("log line",)),
+                (counts.events, ("event of Kafka clients", "events of Kafka clients")),
+                (counts.dumps, ("thread dump",)),
+            )
+            if value
+        ]
+        lines.append(f"  {counts.records:>9,}  {fmt}: {', '.join(parts)}")
+    for reason, reject in sorted(result.rejects.items(), key=lambda item: -item[1].records):
+        why = f"{reason} ({reject.detail})" if reject.detail else reason
+        lines.append(f"  {reject.records:>9,}  REJECTED {why}; the first: {_position(name, reject.first)}")
+    return "\n".join(lines)
+
+
+def _position(name: str, at: Source) -> str:
+    """Where a record stands: its offset on a topic, its line in a file."""
+    return f"partition {at.partition}, offset {at.offset}" if at.partition >= 0 else f"line {at.offset + 1} of {name}"
+
+
+def _print(text: str) -> None:
+    # Names of other systems, and terminals that know less than Unicode, must not end the report.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    print(text, flush=True)

@@ -1,0 +1,187 @@
+"""`kafka-health init`: from the address of a cluster to a file of settings, topics, and the commands to start."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from getpass import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clienthealth.ops.initialise import Answers
+    from clienthealth.settings import Settings
+
+HELP = "write the settings for a cluster, test the connection, create missing topics, ask clients for their metrics"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Everything can be given; what is not is asked for where somebody can answer."""
+    from clienthealth.platform.kafka import LOGIN_MODULES, PROTOCOLS
+
+    parser.description = (
+        f"{HELP[0].upper()}{HELP[1:]}. Nothing is changed before you have seen what will be done. It can be run again: "
+        "a file that is there is kept, and so are topics."
+    )
+    parser.add_argument("--out", metavar="FILE", default="health.toml", help="the file of settings (health.toml)")
+    connection = parser.add_argument_group("the cluster")
+    connection.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers")
+    connection.add_argument("--security-protocol", choices=PROTOCOLS, help="default: PLAINTEXT")
+    connection.add_argument("--sasl-mechanism", choices=list(LOGIN_MODULES), help="default: SCRAM-SHA-512")
+    connection.add_argument("--username", metavar="NAME", help="user of SASL")
+    connection.add_argument("--password-file", metavar="FILE", help="its first line is the password")
+    connection.add_argument("--ca-file", metavar="PEM", help="authority that signed the brokers' certificates")
+    connection.add_argument("--client-file", metavar="PEM", help="certificate and key of this client, in one file")
+    topics = parser.add_argument_group("topics")
+    topics.add_argument("--metrics-topic", metavar="NAME", action="append", help="read for metrics (client-metrics)")
+    topics.add_argument("--logs-topic", metavar="NAME", action="append", help="read for logs (client-logs)")
+    topics.add_argument("--partitions", metavar="N", type=int, default=12, help="of new input topics (12)")
+    topics.add_argument(
+        "--replication-factor",
+        metavar="N",
+        type=int,
+        help="copies of each partition of new topics (3, or as many as there are brokers; -1: their default)",
+    )
+    parser.add_argument(
+        "--state", metavar="DIR", help="folder or URL of checkpoints, history and reviews (the current folder)"
+    )
+    pushes = parser.add_argument_group("what clients push by themselves (KIP-714)")
+    pushes.add_argument(
+        "--push-interval",
+        metavar="SECONDS",
+        type=float,
+        default=30.0,
+        help="clients are asked to push their metrics so often, through brokers with our plugin (30); 0: do not ask",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="connect, show what would be done, and do nothing")
+    parser.add_argument("--yes", action="store_true", help="do it without asking")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 if all is there in the end, 1 if it is not, or if the answer was no."""
+    from clienthealth.configuration import load
+    from clienthealth.model.errors import SettingsError
+    from clienthealth.ops import initialise
+    from clienthealth.settings import KafkaSettings, Settings
+
+    path = Path(args.config or args.out)
+    answers = None
+    if path.exists():
+        settings = load(str(path))
+        if others := _others(args, settings):
+            raise SettingsError(f"{path} is there and says something else: edit it, or leave out {', '.join(others)}")
+        print(f"{path} is there and is kept.")
+    else:
+        answers = _answers(args)
+        settings = Settings(kafka=KafkaSettings(answers.servers, answers.options()), topics=answers.topics)
+    print(f"Connecting to {settings.kafka.bootstrap_servers} …", flush=True)
+    topics = initialise.find_topics(settings, args.partitions, args.replication_factor)
+    print("The connection works.", *topics.there, sep="\n")
+    asking = args.push_interval > 0
+    unasked, asked = initialise.missing_subscriptions(settings, args.push_interval) if asking else ([], None)
+    if asked:
+        print(asked)
+    if answers:
+        print(f"\nTo be written, {path}:\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
+    servers = settings.kafka.bootstrap_servers
+    _show("Topics to be created", [topic.command(servers) for topic in topics.missing])
+    _show("Clients to be asked for their metrics", [subscription.command(servers) for subscription in unasked])
+    if args.dry_run:
+        print("\nNothing was changed (--dry-run).")
+        return 0
+    if (answers or topics.missing or unasked) and not args.yes and not _agreed():
+        print("Nothing was changed.")
+        return 1
+    if answers:
+        initialise.write(path, answers.text())
+        print(f"written: {path}")
+    initialise.create_topics(settings, topics.missing, print)
+    refused = initialise.subscribe(settings, unasked, print)
+    lacking = [f"partitions cannot be read ({topics.unread})"] * bool(topics.unread)
+    if refused:
+        lacking.append(f"an administrator has to run the commands above of {' and '.join(refused)}")
+    whole = f"Not all is there: {'; '.join(lacking)}." if lacking else "All is there."
+    print(f"\n{whole} Now, each in a terminal of its own or as a service:")
+    print(*(f"  {command}" for command in initialise.next_commands(str(path))), sep="\n")
+    return int(bool(lacking))
+
+
+def _show(what: str, commands: Sequence[str]) -> None:
+    if commands:
+        print(f"\n{what}, as if by:", *(f"  {command}" for command in commands), sep="\n")
+
+
+def _others(args: argparse.Namespace, settings: Settings) -> list[str]:
+    """The options that say something else than the settings that are there."""
+    from clienthealth.configuration import placed
+    from clienthealth.platform.kafka import python_options
+    from clienthealth.settings import Settings as Defaults
+
+    said, login = settings.kafka.options, python_options(settings.kafka.options)
+    compared = {
+        "bootstrap-servers": (args.bootstrap_servers, settings.kafka.bootstrap_servers),
+        "security-protocol": (args.security_protocol, said.get("security.protocol", "PLAINTEXT")),
+        "sasl-mechanism": (args.sasl_mechanism, said.get("sasl.mechanism")),
+        "username": (args.username, login.get("sasl_plain_username")),
+        "password-file": (args.password_file and _password(args.password_file), login.get("sasl_plain_password")),
+        "ca-file": (args.ca_file and str(Path(args.ca_file).resolve()), said.get("ssl.truststore.location")),
+        "client-file": (args.client_file and str(Path(args.client_file).resolve()), said.get("ssl.keystore.location")),
+        "metrics-topic": (tuple(args.metrics_topic or ()), settings.topics.metrics),
+        "logs-topic": (tuple(args.logs_topic or ()), settings.topics.logs),
+        "state": (args.state and placed(Defaults(), args.state).monitor.checkpoint, settings.monitor.checkpoint),
+    }
+    return [f"--{name}" for name, (given, there) in compared.items() if given and given != there]
+
+
+def _answers(args: argparse.Namespace) -> Answers:
+    from clienthealth.model.errors import SettingsError
+    from clienthealth.ops.initialise import Answers
+    from clienthealth.platform.kafka import LOGIN_MODULES, PROTOCOLS
+    from clienthealth.settings import TopicSettings
+
+    asks = sys.stdin.isatty()
+    if not args.bootstrap_servers and not asks:
+        raise SettingsError("--bootstrap-servers is missing, and nobody is there to be asked")
+    servers = args.bootstrap_servers or _ask("Brokers (host:port, comma separated)", "")
+    protocol = args.security_protocol or (_ask("Security protocol", "PLAINTEXT", PROTOCOLS) if asks else "PLAINTEXT")
+    login: dict[str, Any] = {}
+    if protocol.startswith("SASL_"):
+        chosen = args.sasl_mechanism or (_ask("SASL mechanism", "SCRAM-SHA-512", tuple(LOGIN_MODULES)) if asks else "")
+        login["mechanism"] = chosen or "SCRAM-SHA-512"
+        login["username"] = args.username or (_ask("User", "") if asks else "")
+        login["password"] = _password(args.password_file) if args.password_file else getpass() if asks else ""
+    if protocol.endswith("SSL"):
+        login["ca_file"] = args.ca_file or (_ask("PEM file of the authority (empty: the system's)", "") if asks else "")
+        login["client_file"] = args.client_file or ""
+    default = TopicSettings()
+    topics = TopicSettings(tuple(args.metrics_topic or default.metrics), tuple(args.logs_topic or default.logs))
+    return Answers(servers, protocol, topics=topics, state=args.state or "", **login)
+
+
+def _ask(what: str, default: str, choices: tuple[str, ...] = ()) -> str:
+    shown = f" ({', '.join(choices)})" if choices else ""
+    while True:
+        answer = input(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default
+        if not choices or answer in choices:
+            return answer
+        print(f"one of {', '.join(choices)}, please")
+
+
+def _password(file: str) -> str:
+    from clienthealth.model.errors import SettingsError
+
+    try:
+        return Path(file).read_text(encoding="utf-8").split("\n", 1)[0]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"--password-file {file}: cannot be read") from error
+
+
+def _agreed() -> bool:
+    from clienthealth.model.errors import SettingsError
+
+    if not sys.stdin.isatty():
+        raise SettingsError("nobody is there to say yes: --yes does it, --dry-run only shows it")
+    return input("\nGo on? [y/N] ").strip().lower() in ("y", "yes")

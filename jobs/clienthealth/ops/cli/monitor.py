@@ -1,0 +1,143 @@
+"""`kafka-health monitor`: the streaming job, and beside it who starts it again when it fails."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from clienthealth.model.errors import HeapError, ServiceError, StateError
+
+HELP = "read client metrics and logs, judge them, publish health, incidents and history"
+
+#: The exit code of a job that is worth starting again (EX_TEMPFAIL).
+AGAIN = 75
+#: The same, and its heap was exhausted: the next run gets to know.
+HEAP = 76
+#: What a program ends with that was used wrongly or cannot work as things are; nothing is better the next time.
+FINAL = (0, 2, 130)
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+#: A job that ran for so long has failed for a new reason.
+WELL_SECONDS = 300.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Everything is in the settings but who starts it again."""
+    parser.add_argument("--heap-ran-out", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help=f"end when the query fails (exit code {AGAIN}, {HEAP}): something else restarts it",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run until it is told to stop; a job that fails is started again, ever more seldom, up to once a minute.
+
+    Under spark-submit it runs once: whoever submits supervises.
+    """
+    from clienthealth.configuration import load
+
+    settings = load(args.config)
+    if not args.once and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        with _alone(settings.monitor.checkpoint):
+            return _supervised(args.config)
+    from clienthealth.ops.cli._logging import to_stderr
+    from clienthealth.spark.program import run as run_monitor
+    from clienthealth.spark.session import session
+
+    to_stderr()
+    try:
+        run_monitor(session("kafka-client-health", settings), settings, args.heap_ran_out)
+    except ServiceError as error:
+        print(f"kafka-health: {error}", file=sys.stderr, flush=True)
+        # Not by way of Python's own end, which waits for a JVM that may be gone or hang.
+        os._exit(HEAP if isinstance(error, HeapError) else AGAIN)
+    return 0
+
+
+@contextmanager
+def _alone(checkpoint: str) -> Iterator[None]:
+    """Hold the checkpoint for as long as this process lives, where it is a folder that can be locked.
+
+    A second monitor that starts on it ends, and the first goes on; without a lock the checkpoint itself shows it too
+    late for both. Raises StateError.
+    """
+    from clienthealth.platform.locations import is_url
+    from clienthealth.spark.failures import ANOTHER
+
+    lock = None
+    try:
+        if not is_url(checkpoint):
+            Path(checkpoint).mkdir(parents=True, exist_ok=True)
+            lock = os.open(Path(checkpoint, "lock"), os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StateError(ANOTHER.format(checkpoint)) from error
+    except OSError as error:
+        # Where it cannot be written, the job says what to do.
+        print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _supervised(config: str | None) -> int:
+    """Start the job as a process of its own, and again when it has failed; its exit code where that is final."""
+    from clienthealth.platform.stopping import set_by_signal
+
+    command = [
+        sys.executable,
+        "-m",
+        "clienthealth.ops.cli",
+        "monitor",
+        "--once",
+        *(["--config", config] if config else []),
+    ]
+    stop, job = threading.Event(), _Job()
+
+    def stop_job(number: int, _: object) -> None:
+        set_by_signal(stop)
+        job.signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop_job)
+    wait, code = FIRST_WAIT, 0
+    while True:
+        begun = time.monotonic()
+        code = job.run([*command, "--heap-ran-out"] if code == HEAP else command)
+        if stop.is_set() or code in FINAL:
+            return code
+        if time.monotonic() - begun > WELL_SECONDS:
+            wait = FIRST_WAIT
+        print(f"kafka-health: the monitor ended with code {code}; again in {wait:.0f} s", file=sys.stderr, flush=True)
+        if stop.wait(wait):
+            return 0
+        wait = min(2 * wait, LONGEST_WAIT)
+
+
+class _Job:
+    """The job, while there is one."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, command: list[str]) -> int:
+        """Run it to its end; its exit code, negative for a signal."""
+        self._process = subprocess.Popen(command)
+        return self._process.wait()
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on."""
+        if self._process is not None:
+            self._process.send_signal(number)

@@ -1,0 +1,154 @@
+"""`kafka-health review`: the weekly reliability review."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from clienthealth.model.errors import InputError, SettingsError
+from clienthealth.platform.locations import inside
+from clienthealth.settings import Settings
+
+if TYPE_CHECKING:
+    from clienthealth.review.period import Period
+
+#: A name before a folder; a URL has a colon before its first equals sign.
+_NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
+
+_FROM = "an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); alone: all that it names"
+
+HELP = "write the reliability review of a week (or of any stretch of time) from the history"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options; what is not given comes from the settings, section [review]."""
+    parser.add_argument("--week", metavar="WEEK", help="an ISO week, as 2026-W46 (default: the last full one, UTC)")
+    parser.add_argument("--from", dest="begin", metavar="WHEN", help=_FROM)
+    parser.add_argument("--to", dest="end", metavar="WHEN", help="the same; the day, week or quarter it names counts")
+    parser.add_argument(
+        "--out", metavar="DIR", help="folder or URL of the files (default: [review] out / name of the week)"
+    )
+    parser.add_argument(
+        "--history",
+        metavar="[CLUSTER=]DIR",
+        action="append",
+        help="folder or URL of the history, once per cluster (default: [review] histories, else [monitor] history)",
+    )
+    parser.add_argument(
+        "--actions", metavar="FILE", help="actions carried over (default: actions.toml in DIR or the folder above it)"
+    )
+    parser.add_argument("--mail", action="store_true", help="send the review to [review] mail_to as well")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the review, write it, send it where asked."""
+    from clienthealth.configuration import load, placed
+    from clienthealth.review.actions import FILE
+    from clienthealth.review.clusters import side_by_side, write_all
+    from clienthealth.review.mail import check, send
+    from clienthealth.review.period import period
+    from clienthealth.review.queries import build
+    from clienthealth.review.render import write
+    from clienthealth.spark.files import fetched, put
+    from clienthealth.spark.history import begins
+    from clienthealth.spark.session import session
+
+    settings = with_histories(load(args.config), args.history or ())
+    if args.mail:
+        check(settings.review)
+    now = datetime.now(UTC)
+    reviewed = period(args.begin, args.end, args.week, now)
+    out = args.out or inside(settings.review.out, reviewed.label)
+    settings = placed(replace(settings, review=replace(settings.review, out=out)))
+    out = settings.review.out
+    with TemporaryDirectory(prefix="kafka-health-review-") as scratch:
+        spark = session("kafka-client-health-review", settings, batch=True)
+        try:
+            if not (args.week or args.begin or args.end):
+                begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))
+                _has_begun(min(begun, default=None), reviewed, now)
+            folder = fetched(spark, out, Path(scratch), FILE)
+            reviews = [
+                build(
+                    spark,
+                    of_cluster,
+                    reviewed,
+                    Path(args.actions) if args.actions else actions_beside(folder),
+                    of_cluster.monitor.history,
+                )
+                for of_cluster in clusters(settings)
+            ]
+            together = side_by_side(reviews)
+            files = write_all(together, folder) if len(reviews) > 1 else {"": write(reviews[0], folder)}
+            for cluster, of_cluster_files in files.items():
+                put(spark, of_cluster_files, inside(out, cluster) if cluster else out)
+        finally:
+            spark.stop()
+        review = together if len(reviews) > 1 else reviews[0]
+        for question, sentence in review.answers:
+            print(sentence if len(reviews) == 1 else f"{question} {sentence}")
+        for one in reviews:
+            for what, why in one.not_computed:
+                print(f"not computed{f' of {one.cluster}' if one.cluster else ''}: {what}: {why}", file=sys.stderr)
+        print(f"\n{inside(out, files[''][0].name)}")
+        if args.mail:
+            send(settings.review, review, files[""])
+            print(f"sent to {', '.join(settings.review.mail_to)}")
+    return 0
+
+
+def _has_begun(first: datetime | None, week: Period, now: datetime) -> None:
+    """Raise InputError where the history begins after the last full week: its review would be empty."""
+    if first is None:
+        raise InputError("the history is empty: the monitor has read nothing yet")
+    if first >= week.end:
+        raise InputError(
+            f"the history begins on {first:%Y-%m-%d at %H:%M} UTC, after the last full week ({week.label}); until one "
+            f"is over, review what there is: --from {first:%Y-%m-%dT%H:%MZ} --to {now:%Y-%m-%dT%H:%MZ}"
+        )
+
+
+def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
+    """The settings with the histories that the command line names. Raises SettingsError where one is nameless."""
+    named = [option.partition("=") for option in options if _NAMED.match(option)]
+    if len(options) == 1 and not named:
+        monitor = replace(settings.monitor, history=options[0])
+        return replace(settings, monitor=monitor, review=replace(settings.review, histories={}, environments={}))
+    if len(named) < len(options):
+        raise SettingsError("--history: of several, each is CLUSTER=DIR")
+    histories = {cluster: location for cluster, _, location in named}
+    if not named:
+        return settings
+    environments = {name: env for name, env in settings.review.environments.items() if name in histories}
+    return replace(settings, review=replace(settings.review, histories=histories, environments=environments))
+
+
+def clusters(settings: Settings) -> list[Settings]:
+    """The settings of each cluster that is reviewed: its name, and where its history is."""
+    return [
+        replace(
+            settings,
+            monitor=replace(settings.monitor, cluster=cluster, history=history),
+            prometheus=replace(settings.prometheus, labels=_label(settings.review.environments.get(cluster, ""))),
+        )
+        for cluster, history in settings.review.histories.items()
+    ] or [settings]
+
+
+def _label(environment: str) -> dict[str, str]:
+    return {"env": environment} if environment else {}
+
+
+def actions_beside(folder: Path) -> Path:
+    """`actions.toml` in the folder of a review, else the one in the folder above, which all reviews share."""
+    from clienthealth.review.actions import FILE
+
+    own = folder / FILE
+    return own if own.is_file() else folder.resolve().parent / FILE

@@ -1,0 +1,44 @@
+"""Looks at everything that a healthy installation needs, and says in sentences what is wrong and how to mend it.
+
+A check is a function of the settings that yields findings; it never raises for what it examines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from clienthealth.settings import Settings
+
+#: `skipped`: not configured, or not possible because of an earlier failure.
+State = Literal["ok", "warning", "failed", "skipped"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found: about what, how it is, and a sentence that says so (and what to do)."""
+
+    about: str
+    state: State
+    text: str
+
+
+Check = Callable[[Settings], Iterator[Finding]]
+
+
+def checks() -> tuple[tuple[str, Check], ...]:
+    """All checks, each with what to say before it where it takes long.
+
+    This machine, Kafka, the monitor, what shows the results; at last what has to start Spark.
+    """
+    from clienthealth.ops.doctor import brokers, codecs, limits, machine, owned, servers, stores
+
+    quick = (
+        *(machine.java_works, machine.jars_present, codecs.codecs_present, brokers.kafka_works),
+        *(limits.limits, owned.owners_known, servers.servers),
+    )
+    return (
+        *(("", check) for check in quick),
+        ("Trying with Spark where state is kept: it takes a minute to start, or several …", stores.places_work),
+    )

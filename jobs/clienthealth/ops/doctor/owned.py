@@ -1,0 +1,97 @@
+"""Checks of owners: services that report and have none, and owners of what does not report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from clienthealth.configuration.owners import Owners, Row, read_owners
+from clienthealth.model.errors import HealthError
+from clienthealth.ops.doctor import Finding
+from clienthealth.ops.doctor.newest import newest
+from clienthealth.settings import Settings
+
+ABOUT = "owners"
+#: The newest states that are looked at: more clients than most fleets have.
+NEWEST = 20_000
+_NAMED = 8
+
+
+class _Client(msgspec.Struct):
+    service: str = ""
+    client_id: str = ""
+    kind: str | None = None
+    group: str | None = None
+
+
+class _Record(msgspec.Struct):
+    client: _Client
+
+
+def owners_known(settings: Settings) -> Iterator[Finding]:
+    """The files of [owners], against the services and groups of the newest states."""
+    files = settings.owners.files
+    if not files:
+        yield Finding(ABOUT, "skipped", "None are named ([owners] files), so that every alert takes the default route.")
+        return
+    try:
+        owners = read_owners(files)
+    except HealthError as error:
+        yield Finding(ABOUT, "failed", f"{error}.")
+        return
+    try:
+        records, trouble = newest(settings, settings.topics.health, NEWEST)
+    except HealthError as error:
+        yield Finding(ABOUT, "skipped", f"Nobody knows which services report: {error}.")
+        return
+    if trouble:
+        yield Finding(ABOUT, "skipped", f"Nobody knows all services that report: {trouble}.")
+        return
+    clients = [*_clients(record.value for record in records)]
+    if not clients:
+        yield Finding(ABOUT, "skipped", f"No service has reported yet: {settings.topics.health} is empty.")
+        return
+    yield from compared(owners, clients)
+
+
+def _clients(values: Iterable[bytes | memoryview | None]) -> Iterator[_Client]:
+    decoder = msgspec.json.Decoder(_Record)
+    for value in values:
+        if value is not None:
+            try:
+                yield decoder.decode(value).client
+            except msgspec.DecodeError:
+                # The exporter counts what is no state of a client.
+                continue
+
+
+def compared(owners: Owners, clients: Sequence[_Client]) -> Iterator[Finding]:
+    """Who has no owner, and which rows name nobody."""
+    services = sorted({client.service for client in clients if client.kind != "group"})
+    groups = {client.group or (client.client_id if client.kind == "group" else "") for client in clients} - {""}
+    alone = [service or "(no name)" for service in services if owners.owner_of(service) is None]
+    idle = [row.place for row in owners.rows if not _names(row, services, groups)]
+    if alone:
+        yield Finding(
+            ABOUT,
+            "warning",
+            f"{len(alone)} of {len(services)} services that report have no owner, so that their alerts take the "
+            f"default route: {_listed(alone)}.",
+        )
+    if idle:
+        yield Finding(ABOUT, "warning", f"These owners name nothing that reports: {_listed(idle)}.")
+    if not alone and not idle:
+        yield Finding(ABOUT, "ok", f"All {len(services)} services that report have an owner.")
+
+
+def _names(row: Row, services: Iterable[str], groups: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in row.services for name in services) or any(
+        fnmatchcase(name, glob) for glob in row.groups for name in groups
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

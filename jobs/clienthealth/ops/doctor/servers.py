@@ -1,0 +1,104 @@
+"""Checks of what shows the results: Prometheus, Grafana, our own exporter."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from clienthealth.ops.doctor import Finding
+from clienthealth.settings import Settings
+
+TIMEOUT_SECONDS = 10.0
+SKEW_SECONDS = 5.0
+#: Jobs of deploy/prometheus, which the alerts name.
+JOBS = ("kafka-client-health", "kafka-client-health-monitor")
+
+
+@dataclass(frozen=True)
+class _Response:
+    document: Any
+    skew_seconds: float | None
+
+
+def servers(settings: Settings) -> Iterator[Finding]:
+    """Prometheus by [review] prometheus_url, Grafana by [links] dashboards; each only if it is set."""
+    url = settings.review.prometheus_url.rstrip("/")
+    if url:
+        yield from _prometheus(url)
+    else:
+        yield Finding("prometheus", "skipped", "Its address is not set ([review] prometheus_url, or --prometheus).")
+    url = settings.links.dashboards.rstrip("/")
+    if url:
+        yield from _grafana(url)
+    else:
+        yield Finding("grafana", "skipped", "Its address is not set ([links] dashboards, or --grafana).")
+
+
+def _prometheus(url: str) -> Iterator[Finding]:
+    about = "prometheus"
+    try:
+        response = _get(f"{url}/api/v1/targets?state=active")
+        targets = [
+            (t["labels"].get("job"), t["health"], t.get("lastError"))
+            for t in response.document["data"]["activeTargets"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        yield Finding(about, "failed", f"Prometheus at {url} does not answer: {_reason(error)}.")
+        return
+    yield Finding(about, "ok", f"Prometheus at {url} answers.")
+    yield from _skew(about, response)
+    for job in JOBS:
+        of_job = [(health, error) for name, health, error in targets if name == job]
+        down = [error for health, error in of_job if health != "up"]
+        if not of_job:
+            yield Finding(about, "failed", f"It has no target of the job '{job}', by which the alerts look; add it.")
+        elif down:
+            yield Finding(about, "failed", f"{len(down)} of {len(of_job)} targets of '{job}' do not answer: {down[0]}.")
+        else:
+            yield Finding(about, "ok", f"It scrapes '{job}', which answers.")
+
+
+def _grafana(url: str) -> Iterator[Finding]:
+    about = "grafana"
+    try:
+        response = _get(f"{url}/api/health")
+        document = response.document
+        version, database = document.get("version", "of unknown version"), document["database"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        yield Finding(about, "failed", f"Grafana at {url} does not answer: {_reason(error)}.")
+        return
+    if database == "ok":
+        yield Finding(about, "ok", f"Grafana {version} at {url} answers.")
+    else:
+        yield Finding(about, "failed", f"Grafana {version} at {url} answers, but its database is '{database}'.")
+    yield from _skew(about, response)
+
+
+def _skew(about: str, response: _Response) -> Iterator[Finding]:
+    skew = response.skew_seconds
+    if skew is not None and abs(skew) > SKEW_SECONDS:
+        direction = "ahead of" if skew > 0 else "behind"
+        yield Finding(about, "warning", f"Its clock is {abs(skew):.0f} s {direction} ours; alerts tell wrong times.")
+
+
+def _get(url: str) -> _Response:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("the address does not begin with http:// or https://")
+    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
+        date = response.headers.get("Date")
+        skew = email.utils.parsedate_to_datetime(date).timestamp() - time.time() if date else None
+        return _Response(json.load(response), skew)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"status {error.code}"
+    if isinstance(error, urllib.error.URLError):
+        return str(error.reason)
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,205 @@
+"""The first hour of an installation: a file of settings, a connection that works, and the topics that are missing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka.errors import (
+    AuthorizationError,
+    InvalidReplicationFactorError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+)
+
+from clienthealth.configuration import placed
+from clienthealth.configuration.text import toml
+from clienthealth.model.errors import ServiceError, SettingsError
+from clienthealth.model.subscription import Subscription, subscriptions
+from clienthealth.platform import secrecy
+from clienthealth.platform.kafka import LOGIN_MODULES, admin, error_text, extents
+from clienthealth.platform.topics import Topic, inputs, outputs, replication_risk, usual_replicas
+from clienthealth.settings import Settings, TopicSettings
+
+TIMEOUT_MS = 10_000
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What must be known of a cluster to connect to it. `password` is shown nowhere.
+
+    ca_file, client_file   PEM files: the authority of the brokers, and the client's own certificate with its key
+    state                  folder or URL of checkpoints, history and reviews; empty: the current folder
+    """
+
+    servers: str
+    protocol: str = "PLAINTEXT"
+    mechanism: str = "SCRAM-SHA-512"
+    username: str = ""
+    password: str = field(default="", repr=False)
+    ca_file: str = ""
+    client_file: str = ""
+    topics: TopicSettings = field(default_factory=TopicSettings)
+    state: str = ""
+
+    def options(self) -> dict[str, str]:
+        """`[kafka.options]`, as Kafka's Java clients name them. Raises SettingsError where an answer is missing."""
+        if self.protocol == "PLAINTEXT":
+            return {}
+        options = {"security.protocol": self.protocol}
+        if self.protocol.startswith("SASL_"):
+            if not (self.username and self.password):
+                raise SettingsError(f"{self.protocol} needs --username and --password-file")
+            options["sasl.mechanism"] = self.mechanism
+            user, password = (part.replace("\\", "\\\\").replace('"', '\\"') for part in (self.username, self.password))
+            login = f'{LOGIN_MODULES[self.mechanism]} required username="{user}" password="{password}";'
+            options["sasl.jaas.config"] = login
+        if self.protocol.endswith("SSL"):
+            for store, file in (("truststore", self.ca_file), ("keystore", self.client_file)):
+                if file:
+                    options |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(Path(file).resolve())}
+        return options
+
+    def text(self, hidden: bool = False) -> str:
+        """The file of settings. `hidden`: without its secrets."""
+        options = secrecy.shown(self.options()) if hidden else self.options()
+        lines = [
+            "# Settings of Kafka Client Health. What is not here has its default:",
+            "# deploy/config.reference.toml has every setting with its reason.",
+            "[kafka]",
+            f"bootstrap_servers = {toml(self.servers)}",
+        ]
+        if options:
+            lines += ["", "[kafka.options]", *(f"{toml(name)} = {toml(value)}" for name, value in options.items())]
+        there = placed(Settings(), self.state)
+        sections: dict[str, dict[str, str | tuple[str, ...]]] = {
+            "topics": {"metrics": self.topics.metrics, "logs": self.topics.logs},
+            "monitor": {"checkpoint": there.monitor.checkpoint, "history": there.monitor.history},
+            "review": {"out": there.review.out},
+        }
+        for section, values in sections.items():
+            lines += ["", f"[{section}]", *(f"{name} = {toml(value)}" for name, value in values.items())]
+        return "\n".join([*lines, ""])
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Our topics in a cluster: those to be created, and a sentence on each that is there.
+
+    `unread`: the partitions that have no leader, or whose broker does not answer; '' if there are none.
+    """
+
+    missing: list[Topic]
+    there: list[str]
+    unread: str
+
+
+def find_topics(settings: Settings, partitions: int, replicas: int | None) -> Topics:
+    """What there is of our topics. `replicas`: of those to be created; None: three if there are as many brokers.
+
+    Raises ServiceError.
+    """
+    client = admin(
+        settings, client_id="kafka-health-init", bootstrap_timeout_ms=TIMEOUT_MS, request_timeout_ms=TIMEOUT_MS
+    )
+    try:
+        brokers = len(client.describe_cluster()["brokers"])
+        described = {topic["name"]: topic for topic in client.describe_topics()}
+        copies = replicas or usual_replicas(brokers)
+        ours = [*inputs(settings.topics, partitions, replicas=copies), *outputs(settings.topics, copies)]
+        present = [topic.name for topic in ours if topic.name in described]
+        unread = extents(client, present).trouble
+    except KafkaError as error:
+        raise ServiceError(f"Kafka answered, then failed: {error_text(error)}") from error
+    finally:
+        client.close()
+    risks = {name: replication_risk(described[name], brokers) for name in present}
+    there = [f"The topic {name} is there{risk and f', with {risk}'}." for name, risk in risks.items()]
+    return Topics([topic for topic in ours if topic.name not in described], there, unread)
+
+
+def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[str], None]) -> None:
+    """Create them one by one. Raises ServiceError."""
+    client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
+    try:
+        for number, topic in enumerate(topics):
+            try:
+                created = topic.create(client)
+            except (AuthorizationError, TopicAuthorizationFailedError) as error:
+                names = ", ".join(left.name for left in topics[number:])
+                raise ServiceError(
+                    f"this user may not create the topic {topic.name}. Have an administrator run the commands above "
+                    f"(of {names}), then run 'kafka-health init' again"
+                ) from error
+            except InvalidReplicationFactorError as error:
+                raise ServiceError(
+                    f"the topic {topic.name} could not be created: {error}; start the brokers that are down, or give "
+                    "a smaller --replication-factor"
+                ) from error
+            except KafkaError as error:
+                raise ServiceError(f"the topic {topic.name} could not be created: {error_text(error)}") from error
+            say(f"created {topic.name}" if created else f"{topic.name} is there, but this user may not see it")
+    finally:
+        client.close()
+
+
+def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subscription], str]:
+    """What clients are not asked for yet, and a sentence on how it is now. Raises ServiceError."""
+    client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
+    wanted = Subscription.ours(seconds)
+    try:
+        present = subscriptions(client)
+    except KafkaError as error:
+        # Whoever may not see it may not write it either: then it is said who has to.
+        return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
+    finally:
+        client.close()
+    if present is None:
+        return [], "Its brokers are older than 3.7: clients cannot push their metrics through them."
+    missing = [one for one in wanted if not any(other.covers(one) for other in present.values())]
+    if missing:
+        return missing, f"Clients are not asked for {'all' if len(missing) < len(wanted) else 'their'} metrics yet."
+    often = sorted({other.interval_ms / 1000 for other in present.values() for one in wanted if other.covers(one)})
+    return [], f"Clients are asked for their metrics every {' and '.join(f'{seconds:g}' for seconds in often)} s."
+
+
+def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
+    """Write them. Returns the names of those that this user may not write: all else works without them."""
+    client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
+    refused = []
+    try:
+        for subscription in missing:
+            try:
+                subscription.write(client)
+                often = f"every {subscription.interval_ms / 1000:g} s"
+                say(f"clients are asked for their metrics {often} ({subscription.name})")
+            except ServiceError as error:
+                say(f"clients could not be asked for metrics ({subscription.name}): {error}")
+                refused.append(subscription.name)
+    finally:
+        client.close()
+    return refused
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, whole or not at all. Raises SettingsError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable for its owner alone
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(draft).replace(path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def next_commands(config: str) -> Sequence[str]:
+    """What to start now."""
+    return [f"kafka-health {what} --config {config}" for what in ("monitor", "export groups", "export prometheus")]

@@ -1,0 +1,90 @@
+"""What the documentation restates: the reference configuration and the generated blocks of hand-written pages.
+
+A page says `<!-- generated: NAME -->` … `<!-- end -->`; what is between is replaced by the block of that name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import typing
+from collections.abc import Callable, Mapping
+
+from clienthealth.configuration import PREFIX
+from clienthealth.configuration.text import toml
+from clienthealth.model import metric_names
+from clienthealth.model.telemetry import Stream
+from clienthealth.modes import modes
+from clienthealth.ops.cli import commands
+from clienthealth.ops.reference import rooms
+from clienthealth.platform import checkout
+from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+from clienthealth.read.formats import formats
+from clienthealth.settings import Settings
+from clienthealth.settings.fields import keys
+
+PAGES = ("README.md", "jobs/README.md", "deploy/README.md", "jobs/clienthealth/read/formats/README.md")
+BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def generate() -> dict[str, str]:
+    """The reference configuration, and each page with its blocks filled in."""
+    pages = {page: (checkout.root() / page).read_text(encoding="utf-8") for page in PAGES}
+    return {"deploy/config.reference.toml": configuration(), **{p: filled(text) for p, text in pages.items()}}
+
+
+def filled(text: str) -> str:
+    """A page with its generated blocks made anew."""
+    return BLOCK.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]()}\n{block[3]}", text)
+
+
+def configuration() -> str:
+    """Every setting with its default, reason and bounds, as TOML."""
+    lines = [
+        "# Every setting of Kafka Client Health with its default. Generated; do not edit.",
+        f"# Each can be set in the environment too: {PREFIX}<SECTION>_<KEY>, for instance",
+        f"# {PREFIX}KAFKA_BOOTSTRAP_SERVERS=broker-1:9092. A key that is not known is an error.",
+    ]
+    sections = {name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "modes"}
+    sections |= {f"modes.{mode.id}": type(mode.thresholds) for mode in modes().values()}
+    for name, section in sections.items():
+        lines += ["", f"[{name}]"]
+        for key in keys(section).values():
+            lines.append(f"# {key.reason}{f' ({key.range})' * bool(key.range)}")
+            lines.append(f"{key.name} = {toml(key.default)}")
+    return "\n".join(lines) + "\n"
+
+
+def _commands() -> str:
+    rows = [f"| `kafka-health {name}` | {text} |" for name, text in commands().items()]
+    return "\n".join(["| command | what it does |", "|---|---|", *rows])
+
+
+def _modes() -> str:
+    rows = [f"| [`{m.id}`](alerts/runbooks/{m.id}.md) | {m.summary} | {m.impact} |" for m in modes().values()]
+    return "\n".join(["| mode | what is wrong | what it costs |", "|---|---|---|", *rows])
+
+
+def _monitor_metrics() -> str:
+    suffixes = {"counter": "_total", "info": "_info"}
+    rows = [f"| `{m.name}{suffixes.get(m.type, '')}` | {m.documentation} |" for m in SelfMetrics().registry.collect()]
+    return "\n".join(["| metric | meaning |", "|---|---|", *rows])
+
+
+def _formats(stream: Stream) -> str:
+    rows = []
+    for name in sorted(fmt.name for fmt in formats(stream)):
+        about = str(importlib.import_module(f"clienthealth.read.formats.{name}").__doc__).splitlines()[0]
+        rows.append(f"| `{name}` | " + about.replace("|", "\\|") + " |")
+    return "\n".join([f"| {stream} | what it is |", "|---|---|", *rows])
+
+
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "commands": _commands,
+    "modes": _modes,
+    "formats_metrics": lambda: _formats("metrics"),
+    "formats_logs": lambda: _formats("logs"),
+    "monitor_metrics": _monitor_metrics,
+    "rooms": rooms.table,
+    "names": lambda: metric_names.table().rstrip(),
+}

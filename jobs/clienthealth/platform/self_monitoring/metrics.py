@@ -1,0 +1,206 @@
+"""The monitor watches itself: what it reads, how far behind it is, how long its batches take.
+
+Served on the monitor's own port, because it must be seen when all else fails. A registry of its own, no globals.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from clienthealth.platform.self_monitoring.port import Port, serve
+
+PREFIX = "kafka_client_health"
+#: The name of the streaming query.
+QUERY = "monitor"
+#: What bounds the work and the memory of the monitor, as in the metric `left_out`.
+LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
+#: Why a client of which the records are fine went to the rejects (monitor/faults.py).
+FAILED = "step-failed"
+LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
+
+
+class Arrived(Protocol):
+    """Records of one topic that were read together; `reason` says why they were rejected, None for good ones.
+
+    `newest_ms`: the newest time that one of them has (epoch ms), of consumer groups `groups_newest_ms`; 0 where none
+    has any.
+    """
+
+    topic: str
+    reason: str | None
+    records: int
+    newest_ms: int
+    groups_newest_ms: int
+
+
+class Stepped(Protocol):
+    """What a bucket did in a batch, None where it is none of processes.
+
+    clients   it keeps, `skewed` of them with a clock that is off
+    late      readings and events that came too late
+    left_out  what a limit left out, by limit
+    failed    clients that the step failed for, by the topic of their newest record
+    changes   of incidents, how many by mode and change; `onsets`: of those that opened (epoch ms)
+    """
+
+    bucket: int | None
+    clients: int
+    skewed: int
+    late: int
+    changes: list[tuple[str, str, int]]
+    onsets: list[int]
+
+    @property
+    def left_out(self) -> Mapping[str, int]: ...
+
+    @property
+    def failed(self) -> Mapping[str, int]: ...
+
+
+class _Labelled(Collector):
+    """The metrics of a registry with further labels on every series."""
+
+    def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
+        self._registry, self._labels = registry, labels
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [s._replace(labels={**self._labels, **s.labels}) for s in metric.samples]
+            yield metric
+
+
+class SelfMetrics:
+    """The metrics of the monitor itself, `kafka_client_health_*`."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+        self.input_lag = gauge("input_lag_records", "Records of an input topic not yet read.", "source_topic", "query")
+        self.newest = gauge(
+            "newest_event_timestamp_seconds",
+            "Time of the newest record of clients that was read, and of that of consumer groups.",
+            "source_topic",
+            "of",
+        )
+        self.read = counter("records_read", "Records read.", "source_topic")
+        self.rejected = counter("records_rejected", "Records that could not be read.", "reason", "source_topic")
+        self.late = counter(
+            "late_records", "Readings and events that came after their windows were closed and were left out.", "query"
+        )
+        self.duration = gauge("batch_duration_seconds", "How long the last batch took.", "query")
+        self.last_batch = gauge("last_batch_timestamp_seconds", "When the last batch ended.", "query")
+        self.state_rows = gauge("state_rows", "Clients that the query keeps as state.", "query")
+        self.skewed = gauge("skewed_clients", "Clients whose clock is off by more than a minute.", "query")
+        self.left_out = counter(
+            "left_out", "Clients, readings and events that a limit of [monitor] left out, once in each batch.", "limit"
+        )
+        self.lost = counter("lost_records", "Records that Kafka deleted before they were read.", "source_topic")
+        self.recreated = counter(
+            "recreated_partitions", "Partitions found to end before what was read of them already.", "source_topic"
+        )
+        self.present = gauge("input_topic_present", "1 while an input topic is there, else 0.", "source_topic")
+        self.started = gauge("start_timestamp_seconds", "When this process began.")
+        self.last_skip = gauge("record_skipped_timestamp_seconds", "When a record was left out that ends the monitor.")
+        self.up = gauge("query_up", "1 while the streaming query runs.", "query")
+        self.changes = counter("incident_changes", "Changes of incidents.", "mode", "change")
+        self.latency = Histogram(
+            f"{PREFIX}_verdict_latency_seconds",
+            "From the onset of a fault to its verdict.",
+            registry=self.registry,
+            buckets=LATENCY_BUCKETS,
+        )
+        for limit in LIMITS:
+            self.left_out.labels(limit)
+        self.late.labels(QUERY)
+        self.up.labels(QUERY)
+        self.started.set(time.time())
+        #: Seconds that the last batch waited after its work; batches that were committed since the start.
+        self.pause = 0.0
+        self.batches = 0
+        self._clients: dict[int, tuple[int, int]] = {}
+        Info(f"{PREFIX}_build", "Version of the monitor.", registry=self.registry).info(
+            {"version": version("kafka-client-health")}
+        )
+
+    def serve(self, host: str, port: int, labels: Mapping[str, str]) -> None:
+        """Serve /metrics and the probes, `labels` on every series. Raises ServiceError where the port is taken."""
+        last_batch = f"{PREFIX}_last_batch_timestamp_seconds"
+        served = self.labelled(labels)
+        answer = Port(served, lambda: self.registry.get_sample_value(last_batch, {"query": QUERY}))
+        serve(host, port, answer)
+
+    def labelled(self, labels: Mapping[str, str]) -> CollectorRegistry:
+        """The same metrics with further labels on every series."""
+        labelled = CollectorRegistry()
+        labelled.register(_Labelled(self.registry, labels))
+        return labelled
+
+    def counted(self, counts: Iterable[Arrived]) -> None:
+        """Count the records of a batch, good and bad."""
+        for row in counts:
+            self.read.labels(row.topic).inc(row.records)
+            if row.reason is not None:
+                self.rejected.labels(row.reason, row.topic).inc(row.records)
+            for of, newest_ms in (("clients", row.newest_ms), ("groups", row.groups_newest_ms)):
+                if newest_ms:
+                    self.newest.labels(row.topic, of).set(newest_ms / 1000)
+
+    def skipped(self, now: float) -> None:
+        """Take in that a record was left out because reading it ended the monitor."""
+        self.last_skip.set(now)
+
+    def stepped(self, summaries: Iterable[Stepped], now: float) -> None:
+        """Take in what the buckets of a batch did; of those that are not among them the last word holds."""
+        for summary in summaries:
+            if summary.bucket is not None:
+                self._clients[summary.bucket] = summary.clients, summary.skewed
+            self.late.labels(QUERY).inc(summary.late)
+            for mode, change, number in summary.changes:
+                self.changes.labels(mode, change).inc(number)
+            for onset_ms in summary.onsets:
+                self.latency.observe(max(0.0, now - onset_ms / 1000))
+            for limit, number in summary.left_out.items():
+                self.left_out.labels(limit).inc(number)
+            for topic, number in summary.failed.items():
+                self.rejected.labels(FAILED, topic).inc(number)
+        self.state_rows.labels(QUERY).set(sum(clients for clients, _ in self._clients.values()))
+        self.skewed.labels(QUERY).set(sum(skewed for _, skewed in self._clients.values()))
+
+    def progressed(self, progress: Mapping[str, Any]) -> None:
+        """Take in the progress of a query, as Spark reports it in JSON."""
+        query = progress["name"]
+        self.batches += 1
+        took = progress["durationMs"].get("triggerExecution", 0) / 1000 - self.pause
+        self.duration.labels(query).set(max(0.0, took))
+        self.last_batch.labels(query).set(time.time())
+        for source in progress.get("sources", []):
+            latest, end = source.get("latestOffset") or {}, source.get("endOffset") or {}
+            if isinstance(latest, dict) and isinstance(end, dict):
+                for topic, partitions in latest.items():
+                    behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
+                    self.input_lag.labels(topic, query).set(max(0, behind))
+                self._made_anew(source.get("startOffset") or {}, end)
+
+    def _made_anew(self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]) -> None:
+        """A partition of which a batch ends before it begins is a new one; what it held by then is passed over."""
+        for topic, partitions in end.items():
+            for partition, offset in partitions.items():
+                if offset < start.get(topic, {}).get(partition, 0):
+                    self.recreated.labels(topic).inc()
+                    self.lost.labels(topic).inc(offset)

@@ -1,0 +1,494 @@
+"""From an input record to snapshots of clients, to log lines, and to the reasons why parts of it cannot be used.
+
+A record is recognised by its own shape, or by the header `format`, which wins. Identity that it does not carry comes
+from its headers, then from its Kafka key: `service|instance|client_id`, a `|` or `\\` within a part escaped by `\\`.
+Of whom a push through our broker plugin is, its headers say (`formats/_pushed.py`), and its time is the broker's.
+Around that may be compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect.
+Nothing here raises, whatever the record holds, but where the schema registry is away (ServiceError). Faultless
+canonical snapshots, nearly all traffic, are read by `fast` at a fraction of the cost; `decode_metrics` finds the same
+in them.
+
+Reasons of rejects (`Decoded.errors`), sometimes followed by ": detail":
+
+empty              no value (a tombstone), or blanks only
+oversized          larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
+binary             not text, and of no binary format that we know; broken compression; a frame that nobody can open
+unknown-schema     framed with a schema that the registry does not have
+truncated-json     JSON that ends before it is closed
+malformed-json     JSON with an error in it, or nested too deeply
+unknown-format     text, or JSON, of no format that we know
+impossible-value   a metric or option that no client can have (`model.metrics.MOST`): it is unknown, the others count
+wrong-types        a known format, but its essential parts have the wrong type
+no-metrics         a known format that speaks of no Kafka client
+missing-identity   nobody can say which client this is
+foreign-service    a service that its topic does not speak of (`[topics] services`)
+missing-timestamp  no time, or one before Kafka existed
+fatal              reading it ended the monitor (`spark/poison.py`); its place is known, its value is not
+future-timestamp   further ahead than `monitor.future_seconds`: nobody can say when it happened
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from clienthealth.model.clients import key_parts
+from clienthealth.model.errors import DependencyError
+from clienthealth.model.metrics import CLIENT_METRICS
+from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream, longest
+from clienthealth.model.values import EARLIEST_MS, MAX_NAME, interval, present
+from clienthealth.model.wording import listing
+from clienthealth.platform.schema_registry import UnknownSchemaError, schema
+from clienthealth.read.formats import Format, Record, _pushed, formats
+from clienthealth.read.formats._log_lines import named, opened
+from clienthealth.read.formats._payload import PayloadError, framed, unpacked, without_message_path
+from clienthealth.read.formats._protobuf import signal
+from clienthealth.read.formats._typed import UNKNOWN, Fast, FastClient, FastTopic, fast
+from clienthealth.settings import IdentitySettings, Settings, TopicSettings
+
+__all__ = [
+    "HEADERS",
+    "KINDS",
+    "UNKNOWN",
+    "Decoded",
+    "Fast",
+    "FastClient",
+    "FastTopic",
+    "decode_any",
+    "decode_logs",
+    "decode_metrics",
+    "decode_said",
+    "fast",
+    "key_parts",
+    "latest_ms",
+    "speaks_of",
+]
+
+#: Record headers that are read.
+HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
+_READ = (*HEADERS, *_pushed.HEADERS)
+
+KINDS: tuple[str, ...] = tuple(CLIENT_METRICS)
+
+#: What may stand before the first character of a record: white space and a byte order mark.
+BLANKS = " \t\r\n\ufeff"
+
+STREAMS: tuple[Stream, ...] = ("metrics", "logs")
+
+Said = TypeVar("Said", Snapshot, LogLine)
+
+_CONNECT = frozenset({"schema", "payload"})
+_DEBEZIUM = frozenset({"before", "after", "op", "source"})
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_QUOTED = re.compile(r'"[^"]*"')
+#: Escapes of JSON: pairs of surrogates, half pairs (1), which are no character, and all others.
+_SURROGATES = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
+
+
+class Decoded(msgspec.Struct):
+    """What became of one record.
+
+    format     name of the format, None where none recognised it
+    snapshots  those that can be used: identity complete (service and instance empty where nobody says them, kind
+               checked), time and interval set
+    lines      log lines that can be used: read to the end, time set
+    errors     why parts of the record cannot be used, one per part ([] where all is well)
+    """
+
+    format: str | None = None
+    snapshots: list[Snapshot] = []
+    lines: list[LogLine] = []
+    errors: list[str] = []
+
+
+def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
+    """The snapshots in a record of metrics. `now_ms`: what a future timestamp is measured by, epoch ms."""
+    readable = _readable(record, settings)
+    if isinstance(readable, str):
+        return Decoded(errors=[readable])
+    result = _metrics(readable, _format(readable, "metrics"), latest_ms(settings, now_ms))
+    result.snapshots = _own(result.snapshots, record.source.topic, settings.topics, result.errors)
+    return result
+
+
+def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
+    """The log lines in a record of logs. A line without a time has the time of its Kafka record."""
+    readable = _readable(record, settings)
+    if isinstance(readable, str):
+        return Decoded(errors=[readable])
+    result = _logs(readable, _format(readable, "logs"), latest_ms(settings, now_ms))
+    result.lines = _own(result.lines, record.source.topic, settings.topics, result.errors)
+    return result
+
+
+def decode_said(said: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
+    """What its reader took apart already. The record says of which process it is."""
+    headers = _header_values(record.headers)
+    said_in = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
+    if isinstance(said, Snapshot):
+        canonical = _by_name("metrics")["canonical"]
+        result = Decoded(format=canonical.name)
+        _take_snapshot(said, said_in, canonical.interval_ms, latest_ms(settings, now_ms), result)
+    else:
+        result = Decoded(format="thread_dump" if said.dumps else "plain_text")
+        _take_line(named(said), said_in, latest_ms(settings, now_ms), result)
+    return result
+
+
+def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
+    """Metrics where a format of metrics recognises the record, else logs."""
+    readable = _readable(record, settings)
+    if isinstance(readable, str):
+        return Decoded(errors=[readable])
+    of_logs = readable.headers.get("format") in _by_name("logs")
+    of_metrics = None if of_logs else _format(readable, "metrics")
+    if of_metrics is not None:
+        return _metrics(readable, of_metrics, latest_ms(settings, now_ms))
+    return _logs(readable, _format(readable, "logs"), latest_ms(settings, now_ms))
+
+
+@lru_cache(maxsize=65_536)
+def speaks_of(topics: TopicSettings, topic: str, service: str) -> bool:
+    """May this topic speak of this service's clients (`[topics] services`)?"""
+    globs = [glob for name, _, glob in (rule.partition("=") for rule in topics.services) if name == topic]
+    return not globs or any(fnmatchcase(service, glob) for glob in globs)
+
+
+def latest_ms(settings: Settings, now_ms: int) -> int:
+    """Later times are of the future. Epoch ms."""
+    return now_ms + settings.monitor.future_seconds * 1000
+
+
+def _readable(raw: RawRecord, settings: Settings) -> Record | str:
+    """The record as text and, where it is JSON, parsed, or as bytes; else the reason why it cannot be read."""
+    value = raw.value
+    if value is None or len(value) == 0:
+        return "empty"
+    most = settings.monitor.max_record_bytes
+    if len(value) > most:
+        return "oversized"
+    record = Record(
+        text="",
+        key=_key_text(raw.key),
+        headers=_headers(raw.headers, settings.identity) if raw.headers else {},
+        ts_ms=raw.ts_ms,
+        identity=settings.identity,
+    )
+    try:
+        data = unpacked(value, most)
+        frame = framed(data)
+        return _unframed(record, *frame, settings) if frame else _filled(record, data)
+    except PayloadError as error:
+        return str(error)
+
+
+def _filled(record: Record, data: bytes | memoryview) -> Record | str:
+    """The record with this payload, or why that is none."""
+    named = record.headers.get("format")
+    record.signal = signal(data)
+    if record.signal or named in _binary_formats():
+        record.data = data
+        return record
+    try:
+        record.text = str(data, "utf-8").lstrip(BLANKS)
+    except UnicodeDecodeError:
+        return "binary"
+    if not record.text:
+        return "empty"
+    if record.text[0] in "{[":
+        record.document = _document(record.text)
+    return _out_of_envelope(record)
+
+
+def _unframed(record: Record, number: int, data: memoryview, settings: Settings) -> Record | str:
+    """The record with a payload that is framed with the schema of this number. JSON says what it is without it."""
+    if data[0] in b"{[" and not isinstance(filled := _filled(record, data), str) and filled.document is not None:
+        return filled
+    if not settings.registry.url:
+        return f"binary: framed with schema {number}, and no registry is set ([registry] url)"
+    try:
+        by = schema(settings.registry, number)
+    except UnknownSchemaError:
+        return f"unknown-schema: {number}"
+    if by.kind == "PROTOBUF":
+        return _filled(record, without_message_path(data))
+    if by.kind != "AVRO":
+        return _filled(record, data)
+    try:
+        document = by.read(data)
+    except ValueError as error:
+        return f"binary: not of schema {number}: {error}"
+    return _decoded_by_schema(record, document)
+
+
+def _decoded_by_schema(record: Record, document: Any) -> Record | str:
+    """The record with a value that was made by a schema, as JSON would say it."""
+    try:
+        record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
+    except (TypeError, ValueError) as error:
+        return f"binary: {error}"
+    record.document = None if isinstance(document, str) else document
+    return _out_of_envelope(record) if record.text else "empty"
+
+
+def _out_of_envelope(record: Record) -> Record | str:
+    """The record without the envelopes that Kafka Connect's JSON converter and Debezium put around a value."""
+    document = record.document
+    if type(document) is not dict:
+        return record
+    if document.keys() == _CONNECT:
+        inner = document["payload"]
+    elif document.keys() >= _DEBEZIUM:
+        inner = document["after"]
+    else:
+        return record
+    if inner is None:
+        return "empty"
+    if isinstance(inner, str):
+        record.document = None
+        return _filled(record, inner.encode("utf-8", "replace"))
+    return _decoded_by_schema(record, inner)
+
+
+def _document(text: str) -> Any:
+    """The text as JSON, None where it is none."""
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return _lenient_document(text)
+
+
+def _lenient_document(text: str) -> Any:
+    """The same where it has what some write all the same: NaN and Infinity, numbers of any size, half a surrogate."""
+    whole = (
+        _SURROGATES.sub(lambda surrogate: "\\ufffd" if surrogate[1] else surrogate[0], text) if "\\u" in text else text
+    )
+    try:
+        return json.loads(whole, parse_int=_int)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _int(digits: str) -> float:
+    """An integer; infinite where it has more digits than any number that is meant."""
+    return int(digits) if len(digits) < 1000 else float("inf")
+
+
+def _key_text(key: bytes | None) -> str | None:
+    return _text_of(key) if key is not None and len(key) <= 3 * MAX_NAME else None
+
+
+@lru_cache(maxsize=4096)
+def _text_of(key: bytes) -> str | None:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
+    """Those that are read and say something."""
+    values = {}
+    for name in _READ:
+        value = headers.get(name)
+        if value is not None:
+            try:
+                text = present(str(value, "utf-8"))
+            except UnicodeDecodeError:
+                continue
+            if text:
+                values[name] = text
+    return values
+
+
+def _headers(raw: Mapping[str, bytes], identity: IdentitySettings) -> dict[str, str]:
+    """The headers that are read, and what they say together of a client that pushed."""
+    values = _header_values(raw)
+    return values | _pushed.identity_headers(values, identity)
+
+
+@lru_cache(maxsize=2)
+def _by_name(stream: Stream) -> Mapping[str, Format]:
+    return {fmt.name: fmt for fmt in formats(stream)}
+
+
+@cache
+def _binary_formats() -> frozenset[str]:
+    return frozenset(fmt.name for stream in STREAMS for fmt in formats(stream) if fmt.binary)
+
+
+def _format(record: Record, stream: Stream) -> Format | None:
+    """As the header says, else the first that recognises the record, else None."""
+    by_name = _by_name(stream)
+    named = by_name.get(record.headers.get("format", ""))
+    if named is not None and _could_be(record, named):
+        return named
+    for fmt in by_name.values():
+        try:
+            if _could_be(record, fmt) and fmt.recognise(record):
+                return fmt
+        except Exception:  # noqa: BLE001 - a mistake in a format: it does not recognise the record
+            continue
+    return None
+
+
+def _could_be(record: Record, fmt: Format) -> bool:
+    if fmt.binary or record.data is not None:
+        return fmt.binary and record.data is not None
+    return record.document is not None or fmt.text or fmt.stream == "logs"
+
+
+def _decoded(record: Record, fmt: Format | None) -> tuple[list[Any], list[str]]:
+    """What the record's format makes of it, and the reason where that is nothing at all."""
+    if fmt is None:
+        return [], [_unreadable(record) or "unknown-format"]
+    try:
+        results = fmt.decode(record)
+    except DependencyError as missing:
+        return [], [f"binary: {missing}"]
+    except Exception as mistake:  # noqa: BLE001 - a mistake in a format costs the record, not the job
+        return [], [f"wrong-types: {type(mistake).__name__}: {mistake}"]
+    if results is None:
+        return [], [_unreadable(record) or "wrong-types"]
+    return results, [] if results else ["no-metrics" if fmt.stream == "metrics" else "empty"]
+
+
+def _unreadable(record: Record) -> str | None:
+    """What is wrong with the text itself, None where that is nothing."""
+    text = record.text
+    if _CONTROL.search(text):
+        return "binary"
+    if not text or record.document is not None or text[0] not in "{[":
+        return None
+    outside = _QUOTED.sub("", _ESCAPED.sub("", text))
+    unclosed = outside.count("{") + outside.count("[") > outside.count("}") + outside.count("]")
+    return "truncated-json" if '"' in outside or unclosed else "malformed-json"
+
+
+def _metrics(record: Record, fmt: Format | None, latest: int) -> Decoded:
+    snapshots, errors = _decoded(record, fmt)
+    result = Decoded(format=fmt.name if fmt else None, errors=errors)
+    for snapshot in snapshots:
+        _take_snapshot(snapshot, record, fmt.interval_ms if fmt else 0, latest, result)
+    return result
+
+
+def _take_snapshot(snapshot: Snapshot, record: Record, interval_ms: int, latest: int, result: Decoded) -> None:
+    error = snapshot.error
+    if error is None:
+        snapshot.client = client = _identified(snapshot.client, record)
+        _pushed.complete(snapshot, record.headers)
+        error = _identity_error(client) or _time_error(snapshot.ts_ms, latest)
+    if error is not None:
+        result.errors.append(error)
+        return
+    client.service = client.service or ""
+    client.instance = client.instance or client.host or ""
+    snapshot.interval_ms = interval(snapshot.interval_ms, interval_ms)
+    if impossible := snapshot.drop_impossible():
+        result.errors.append(f"impossible-value: {listing(impossible)}")
+    result.snapshots.append(snapshot)
+
+
+def _logs(record: Record, fmt: Format | None, latest: int) -> Decoded:
+    log_lines, errors = _decoded(record, fmt)
+    result = Decoded(format=fmt.name if fmt else None, errors=errors)
+    for shipped in log_lines:
+        try:
+            line = opened(shipped)
+        except Exception as mistake:  # noqa: BLE001 - as in `_decoded`
+            errors.append(f"wrong-types: {type(mistake).__name__}: {mistake}")
+            continue
+        _take_line(line, record, latest, result)
+    return result
+
+
+def _own(said: list[Said], topic: str, topics: TopicSettings, errors: list[str]) -> list[Said]:
+    """Of those the ones that their topic may speak of; for the others the reason."""
+    if not topics.services:
+        return said
+    own = []
+    for one in said:
+        service = one.client.service or ""
+        if speaks_of(topics, topic, service):
+            own.append(one)
+        else:
+            errors.append(f"foreign-service: {service!r} on {topic}")
+    return own
+
+
+def _take_line(line: LogLine, record: Record, latest: int, result: Decoded) -> None:
+    if line.ts_ms is None:
+        line.ts_ms = record.ts_ms
+    line.client = _identified(line.client, record)
+    too_long = "oversized: a name" if longest(line.client) > MAX_NAME else None
+    error = line.error or too_long or _nowhere(line) or _time_error(line.ts_ms, latest)
+    if error is None:
+        result.lines.append(line)
+    else:
+        result.errors.append(error)
+
+
+def _identified(client: Identity, record: Record) -> Identity:
+    """The client with what it does not say of itself from headers, then from the Kafka key; None where nobody says.
+
+    A kind that we do not know is None.
+    """
+    header = record.headers.get
+    if header(_pushed.INSTANCE):
+        # The broker knows who pushes; what the payload says of it is the client's own word.
+        client = Identity(client_id=header("client_id") or client.client_id, kind=client.kind, group=client.group)
+    service = present(client.service) or header("service")
+    instance = present(client.instance) or header("instance")
+    client_id = present(client.client_id) or header("client_id")
+    if record.key and not (service and instance and client_id) and (parts := key_parts(record.key)):
+        service = service or present(parts[0])
+        instance = instance or present(parts[1])
+        client_id = client_id or present(parts[2])
+    host = present(client.host) or header("host")
+    if not instance and client.handle:
+        # Of two replicas it is the same.
+        instance = f"{host}:{client.handle}" if host else client.handle
+    kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
+    return Identity(
+        service=service,
+        host=host,
+        instance=instance,
+        client_id=client_id,
+        kind=kind if kind in CLIENT_METRICS else None,
+        library=present(client.library) or header("library"),
+        version=present(client.version) or header("version"),
+        group=present(client.group),
+    )
+
+
+def _identity_error(client: Identity) -> str | None:
+    if longest(client) > MAX_NAME:
+        return "oversized: a name"
+    if client.client_id is None:
+        return "missing-identity: client_id"
+    return "missing-identity: kind" if client.kind is None else None
+
+
+def _nowhere(line: LogLine) -> str | None:
+    """Can nobody say where a line comes from?"""
+    client = line.client
+    if client.service or client.host or client.instance or client.client_id:
+        return None
+    speaks_of_client = "clientId=" in (line.message or "") or " | " in (line.thread or "")
+    return None if speaks_of_client else "missing-identity"
+
+
+def _time_error(ts_ms: int | None, latest: int) -> str | None:
+    if ts_ms is None or ts_ms < EARLIEST_MS:
+        return "missing-timestamp"
+    return "future-timestamp" if ts_ms > latest else None

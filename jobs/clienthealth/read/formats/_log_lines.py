@@ -1,0 +1,135 @@
+"""The second step of reading logs, the same for all formats: what a shipper carries is opened.
+
+The first step, a format, says what a record's own fields say. Where it has neither level nor logger, its message is a
+line as some application wrote it: text in any layout, or JSON that nobody decoded. The line knows better than its
+envelope.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from clienthealth.model.telemetry import Dump, Identity, LogLine
+from clienthealth.read.formats._json_layouts import any_layout, line_of, parsed
+from clienthealth.read.formats._stacks import stack_text
+from clienthealth.read.logs import lines
+from clienthealth.read.logs.dump_formats import dumps_in, may_hold_dumps
+from clienthealth.read.logs.fields import has_zone, level_name, named_client, time_ms
+
+#: A time without zone is believed where it differs from the shipper's clock by no more than this: a line written
+#: in local time would be hours off, and a line that waited for its shipper is rarely later than this.
+BELIEVED_MS = 600_000
+
+
+def named(line: LogLine) -> LogLine:
+    """A line that was taken apart already, with the client that it names. Never raises."""
+    return _finished(line)
+
+
+def opened(line: LogLine) -> LogLine:
+    """The line read to the end: what its message says itself, and below that what its envelope says. Never raises."""
+    message = line.message
+    if message is None or line.dumps:
+        return _finished(line)
+    if may_hold_dumps(message) and (dumps := dumps_in(message, alone=False)):
+        return _with_dumps(line, message, dumps)
+    if line.level is not None or line.logger is not None or line.error is not None:
+        return _finished(line)
+    text = lines.cleaned(message)
+    inside = _inside(text)
+    if inside is not None and (inside.message is not None or inside.stack is not None):
+        return _finished(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
+    entry = lines.entry(text)
+    merged = _over(entry.line, line, _agreed(entry.time, line.ts_ms))
+    if inside is not None:
+        merged = _over(inside, merged, merged.ts_ms if inside.ts_ms is None else inside.ts_ms)
+    return _finished(merged)
+
+
+def _inside(text: str) -> LogLine | None:
+    """What the text says as JSON that nobody decoded, None where it is no JSON object."""
+    document = parsed(text) if text.lstrip(" ").startswith("{") else None
+    return line_of(document, any_layout()) if isinstance(document, dict) else None
+
+
+def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
+    """The line with the dumps in its text, and what else that says. A dump's text names no client of the line."""
+    taken = frozenset[int]().union(*(dump.taken for dump in dumps))
+    rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
+    if rest:
+        finished = opened(msgspec.structs.replace(line, message=rest))
+    else:
+        finished = _finished(msgspec.structs.replace(line, message=None, stack=None, dumps=dumps))
+    finished.dumps = dumps
+    if finished.ts_ms is None:
+        finished.ts_ms = next((dump.ts_ms for dump in dumps if dump.ts_ms is not None), None)
+    return finished
+
+
+def _agreed(time: str | None, shipped: int | None) -> int | None:
+    """Of the entry's time and the shipper's: the entry's, unless it names no zone and the two are too far apart."""
+    written = time_ms(time)
+    if written is None or shipped is None or time is None:
+        return shipped if written is None else written
+    return written if has_zone(time) or abs(written - shipped) <= BELIEVED_MS else shipped
+
+
+def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
+    """What a line says itself, and what it does not say as its envelope says it."""
+    return LogLine(
+        ts_ms=ts_ms,
+        client=_client_over(line.client, below.client),
+        level=below.level if line.level is None else line.level,
+        logger=below.logger if line.logger is None else line.logger,
+        thread=below.thread if line.thread is None else line.thread,
+        message=below.message if line.message is None else line.message,
+        stack=below.stack if line.stack is None else line.stack,
+        file=below.file,
+        file_offset=below.file_offset,
+        error=below.error,
+    )
+
+
+def _client_over(client: Identity, below: Identity) -> Identity:
+    return Identity(
+        service=below.service if client.service is None else client.service,
+        host=below.host if client.host is None else client.host,
+        instance=below.instance if client.instance is None else client.instance,
+        client_id=below.client_id if client.client_id is None else client.client_id,
+        kind=below.kind if client.kind is None else client.kind,
+        library=below.library if client.library is None else client.library,
+    )
+
+
+def _finished(line: LogLine) -> LogLine:
+    """The line with its fields as all formats want them: no empty texts, levels by name, the client that it names."""
+    client, message, thread = line.client, line.message, line.thread or None
+    stack = (line.stack or "").rstrip("\r\n")
+    error = line.error
+    if error is None and message is None and not stack and not line.dumps:
+        error = "empty: no message"
+    return LogLine(
+        ts_ms=line.ts_ms,
+        client=Identity(
+            service=_filled(client.service),
+            host=_filled(client.host),
+            instance=_filled(client.instance),
+            client_id=_filled(client.client_id) or _filled(named_client(message, thread)),
+            kind=client.kind,
+            library=_filled(client.library),
+        ),
+        level=level_name(line.level) if line.level else None,
+        logger=line.logger or None,
+        thread=thread,
+        message=message,
+        stack=stack_text(stack) if stack else None,
+        file=line.file,
+        file_offset=line.file_offset,
+        numbers=line.numbers,
+        dumps=line.dumps,
+        error=error,
+    )
+
+
+def _filled(text: str | None) -> str | None:
+    return (text.strip(" ") or None) if text else None

@@ -1,0 +1,230 @@
+"""What OTLP says of Kafka clients, whichever of its encodings it came in: JSON or protobuf.
+
+Which attributes name the client, its service, process and host is a setting (`identity`): every plugin has its own.
+They are looked for on the data point (the agent's `client-id`), then on the resource. Sums may be deltas (KIP-714
+always): the snapshot's `delta` says so, and the time that they span is the client's interval. One snapshot per client
+and resource, at the time of its newest data point.
+
+The agent keeps only the finest level of a metric, and a KIP-714 subscription may ask for that level only. What a client
+reports per topic is then added up; of averages and maxima the largest counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from clienthealth.model import metric_names
+from clienthealth.model.nodes import node
+from clienthealth.model.samples import Samples
+from clienthealth.model.telemetry import Identity, LogLine, Snapshot
+from clienthealth.model.values import epoch, integer, interval
+from clienthealth.read.logs.fields import offset, service_of_pod
+from clienthealth.settings import IdentitySettings
+
+KIP714 = "org.apache.kafka."
+KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
+#: Attributes of a point that was measured for one broker of several.
+NODES = ("node_id", "node-id", "node.id")
+#: A severity number is 1 to 24, four steps for each of these.
+LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+
+_CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")
+_NAMES = metric_names.spellings(metric_names.kip714, metric_names.otel_agent)
+_WORKLOADS = ("k8s.deployment.name", "k8s.statefulset.name")
+_LAST_RESORT = ("k8s.container.name", "container.name")
+
+
+class Sample(NamedTuple):
+    """What a data point is of: the name of its metric and its attributes taken together.
+
+    client_id  None where the resource tells it
+    name       ours; None for a metric that we do not read
+    """
+
+    client_id: str | None
+    kind: str
+    name: str | None
+    topic: str | None = None
+    partition: int | None = None
+    node: int | None = None
+
+
+class Metric(NamedTuple):
+    """What a metric's name says.
+
+    name      ours, None for one that we do not read
+    of_nodes  do we read it where it is of one broker?
+    bare      a point of it without attributes
+    """
+
+    kind: str
+    name: str | None
+    of_nodes: bool
+    kip714: bool
+    bare: Sample
+
+
+@lru_cache(maxsize=4096)
+def metric(spelled: str) -> Metric | None:
+    """A metric's name taken apart, None where it is no Kafka client's."""
+    match = _CLIENT_METRIC.match(spelled)
+    if match is None:
+        return None
+    kind, name = match[1], _NAMES.get(spelled)
+    of_nodes = bool(name and name.startswith("request-latency"))
+    return Metric(kind, name, of_nodes, spelled.startswith(KIP714), Sample(None, kind, name))
+
+
+def sample(metric: Metric, attributes: Mapping[str, str], ids: Sequence[str]) -> Sample:
+    """The point of a metric with these attributes; `ids`: which of them name the client."""
+    of_node = node(first(attributes, NODES))
+    return Sample(
+        first(attributes, ids),
+        metric.kind,
+        metric.name if metric.of_nodes or of_node is None else None,
+        attributes.get("topic"),
+        integer(attributes.get("partition")),
+        of_node,
+    )
+
+
+def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The value of the first of the names that says something."""
+    for name in names:
+        if value := attributes.get(name):
+            return str(value)
+    return None
+
+
+class Resource(NamedTuple):
+    """What the attributes of a resource say of its clients. `client_id`: None where its points tell it."""
+
+    client_id: str | None
+    service: str | None
+    host: str | None
+    instance: str | None
+    library: str
+    version: str | None
+    group: str | None
+
+
+def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Resource:
+    """The resource with these attributes."""
+    name = first(attributes, ("client_software_name", "client.software.name")) or ""
+    library, version = software(name, first(attributes, ("client_software_version", "client.software.version")) or "")
+    return Resource(
+        first(attributes, identity.otlp_client_id),
+        first(attributes, identity.otlp_service),
+        first(attributes, identity.otlp_host),
+        first(attributes, identity.otlp_instance),
+        "librdkafka" if library == "librdkafka" else "java",
+        version or None,
+        first(attributes, ("group_id", "group.id")),
+    )
+
+
+def software(name: str, version: str) -> tuple[str, str]:
+    """Library and version, of what a client names itself by: with librdkafka that is its binding's name."""
+    binding, _, of_library = version.rpartition("rdkafka-")
+    if binding or "rdkafka" in name or name.startswith("confluent-kafka-"):
+        return "librdkafka", of_library
+    return "java" if "java" in name else name, version
+
+
+class Points:
+    """The data points of one resource."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+        self._pushed = self._delta = False
+        self._newest: int | None = None
+        self._since: int | None = None
+        self._process = Samples(
+            None,
+            service=resource.service,
+            host=resource.host,
+            instance=resource.instance,
+            library=resource.library,
+            version=resource.version,
+            group=resource.group,
+        )
+
+    def ended(self, moment_ms: int | None) -> None:
+        """Take the time of a point."""
+        if moment_ms is not None and (self._newest is None or moment_ms > self._newest):
+            self._newest = moment_ms
+
+    def counts_since(self, moment_ms: int | None) -> None:
+        """Take the time from which a delta counts."""
+        if moment_ms is not None and (self._since is None or moment_ms < self._since):
+            self._since = moment_ms
+
+    def has_points_of(self, kip714: bool, delta: bool) -> None:
+        """Take what kind of metrics has points."""
+        self._pushed = self._pushed or kip714
+        self._delta = self._delta or delta
+
+    def add(self, sample: Sample, value: float | None) -> None:
+        """Take the value of a point."""
+        client_id, kind, name, topic, partition, of_node = sample
+        self._process.add(client_id or self._resource.client_id, kind, name, value, topic, partition, None, of_node)
+
+    def metrics(self, sample: Sample) -> dict[str, float]:
+        """Where values of points are gathered that have the same attributes as this one, see `Samples.metrics`."""
+        client_id, kind, _, topic, partition, of_node = sample
+        return self._process.metrics(client_id or self._resource.client_id, kind, topic, partition, None, of_node)
+
+    def snapshots(self) -> list[Snapshot]:
+        """One per client."""
+        span = self._newest - self._since if self._newest is not None and self._since is not None else None
+        usual = KIP714_INTERVAL_MS if self._pushed else AGENT_INTERVAL_MS
+        process = self._process
+        process.ts_ms, process.delta, process.interval_ms = self._newest, self._delta, interval(span, usual)
+        return process.snapshots(rolled_up=True)
+
+
+def process_of(attributes: Mapping[str, str | None], identity: IdentitySettings) -> Identity:
+    """Who speaks in the log records of a resource with these attributes."""
+    host, pod = first(attributes, identity.otlp_host), first(attributes, ("k8s.pod.name",))
+    instance, pid = first(attributes, identity.otlp_instance), first(attributes, ("process.pid",))
+    return Identity(
+        service=first(attributes, (*identity.otlp_service, *_WORKLOADS))
+        or (service_of_pod(pod) if pod else None)
+        or first(attributes, _LAST_RESORT),
+        host=host,
+        instance=instance or (f"{host}:{pid}" if host and pid else None),
+        client_id=first(attributes, identity.otlp_client_id),
+    )
+
+
+def log_line(
+    nanos: float | None,
+    severity: tuple[str | None, float | None],
+    body: str | None,
+    attributes: Mapping[str, str | None],
+    process: Identity,
+    logger: str | None,
+    identity: IdentitySettings,
+) -> LogLine:
+    """A log record. `nanos`: its time since 1970; `severity`: as text and as number."""
+    text, number = severity
+    exception = (first(attributes, ("exception.type",)), first(attributes, ("exception.message",)))
+    client_id = first(attributes, identity.otlp_client_id) or process.client_id
+    return LogLine(
+        ts_ms=epoch(nanos),
+        client=Identity(process.service, process.host, process.instance, client_id),
+        level=text or _level(number),
+        logger=logger or None,
+        thread=first(attributes, ("thread.name",)),
+        message=body,
+        stack=first(attributes, ("exception.stacktrace",)) or ": ".join(filter(None, exception)) or None,
+        file=first(attributes, ("log.file.path",)),
+        file_offset=offset(first(attributes, ("log.file.position",))),
+    )
+
+
+def _level(severity: float | None) -> str | None:
+    return LEVELS[int(severity - 1) // 4] if severity is not None and 1 <= severity < 25 else None

@@ -1,0 +1,275 @@
+"""OTLP's protobuf messages, as far as we read them (opentelemetry-proto v1: metrics, logs, common).
+
+Attributes, names and bodies stay bytes until somebody asks: the same few come again and again, so that what they mean
+is read once and then known by these bytes. That takes a schema of our own, which has the numbers and wire types of the
+original, `bytes` where that has an embedded message, and leaves out what we do not read.
+
+The package `protobuf` is needed to read, not to recognise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
+from typing import Any, Literal
+
+from clienthealth.model.errors import DependencyError
+from clienthealth.model.telemetry import Stream
+
+#: As many sets of attributes are kept by their bytes.
+REMEMBERED = 65_536
+#: `aggregation_temporality` of a sum that counts since the point before.
+DELTA = 1
+#: The flag of a point without a value.
+NO_VALUE = 1
+
+#: Message → field → its number and type; `*` repeated; a type that begins with a capital is a message of this table.
+_SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = {
+    "Metrics": {"resources": (1, "ResourceMetrics*")},
+    "ResourceMetrics": {"resource": (1, "bytes"), "scopes": (2, "bytes*")},
+    "Resource": {"attributes": (1, "bytes*")},
+    "ScopeMetrics": {"metrics": (2, "bytes*")},
+    "Metric": {"name": (1, "bytes"), "gauge": (5, "Numbers"), "sum": (7, "Numbers")},
+    "Numbers": {"points": (1, "Point*"), "temporality": (2, "int32")},
+    "Point": {
+        "start": (2, "fixed64"),
+        "time": (3, "fixed64"),
+        "as_double": (4, "double"),
+        "as_int": (6, "sfixed64"),
+        "attributes": (7, "bytes*"),
+        "flags": (8, "uint32"),
+    },
+    "Logs": {"resources": (1, "ResourceLogs*")},
+    "ResourceLogs": {"resource": (1, "Resource"), "scopes": (2, "ScopeLogs*")},
+    "ScopeLogs": {"scope": (1, "Scope"), "records": (2, "LogRecord*")},
+    "Scope": {"name": (1, "bytes")},
+    "LogRecord": {
+        "time": (1, "fixed64"),
+        "severity": (2, "int32"),
+        "level": (3, "bytes"),
+        "body": (5, "bytes"),
+        "attributes": (6, "bytes*"),
+        "observed": (11, "fixed64"),
+    },
+    "KeyValue": {"key": (1, "bytes"), "value": (2, "bytes")},
+    "Value": {
+        "text": (1, "bytes"),
+        "yes": (2, "bool"),
+        "whole": (3, "int64"),
+        "real": (4, "double"),
+        "values": (5, "Values"),
+        "pairs": (6, "KeyValues"),
+    },
+    "Values": {"values": (1, "bytes*")},
+    "KeyValues": {"pairs": (1, "bytes*")},
+}
+
+_LEN, _FIXED64 = 2, 1
+#: Wire type → length of a value.
+_FIXED = {_FIXED64: 8, 5: 4}
+#: The tag of field 1 with a message in it, with which every request begins.
+_RESOURCES = 0x0A
+
+
+def parsed(message: Literal["Metrics", "ScopeMetrics", "Metric", "Logs"], data: bytes | memoryview) -> Any:
+    """The message. Raises ValueError where the bytes are none, DependencyError where `protobuf` is not installed."""
+    instance = _classes()[message]()
+    try:
+        instance.ParseFromString(bytes(data))
+    except _decode_error() as error:
+        raise ValueError(str(error)) from None
+    return instance
+
+
+@lru_cache(maxsize=REMEMBERED)
+def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
+    """Attributes by name, values as text; those without a value, or with a list or object, are left out."""
+    by_name: dict[str, str] = {}
+    for name, value in map(_pair, pairs):
+        text = _scalar(_message("Value", value))
+        if text and name not in by_name:
+            by_name[name] = text
+    return by_name
+
+
+def attributes_of_resource(data: bytes) -> Mapping[str, str]:
+    """The attributes of a message Resource, none where it is no such message."""
+    return attributes(tuple(_message("Resource", data).attributes))
+
+
+@lru_cache(maxsize=4096)
+def text(data: bytes) -> str:
+    """Bytes as text; what is no UTF-8 is replaced."""
+    return data.decode("utf-8", "replace")
+
+
+def body(data: bytes) -> str | None:
+    """The body of a log record as text: a map or a list as JSON, None where it has none."""
+    import json
+
+    value = _plain(_message("Value", data)) if data else None
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def signal(data: bytes | memoryview) -> Stream | None:
+    """What the bytes look like: OTLP metrics, OTLP logs, or neither (also where they hold no data point or record).
+
+    A request is nothing but field 1 (resources), each a message with scopes in field 2, and these with metrics or
+    log records in field 2. A metric begins with its name; a log record has times of eight bytes. The first
+    of them is looked at.
+    """
+    if not data or data[0] != _RESOURCES:
+        return None
+    at, end = 0, len(data)
+    try:
+        while at < end:
+            if data[at] != _RESOURCES:
+                return None
+            begin, at = _message_at(data, at + 1, end)
+            for scope in _entries(data, begin, at):
+                for entry in _entries(data, *scope):
+                    return _of_entry(data, *entry)
+    except _NotAMessageError:
+        return None
+    return None
+
+
+def _of_entry(data: bytes | memoryview, at: int, end: int) -> Stream | None:
+    while at < end:
+        number, wire, _, at = _field(data, at, end)
+        if wire == _FIXED64 and number in (1, 11):
+            return "logs"
+        if wire == _LEN and number == 1:
+            return "metrics"
+    return None
+
+
+class _NotAMessageError(ValueError):
+    pass
+
+
+def _entries(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of the messages in field 2 of a message between these places. Raises _NotAMessageError."""
+    while at < end:
+        number, wire, begin, at = _field(data, at, end)
+        if number == 2 and wire == _LEN:
+            yield begin, at
+
+
+def _field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, int, int]:
+    """Number and wire type of the field at a place, and where its value begins and ends. Raises _NotAMessageError."""
+    tag, at = (data[at], at + 1) if data[at] < 0x80 else _varint(data, at, end)
+    wire = tag & 7
+    if tag < 8:
+        raise _NotAMessageError
+    if wire == _LEN:
+        return tag >> 3, wire, *_message_at(data, at, end)
+    behind = _varint(data, at, end)[1] if wire == 0 else at + _FIXED.get(wire, end + 1)
+    if behind > end:
+        raise _NotAMessageError
+    return tag >> 3, wire, at, behind
+
+
+def _message_at(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
+    """Begin and end of the bytes whose length stands at a place."""
+    length, begin = _varint(data, at, end)
+    if begin + length > end:
+        raise _NotAMessageError
+    return begin, begin + length
+
+
+def _varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
+    """A number of variable length at a place, and the place behind it."""
+    value = shift = 0
+    for n in range(at, min(at + 10, end)):
+        byte = data[n]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, n + 1
+        shift += 7
+    raise _NotAMessageError
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _pair(data: bytes) -> tuple[str, bytes]:
+    pair = _message("KeyValue", data)
+    return text(pair.key), pair.value
+
+
+def _message(name: str, data: bytes) -> Any:
+    """A part of a message, empty where its bytes are none: it then says nothing, and the rest stays."""
+    instance = _classes()[name]()
+    try:
+        instance.ParseFromString(data)
+    except _decode_error():
+        return _classes()[name]()
+    return instance
+
+
+def _scalar(value: Any) -> str | None:
+    """A value that is one text, number or truth, as text."""
+    kind = value.WhichOneof("value")
+    if kind == "text":
+        return text(value.text)
+    if kind == "yes":
+        return "true" if value.yes else "false"
+    if kind == "whole":
+        return str(value.whole)
+    return repr(value.real) if kind == "real" else None
+
+
+def _plain(value: Any) -> Any:
+    """A value as Python's own."""
+    kind = value.WhichOneof("value")
+    if kind == "values":
+        return [_plain(_message("Value", one)) for one in value.values.values]
+    if kind == "pairs":
+        return {name: _plain(_message("Value", one)) for name, one in map(_pair, value.pairs.pairs)}
+    if kind == "text":
+        return text(value.text)
+    return getattr(value, kind) if kind else None
+
+
+@cache
+def _decode_error() -> type[Exception]:
+    from google.protobuf.message import DecodeError
+
+    return DecodeError
+
+
+@cache
+def _classes() -> Mapping[str, Any]:
+    """The classes of the messages of the schema."""
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ModuleNotFoundError:
+        raise DependencyError("protobuf needs the extra 'binary': pip install 'kafka-client-health[binary]'") from None
+    file = descriptor_pb2.FileDescriptorProto(name="clienthealth/otlp.proto", package="clienthealth.otlp")
+    types = descriptor_pb2.FieldDescriptorProto
+    for name, fields in _SCHEMA.items():
+        message = file.message_type.add(name=name)
+        if name == "Value":
+            message.oneof_decl.add(name="value")
+        for spelled, (number, kind) in fields.items():
+            repeated = kind.endswith("*")
+            kind = kind.rstrip("*")
+            field = message.field.add(
+                name=spelled, number=number, label=types.LABEL_REPEATED if repeated else types.LABEL_OPTIONAL
+            )
+            if kind[0].isupper():
+                field.type, field.type_name = types.TYPE_MESSAGE, f".clienthealth.otlp.{kind}"
+            else:
+                field.type = types.Type.Value(f"TYPE_{kind.upper()}")
+            if name == "Value":
+                field.oneof_index = 0
+            if spelled == "as_double":
+                # Of a point without a value.
+                field.default_value = "nan"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"clienthealth.otlp.{name}"))
+        for name in _SCHEMA
+    }

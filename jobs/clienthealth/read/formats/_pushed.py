@@ -1,0 +1,88 @@
+"""Who pushed (KIP-714), by the headers that our broker plugin puts beside a push: the payload itself names nobody.
+
+Service by `[identity] push_service`: a table of the operator's, the principal (the name in `User:name`, the CN of a
+distinguished name), or the client id without a number at its end. Kafka's own defaults name nobody, but
+`consumer-GROUP-1` names its group. The process is the address with the client instance id, which a client has from its
+first push to its last: two processes with the same client id stay apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from clienthealth.model.metrics import TERMINATING
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.read.formats._otlp import software
+from clienthealth.settings import IdentitySettings
+
+#: The header that every push has.
+INSTANCE = "client_instance_id"
+#: Headers of the plugin that are read, beside `format` and `client_id`.
+HEADERS = (
+    *(INSTANCE, "client_address", "principal", "client_software_name", "client_software_version"),
+    *("terminating", "broker_time_ms", "broker_id"),
+)
+_ANONYMOUS = "ANONYMOUS"
+_COMMON_NAME = re.compile(r"(?:^|,)\s*CN=((?:[^,\\]|\\.)+)", re.IGNORECASE)
+_NUMBERED = re.compile(r"-\d+$")
+_DEFAULTS = frozenset({"producer", "consumer", "adminclient", "rdkafka", "kafka-python", "sarama", ""})
+_OF_GROUP = re.compile(r"consumer-(.+)-\d+")
+
+
+def identity_headers(said: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
+    """What the plugin's headers say of the client, as headers that any format has; nothing where they are not ours."""
+    instance = said.get(INSTANCE)
+    if not instance:
+        return {}
+    library, version = software(said.get("client_software_name", ""), said.get("client_software_version", ""))
+    return {
+        "instance": f"{address}:{instance}" if (address := said.get("client_address")) else instance,
+        "host": _named(identity.push_hosts, (address,)) or address if address else "",
+        "service": _service(said.get("principal", ""), said.get("client_id", ""), address or "", identity),
+        "library": library,
+        "version": version,
+    }
+
+
+def complete(snapshot: Snapshot, said: Mapping[str, str]) -> None:
+    """Enter what headers say of a push itself: when it came, by the broker's clock, and whether it is the last one."""
+    if INSTANCE not in said:
+        return
+    if (arrived := said.get("broker_time_ms", "")).isdecimal():
+        snapshot.ts_ms = int(arrived)
+    snapshot.metrics[TERMINATING] = float(said.get("terminating") == "true")
+
+
+@lru_cache(maxsize=65_536)
+def _service(principal: str, client_id: str, address: str, identity: IdentitySettings) -> str:
+    by_source = {
+        "table": lambda: _named(identity.push_services, (principal, client_id, address)),
+        "principal": lambda: _of_principal(principal),
+        "client_id": lambda: _of_client_id(client_id),
+    }
+    return next((name for source in identity.push_service if (name := by_source[source]())), "")
+
+
+def _of_principal(principal: str) -> str:
+    name = principal.partition(":")[2]
+    common = _COMMON_NAME.search(name)
+    return common[1] if common else "" if name == _ANONYMOUS else name
+
+
+def _of_client_id(client_id: str) -> str:
+    if group := _OF_GROUP.fullmatch(client_id):
+        return group[1]
+    name = _NUMBERED.sub("", client_id)
+    return "" if name in _DEFAULTS else name
+
+
+def _named(table: Sequence[str], texts: Sequence[str]) -> str:
+    """The name of the first glob that fits one of the texts, '' where none does."""
+    for entry in table:
+        glob, _, name = entry.rpartition("=")
+        if any(text and fnmatchcase(text, glob) for text in texts):
+            return name
+    return ""

@@ -1,0 +1,207 @@
+"""Faultless canonical snapshots, nearly all traffic, straight into typed structs: a few microseconds each.
+
+`fast` takes a record where it is beyond doubt: complete identity, a believable time, every known metric a number or
+null. All else it leaves to `decode.decode_metrics`, which finds the same in such a record and more in others. What
+hardly changes from record to record, the client and its options, is read once and then known by its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, MOST, TOPIC_METRICS
+from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics, longest
+from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
+from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
+
+#: What stands for a metric that is not known; this very object where the record does not name it.
+UNKNOWN = float("nan")
+#: As many clients, and as many sets of options, are kept by their bytes; then all are forgotten.
+REMEMBERED = 100_000
+
+#: Bytes of a client's object, or of its options, that are remembered: four times the longest that is known.
+LONGEST = 4_096
+
+_Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+Values = tuple[float, ...]
+
+
+def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
+    """A struct with a field for each metric, named `f` and its number."""
+    field = msgspec.field
+    fields = [
+        (f"f{n}", Annotated[float, msgspec.Meta(le=MOST[metric])] | None, field(default=UNKNOWN, name=metric))
+        for n, metric in enumerate(metrics)
+    ]
+    return msgspec.defstruct(name, fields, gc=False)
+
+
+def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
+    """Reads the metrics of these names, in their order, from a struct that has them all."""
+    numbers = {name: n for n, name in enumerate(every)}
+    fields = [f"f{numbers[name]}" for name in names]
+    read: Callable[[Any], Any] = attrgetter(*fields)
+    return read if len(fields) > 1 else lambda struct: (read(struct),)
+
+
+if TYPE_CHECKING:
+    from msgspec import Struct as _ClientMetrics
+    from msgspec import Struct as _TopicMetrics
+else:
+    _ClientMetrics = _struct("_ClientMetrics", METRIC_NAMES)
+    _TopicMetrics = _struct("_TopicMetrics", TOPIC_METRICS)
+
+_READ = {kind: _getter(METRIC_NAMES, names) for kind, names in CLIENT_METRICS.items()}
+_READ_TOPIC = _getter(TOPIC_METRICS, TOPIC_METRICS)
+
+
+class FastTopic(msgspec.Struct, gc=False):
+    """A reading of a topic, or of one partition or thread of it."""
+
+    topic: _Name
+    partition: Annotated[int, msgspec.Meta(ge=MIN_INT, le=MAX_INT)] | None = None
+    thread: _Name | None = None
+    member: Member | None = None
+    metrics: _TopicMetrics | None = None
+
+    @property
+    def values(self) -> Values:
+        """Its metrics in the order of TOPIC_METRICS, written as those of `Fast`."""
+        return _filled(_READ_TOPIC(self.metrics)) if self.metrics is not None else (UNKNOWN,) * len(TOPIC_METRICS)
+
+
+class FastClient:
+    """A client known by the bytes that name it: the same object for all its records, until it is forgotten."""
+
+    __slots__ = ("identity", "read")
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.read = _READ[identity.kind or ""]
+
+
+class Fast(msgspec.Struct, gc=False):
+    """A faultless snapshot.
+
+    ts_ms        epoch milliseconds
+    client       who reports; its `identity` is complete and its kind checked
+    values       the metrics of its kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) where the record says
+                 nothing or null. Never infinite, but negative where the record has that: it means unknown too.
+    topics       what it says of topics, partitions and threads
+    config       options of the client, the same object for the same bytes
+    interval_ms  how often it reports
+    """
+
+    ts_ms: int
+    client: FastClient
+    values: Values
+    topics: list[FastTopic]
+    config: dict[str, str]
+    interval_ms: int
+
+    def snapshot(self) -> Snapshot:
+        """The same as the Snapshot that `decode.decode_metrics` makes of such a record, but for metrics of other
+        kinds of clients.
+        """
+        identity = self.client.identity
+        topics = [
+            TopicMetrics(t.topic, t.partition, t.thread, t.member, _named(TOPIC_METRICS, t.values)) for t in self.topics
+        ]
+        metrics = _named(CLIENT_METRICS[identity.kind or ""], self.values)
+        return Snapshot(self.ts_ms, identity, metrics, topics, self.config, self.interval_ms)
+
+
+class _Record(msgspec.Struct, gc=False):
+    """A canonical record. Times are read as float, so that 1795208640123.0 is a time too."""
+
+    ts: float
+    client: msgspec.Raw
+    metrics: _ClientMetrics
+    topics: list[FastTopic] | None = None
+    config: msgspec.Raw = msgspec.Raw()
+    interval_ms: float | None = None
+
+
+_decode = msgspec.json.Decoder(_Record).decode
+_decode_identity = msgspec.json.Decoder(Identity).decode
+_clients: dict[bytes, FastClient] = {}
+_configs: dict[bytes, dict[str, str]] = {b"": {}}
+
+
+def fast(
+    value: bytes | memoryview | None, headers_present: bool, latest_ms: int, largest: int = 4_194_304
+) -> Fast | None:
+    """The snapshot of a record that is a faultless canonical one, None for all others (never raises).
+
+    headers_present  has the record a header that `decode.HEADERS` lists? Those can change what it says.
+    latest_ms        a later time is of the future
+    largest          `monitor.max_record_bytes`
+    """
+    if headers_present or value is None or len(value) > largest:
+        return None
+    try:
+        record = _decode(value)
+        if not EARLIEST_MS <= record.ts <= latest_ms:
+            return None
+        named, configured = bytes(record.client), bytes(record.config)
+        if max(len(named), len(configured)) > LONGEST:
+            return None
+        client = _clients.get(named) or _remember_client(named)
+        values = client.read(record.metrics)
+        try:
+            sum(values)  # type: ignore[arg-type]  # The quickest way to find a null: it raises.
+        except TypeError:
+            values = _filled(values)
+        topics = record.topics or []
+        # Nothing known: does it report at all?
+        if values[0] is UNKNOWN and not topics and client.identity.kind != "group" and _is_silent(values):
+            return None
+        config = _configs.get(configured)
+        if config is None:
+            config = _remember_config(configured)
+        every_ms = INTERVAL_MS if record.interval_ms is None else interval(measurement(record.interval_ms), INTERVAL_MS)
+    except (ValueError, RecursionError):
+        return None
+    return Fast(int(record.ts + 0.5), client, values, topics, config, every_ms)  # type: ignore[arg-type]
+
+
+def _remember_client(named: bytes) -> FastClient:
+    """Raises ValueError where the client's object does not name a client completely."""
+    named_fields = _decode_identity(named)
+    identity = Identity(**{name: present(getattr(named_fields, name)) for name in Identity.__struct_fields__})
+    if identity.kind not in CLIENT_METRICS or not (identity.service and identity.instance and identity.client_id):
+        raise ValueError("incomplete")
+    if longest(identity) > MAX_NAME:
+        raise ValueError("oversized")
+    if len(_clients) >= REMEMBERED:
+        _clients.clear()
+    client = _clients[named] = FastClient(identity)
+    return client
+
+
+def _remember_config(configured: bytes) -> dict[str, str]:
+    """Raises ValueError where it is no JSON, or an option is impossible."""
+    if len(_configs) >= REMEMBERED:
+        _configs.clear()
+    config = options(msgspec.json.decode(configured)) if configured else {}
+    if any(option(config[name]) is None for name in CONFIG_OPTIONS if name in config):
+        raise ValueError("impossible")
+    _configs[configured] = config
+    return config
+
+
+def _filled(values: Iterable[float | None]) -> Values:
+    return tuple(UNKNOWN if value is None else value for value in values)
+
+
+def _is_silent(values: Iterable[float | None]) -> bool:
+    return all(value is UNKNOWN for value in values)
+
+
+def _named(names: Iterable[str], values: Values) -> dict[str, float]:
+    """What is known of the values, by name."""
+    return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

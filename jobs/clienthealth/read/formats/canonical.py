@@ -1,0 +1,85 @@
+"""Our own format: one JSON object per client and moment, metrics by the attribute names of the Java client.
+
+Nearly all traffic is of it, so that its faultless records have a path of their own (`_typed.py`); this one reads all
+others. A metric that is no number (NaN, infinite, negative, text, null, an object) is unknown, and the others of the
+record still count.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
+from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
+from clienthealth.model.values import integer, interval, mapping, measured, measurement, millis, present, text
+from clienthealth.read.formats import Format, Record
+
+INTERVAL_MS = 10_000
+
+#: All client metrics that any kind of client can have.
+METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_METRICS.values() for name in names))
+
+
+def options(config: Any) -> dict[str, str]:
+    """Those of a client's options that a judgement looks at, as texts; without a value, a list or object: left out."""
+    told = mapping(config)
+    return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(told.get(name))) is not None}
+
+
+def _recognise(record: Record) -> bool:
+    return type(record.document) is dict and "client" in record.document and "metrics" in record.document
+
+
+def _decode(record: Record) -> list[Snapshot] | None:
+    document = mapping(record.document)
+    client, metrics, listed = document.get("client"), document.get("metrics"), document.get("topics")
+    if type(client) is not dict or type(metrics) is not dict:
+        return None
+    identity = Identity(**{name: present(client.get(name)) for name in Identity.__struct_fields__})
+    topics = [topic for one in listed if (topic := _topic(one))] if type(listed) is list else []
+    # A client that reports what it does not know (-1, NaN) is there all the same.
+    speaks = topics or any(type(metrics.get(name)) in (int, float) for name in METRIC_NAMES)
+    of_group = "group" in (identity.kind, record.headers.get("kind"))
+    return [
+        Snapshot(
+            ts_ms=millis(measurement(document.get("ts"))),
+            client=identity,
+            metrics=measured(metrics, METRIC_NAMES),
+            topics=topics,
+            config=options(document.get("config")),
+            interval_ms=interval(measurement(document.get("interval_ms")), INTERVAL_MS),
+            error=None if speaks or of_group else "no-metrics",
+        )
+    ]
+
+
+def _topic(document: Any) -> TopicMetrics | None:
+    """A reading of a topic, None where it does not say of which."""
+    one = mapping(document)
+    topic = text(one.get("topic"))
+    if topic is None:
+        return None
+    return TopicMetrics(
+        topic=topic,
+        partition=integer(one.get("partition")),
+        thread=text(one.get("thread")),
+        member=_member(one.get("member")),
+        metrics=measured(one.get("metrics"), TOPIC_METRICS),
+    )
+
+
+def _member(document: Any) -> Member | None:
+    if type(document) is not dict:
+        return None
+    return Member(**{name: text(document.get(name)) for name in Member.__struct_fields__})
+
+
+FORMAT = Format(
+    name="canonical",
+    stream="metrics",
+    order=0,
+    recognise=_recognise,
+    decode=_decode,
+    interval_ms=INTERVAL_MS,
+    groups=True,
+)

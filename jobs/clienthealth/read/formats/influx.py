@@ -1,0 +1,89 @@
+"""InfluxDB's line protocol: what Telegraf's Kafka output writes unless told otherwise (`data_format = "influx"`).
+
+One metric per line, `name,tag=value,… field=value,… nanoseconds`; a backslash makes a comma, a blank or an equals sign
+part of a name or a tag, texts stand in quotes. What it says stands in `_telegraf.py`. Without a time it is of its
+record's. A line without tags is of nobody, and is not taken for this format.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from clienthealth.model.samples import unusable
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import epoch
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats._prometheus import Labels
+from clienthealth.read.formats._telegraf import Point, Processes
+
+_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[iu]?"
+_FIELD = re.compile(
+    rf'((?:[^\\,= \n]|\\.)++)=({_NUMBER}|[tTfF]|true|false|True|False|TRUE|FALSE|"(?:[^"\\]|\\.)*+")(?=[, ]|$)'
+)
+#: 1 name and tags, 2 fields, 3 time.
+_LINE = re.compile(
+    r"((?:[^\\,= \n#]|\\.)(?:[^\\, \n]|\\.)*+(?:,(?:[^\\,= \n]|\\.)++=(?:[^\\,= \n]|\\.)++)++) "
+    r'((?:[^\\ "\n]|\\.|"(?:[^"\\]|\\.)*+")++)(?: (-?\d{1,19}))?[ \r]*+'
+)
+_TAG = re.compile(r"((?:[^\\,=]|\\.)++)=((?:[^\\,=]|\\.)++)")
+_COMMA = re.compile(r"(?<!\\),")
+_ESCAPED = re.compile(r"\\([, =\\])")
+
+
+def _recognise(record: Record) -> bool:
+    match = _LINE.fullmatch(record.text.partition("\n")[0])
+    return match is not None and _fields(match[2]) is not None
+
+
+def _decode(record: Record) -> list[Snapshot]:
+    processes = Processes()
+    broken = 0
+    for line in record.text.split("\n"):
+        if not _is_point(line):
+            continue
+        match = _LINE.fullmatch(line)
+        fields = _fields(match[2]) if match is not None else None
+        if match is None or fields is None:
+            broken += 1
+            continue
+        name, tags = _key(match[1])
+        moment = epoch(float(match[3])) if match[3] else record.ts_ms
+        processes.add(Point(name, tags, fields, moment))
+    return [*processes.snapshots(), *(unusable() for _ in range(broken))]
+
+
+def _is_point(line: str) -> bool:
+    """Is it neither empty nor a comment?"""
+    return not line.isspace() and line[:1] not in ("", "#")
+
+
+@lru_cache(maxsize=16_384)
+def _key(head: str) -> tuple[str, Labels]:
+    """Name and tags."""
+    name, *_ = _COMMA.split(head, maxsplit=1)
+    tags = tuple((_plain(match[1]), _plain(match[2])) for match in _TAG.finditer(head, len(name) + 1))
+    return _plain(name), tags
+
+
+def _fields(written: str) -> dict[str, Any] | None:
+    """Fields by name: numbers as text, truths as they are written, texts left out; None where they are no fields."""
+    fields: dict[str, Any] = {}
+    at = 0
+    while (field := _FIELD.match(written, at)) is not None:
+        value = field[2]
+        if not value.startswith('"'):
+            fields[_plain(field[1])] = value.rstrip("iu")
+        at = field.end()
+        if at == len(written):
+            return fields
+        at += 1
+    return None
+
+
+def _plain(written: str) -> str:
+    return _ESCAPED.sub(r"\1", written) if "\\" in written else written
+
+
+FORMAT = Format("influx", "metrics", 80, _recognise, _decode, text=True)

@@ -1,0 +1,81 @@
+"""jmxtrans's KafkaWriter: one MBean attribute per record, all that is known of it joined by dots in `keyspace`.
+
+Host and port of the JVM (`checkout-1_9010`), MBean domain (`kafka_producer`), client id, perhaps topic and partition,
+MBean type, attribute. A dot within a name is ambiguous. The consumer writes its topics without dots, so there the
+client's id may have some. For a producer's topic metrics the id is taken to have none.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from clienthealth.model import metric_names
+from clienthealth.model.samples import Samples
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import epoch, integer, mapping, number, present, text
+from clienthealth.read.formats import Format, Record
+
+#: 1 host and port, 2 kind, 3 what the MBean's name says, 4 MBean type, 5 attribute.
+KEYSPACE = re.compile(
+    r"^(?:.*?\.)?([^.]+_\d+)\.kafka[._](producer|consumer)\.(.+)\.([a-z]+-[a-z-]*metrics)\.([^.]+)$", re.DOTALL
+)
+#: 1 client id, 2 topic, 3 partition.
+PARTITION = re.compile(r"(.+)\.([^.]+)\.(\d+)", re.DOTALL)
+PORT = re.compile(r"_(\d+)$")
+
+_NAMES = metric_names.mbeans()
+
+
+class _Key(NamedTuple):
+    """What a keyspace says. `name`: ours."""
+
+    at: str
+    client_id: str
+    kind: str
+    topic: str | None
+    partition: int | None
+    name: str | None
+
+
+@lru_cache(maxsize=16_384)
+def _key(keyspace: str) -> _Key | None:
+    """A keyspace taken apart, None where it is not of a Kafka client."""
+    match = KEYSPACE.search(keyspace)
+    if match is None:
+        return None
+    at, kind, names, group, attribute = match.groups()
+    client_id, topic, partition = names, None, None
+    if group == "consumer-fetch-manager-metrics" and (of_partition := PARTITION.fullmatch(names)):
+        client_id, topic, partition = of_partition[1], of_partition[2], integer(of_partition[3])
+    elif group == "producer-topic-metrics" and "." in names:
+        client_id, _, topic = names.partition(".")
+    return _Key(at, client_id, kind, topic, partition, _NAMES.get(f"{group}/{attribute}"))
+
+
+def _recognise(record: Record) -> bool:
+    document = record.document
+    return type(document) is dict and "keyspace" in document and "value" in document and "timestamp" in document
+
+
+def _decode(record: Record) -> list[Snapshot] | None:
+    document = mapping(record.document)
+    keyspace = text(document.get("keyspace"))
+    if keyspace is None:
+        return None
+    key = _key(keyspace)
+    if key is None:
+        return []
+    process = Samples(
+        epoch(number(document.get("timestamp"))),
+        service=present(mapping(document.get("tags")).get("app")),
+        host=PORT.sub("", key.at),
+        instance=PORT.sub(r":\1", key.at),
+        library="java",
+    )
+    process.add(key.client_id, key.kind, key.name, number(document.get("value")), key.topic, key.partition)
+    return process.snapshots()
+
+
+FORMAT = Format("jmxtrans", "metrics", 70, _recognise, _decode, interval_ms=60_000)

@@ -1,0 +1,64 @@
+"""Jolokia: the response to a bulk read of MBeans (a JSON array), or to one read (an object), as a script forwards it.
+
+Reads of a pattern, of one MBean and of one attribute. Elements that failed (status other than 200) are passed over.
+Which process it was, the response does not say: that comes from headers or key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from clienthealth.model.samples import Samples, unusable
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import epoch, mapping, measurement
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.mbeans import read
+
+#: Does a key of a read's value name an MBean? Then it was the read of a pattern.
+MBEAN = re.compile(r"[^=]+:.*=")
+
+
+def _recognise(record: Record) -> bool:
+    document = record.document
+    if type(document) is list:
+        return any(
+            type(one) is dict and type(one.get("request")) is dict and _status(one) is not None for one in document
+        )
+    return type(document) is dict and "request" in document and "status" in document
+
+
+def _decode(record: Record) -> list[Snapshot]:
+    elements = record.document if type(record.document) is list else [record.document]
+    times = [time for one in elements if (time := epoch(measurement(mapping(one).get("timestamp"))))]
+    process = Samples(max(times, default=None), library="java")
+    broken = 0
+    for one in elements:
+        status, request = _status(one), mapping(one).get("request")
+        if status is None or (status == 200 and type(request) is not dict):
+            broken += 1
+        elif status == 200 and one.get("value") is not None:
+            _read(process, mapping(request), one["value"])
+    return [*process.snapshots(), *(unusable() for _ in range(broken))]
+
+
+def _status(element: Any) -> float | None:
+    status = mapping(element).get("status")
+    return status if type(status) in (int, float) else None
+
+
+def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
+    """The samples of one element. The shape of its value depends on what was asked for."""
+    if type(value) is dict and any(map(MBEAN.match, value)):
+        for name, attributes in value.items():
+            read(process, name, mapping(attributes))
+        return
+    mbean, attribute = request.get("mbean"), request.get("attribute")
+    if type(mbean) is str and type(value) is dict:
+        read(process, mbean, value)
+    elif type(mbean) is str and type(attribute) is str:
+        read(process, mbean, {attribute: value})
+
+
+FORMAT = Format("jolokia", "metrics", 40, _recognise, _decode)

@@ -1,0 +1,114 @@
+"""kafka-python's `metrics()` as JSON: `{group: {name: value}}`, alone or in an envelope that says whose it is.
+
+Node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). An average of nothing is 0 there and
+its maximum -Infinity (which JSON does not have; json.dumps writes it anyway, others null): the average is then unknown
+too. Queue times are documented as milliseconds and are seconds (sender.py, all versions); where they would be hours,
+which no delivery timeout allows, whoever wrote the record has converted them.
+The envelope: `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`. Alone,
+identity comes from headers or key, and the time from the Kafka record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from clienthealth.model.nodes import node
+from clienthealth.model.samples import Samples
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import mapping, measurement, millis, number, text
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.mbeans import NAMES
+
+GROUP = re.compile(
+    r"(producer|consumer)-(?:metrics|fetch-manager-metrics|coordinator-metrics|(?:node|topic)-metrics\..+)", re.DOTALL
+)
+
+QUEUE_TIME = "record-queue-time-"
+LONGEST_QUEUE_SECONDS = 3_600
+
+
+class _Group(NamedTuple):
+    """What a group's name says. `names`: its metrics → ours."""
+
+    kind: str
+    topic: str | None
+    node: int | None
+    names: Mapping[str, str]
+
+
+@lru_cache(maxsize=4096)
+def _group(name: str) -> _Group | None:
+    """A group's name taken apart, None where it is none of a client."""
+    match = GROUP.fullmatch(name)
+    if match is None:
+        return None
+    mbean_type, _, subject = name.partition(".")
+    topic = subject if mbean_type == "producer-topic-metrics" else None
+    of_node = node(subject) if mbean_type.endswith("node-metrics") else None
+    return _Group(match[1], topic, of_node, NAMES.get(mbean_type, {}))
+
+
+def _recognise(record: Record) -> bool:
+    document = record.document
+    return type(document) is dict and (any(map(_group, document)) or any(map(_group, mapping(document.get("metrics")))))
+
+
+def _decode(record: Record) -> list[Snapshot] | None:
+    document = mapping(record.document)
+    if any(map(_group, document)):
+        process, client_id, groups = Samples(record.ts_ms, library="kafka-python"), None, document
+    elif type(document.get("metrics")) is dict:
+        process, client_id, groups = _enveloped(document), text(document.get("client_id")), document["metrics"]
+    else:
+        return None
+    for name, metrics in groups.items():
+        group = _group(name)
+        if group is not None and type(metrics) is dict:
+            _read(process, client_id, group, metrics)
+    return process.snapshots()
+
+
+def _enveloped(envelope: Mapping[str, Any]) -> Samples:
+    return Samples(
+        millis(measurement(envelope.get("ts_ms"))),
+        service=text(envelope.get("service")),
+        host=text(envelope.get("host")),
+        instance=text(envelope.get("instance")),
+        library="kafka-python",
+        version=text(envelope.get("library_version")),
+        group=text(envelope.get("group_id")),
+    )
+
+
+def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mapping[str, Any]) -> None:
+    """Give the process the samples of one group."""
+    queue_factor = _queue_factor(metrics)
+    if metrics:
+        process.add(client_id, group.kind, None, None)
+    for metric, raw in metrics.items():
+        name = group.names.get(metric)
+        if name is None:
+            continue
+        value = number(raw)
+        if value is not None and metric.endswith("-avg") and _is_of_nothing(metric, metrics):
+            value = None
+        if value is not None and metric.startswith(QUEUE_TIME):
+            value *= queue_factor
+        process.add(client_id, group.kind, name, value, group.topic, node=group.node)
+
+
+def _is_of_nothing(average: str, metrics: Mapping[str, Any]) -> bool:
+    maximum = average.removesuffix("-avg") + "-max"
+    return maximum in metrics and number(metrics[maximum]) is None
+
+
+def _queue_factor(metrics: Mapping[str, Any]) -> float:
+    """What to multiply queue times by to have milliseconds."""
+    times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
+    return 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
+
+
+FORMAT = Format("kafka_python", "metrics", 20, _recognise, _decode)

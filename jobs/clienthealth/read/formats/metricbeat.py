@@ -1,0 +1,54 @@
+"""Metricbeat: module `kafka` (metricsets producer and consumer) and module `jolokia` with mappings of one's own.
+
+Producer and consumer name their MBean beside renamed fields (metric_names.METRICBEAT). Own mappings are taken to write
+the attribute with underscores. The machine of the event is Metricbeat's own: the client's is in `service.address`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clienthealth.model.metric_names import METRICBEAT
+from clienthealth.model.samples import Samples
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import host_and_instance, iso_millis, mapping, measurement, number, text
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.mbeans import add, parts
+
+
+def _recognise(record: Record) -> bool:
+    return type(record.document) is dict and "metricset" in record.document and "@timestamp" in record.document
+
+
+def _decode(record: Record) -> list[Snapshot] | None:
+    event = mapping(record.document)
+    metricset = event.get("metricset")
+    if type(metricset) is not dict:
+        return None
+    host, instance = host_and_instance(text(mapping(event.get("service")).get("address")), None)
+    period = measurement(metricset.get("period"))
+    process = Samples(
+        iso_millis(event.get("@timestamp")),
+        host=host,
+        instance=instance,
+        library="java",
+        interval_ms=int(period) if period is not None else None,
+    )
+    kafka = mapping(event.get("kafka"))
+    for fields in (kafka.get("producer"), kafka.get("consumer"), *mapping(event.get("jolokia")).values()):
+        _read(process, mapping(fields))
+    return process.snapshots(whole=False)
+
+
+def _read(process: Samples, fields: Mapping[str, Any]) -> None:
+    """Give the process the samples of one MBean, which is among the fields."""
+    name = fields.get("mbean")
+    if type(name) is not str:
+        return
+    mbean = parts(name)
+    for field, value in fields.items():
+        add(process, mbean, METRICBEAT.get(field) or mbean.names.get(field.replace("_", "-")), number(value))
+
+
+FORMAT = Format("metricbeat", "metrics", 50, _recognise, _decode)

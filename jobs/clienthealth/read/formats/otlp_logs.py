@@ -1,0 +1,70 @@
+"""OpenTelemetry logs as OTLP JSON (`logs.encoding: otlp_json`): many resources and many log records in one message.
+
+The Java agent names logger, level and exception; the collector's filelog receiver brings the bare line in `body`.
+64-bit numbers may be strings. Which attributes name the process is a setting, as for metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from clienthealth.model.telemetry import Identity, LogLine
+from clienthealth.model.values import mapping
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats._json_layouts import as_text, has
+from clienthealth.read.formats._otlp import log_line, process_of
+from clienthealth.read.logs.fields import number
+from clienthealth.settings import IdentitySettings
+
+_TIMES = ("timeUnixNano", "observedTimeUnixNano")
+
+
+def _attributes(holder: Mapping[str, Any]) -> Mapping[str, str | None]:
+    """The attributes of a resource or log record that are texts or integers; of two with one name, the first."""
+    by_name: dict[str, str | None] = {}
+    listed = holder.get("attributes")
+    for attribute in listed if isinstance(listed, list) else []:
+        name, value = as_text(mapping(attribute).get("key")), mapping(mapping(attribute).get("value"))
+        if name is not None and name not in by_name:
+            by_name[name] = _either(value, "stringValue", "intValue")
+    return by_name
+
+
+def _either(value: Mapping[str, Any], *kinds: str) -> str | None:
+    return next((text for kind in kinds if (text := as_text(value.get(kind))) is not None), None)
+
+
+def _line(entry: Mapping[str, Any], process: Identity, logger: str | None, identity: IdentitySettings) -> LogLine:
+    return log_line(
+        next((ns for name in _TIMES if (ns := number(as_text(entry.get(name))))), None),
+        (as_text(entry.get("severityText")), number(as_text(entry.get("severityNumber")))),
+        _either(mapping(entry.get("body")), "stringValue", "kvlistValue"),
+        _attributes(entry),
+        process,
+        logger,
+        identity,
+    )
+
+
+def _lines(document: Mapping[str, Any], identity: IdentitySettings) -> Iterator[LogLine]:
+    """All lines; for each part that is no list or object where it should be, one with an error."""
+    for resource in document["resourceLogs"]:
+        scopes = mapping(resource).get("scopeLogs")
+        process = process_of(_attributes(mapping(mapping(resource).get("resource"))), identity)
+        for scope in scopes if isinstance(scopes, list) else [None]:
+            entries = mapping(scope).get("logRecords")
+            logger = as_text(mapping(mapping(scope).get("scope")).get("name"))
+            for entry in entries if isinstance(entries, list) else [None]:
+                if isinstance(entry, dict):
+                    yield _line(entry, process, logger, identity)
+                else:
+                    yield LogLine(error="wrong-types")
+
+
+def _decode(record: Record) -> list[LogLine] | None:
+    document = mapping(record.document)
+    return list(_lines(document, record.identity)) if isinstance(document.get("resourceLogs"), list) else None
+
+
+FORMAT = Format("otlp_logs", "logs", 5, lambda record: has(record, "resourceLogs"), _decode)

@@ -1,0 +1,42 @@
+"""OpenTelemetry logs as protobuf: what the OpenTelemetry Collector's Kafka exporter writes unless told otherwise.
+
+What they mean stands in `_otlp.py`, for JSON and protobuf alike. A body that is a map comes as its JSON text.
+"""
+
+from __future__ import annotations
+
+from clienthealth.model.telemetry import LogLine
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats._otlp import log_line, process_of
+from clienthealth.read.formats._protobuf import attributes, body, parsed, text
+
+
+def _recognise(record: Record) -> bool:
+    return record.signal == "logs"
+
+
+def _decode(record: Record) -> list[LogLine] | None:
+    if record.data is None:
+        return None
+    try:
+        request = parsed("Logs", record.data)
+    except ValueError:
+        return None
+    return [
+        log_line(
+            entry.time or entry.observed or None,
+            (text(entry.level) or None, entry.severity),
+            body(entry.body),
+            attributes(tuple(entry.attributes)),
+            process,
+            text(scope.scope.name),
+            record.identity,
+        )
+        for resource in request.resources
+        for process in [process_of(attributes(tuple(resource.resource.attributes)), record.identity)]
+        for scope in resource.scopes
+        for entry in scope.records
+    ]
+
+
+FORMAT = Format("otlp_logs_protobuf", "logs", 4, _recognise, _decode, binary=True)

@@ -1,0 +1,162 @@
+"""OTLP metrics as JSON: KIP-714 pushes through a broker's plugin, and the OpenTelemetry Java agent.
+
+What they mean stands in `_otlp.py`. Numbers may be strings. Histograms and summaries are passed over, resources
+without Kafka metrics too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from clienthealth.model.samples import unusable
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import mapping, measurement, millis, number, text
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats._otlp import (
+    AGENT_INTERVAL_MS,
+    Metric,
+    Points,
+    Resource,
+    Sample,
+    metric,
+    resource_of,
+    sample,
+)
+from clienthealth.settings import IdentitySettings
+
+DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
+
+#: As many resources, and as many sets of attributes of points, are kept by what they say.
+REMEMBERED = 16_384
+
+Attributes = tuple[tuple[str, str], ...]
+
+_METRICS = frozenset({dict, type(None)})
+_NO_ATTRIBUTES: Mapping[str, str] = {}
+
+
+def _recognise(record: Record) -> bool:
+    return type(record.document) is dict and "resourceMetrics" in record.document
+
+
+def _decode(record: Record) -> list[Snapshot] | None:
+    resources = mapping(record.document).get("resourceMetrics")
+    if type(resources) is not list:
+        return None
+    snapshots: list[Snapshot] = []
+    broken = 0
+    for resource in resources:
+        scopes = mapping(resource).get("scopeMetrics")
+        if type(scopes) is not list:
+            broken += 1
+            continue
+        readable = [scope["metrics"] for scope in scopes if _is_readable(scope)]
+        broken += len(readable) < len(scopes)
+        attributes = _attributes(mapping(mapping(resource).get("resource")).get("attributes"))
+        points = Points(_resource(tuple(attributes.items()), record.identity))
+        _take(readable, points, record.identity.otlp_client_id)
+        snapshots += points.snapshots()
+    return [*snapshots, *(unusable() for _ in range(broken))]
+
+
+def _is_readable(scope: Any) -> bool:
+    """Has it a list of metrics, each an object? (Some write null for none.)"""
+    metrics = mapping(scope).get("metrics")
+    return type(metrics) is list and _METRICS.issuperset(map(type, metrics))
+
+
+def _attributes(listed: Any) -> Mapping[str, str]:
+    """Attributes by name, values as text; those without a value, or with a list or object, are left out."""
+    if type(listed) is not list:
+        return _NO_ATTRIBUTES
+    by_name = {}
+    for one in listed:
+        if type(one) is dict and type(value := one.get("value")) is dict and type(name := one.get("key")) is str:
+            as_text = value.get("stringValue")
+            if type(as_text) is not str:
+                as_text = _scalar(value)
+            if as_text:
+                by_name[name] = as_text
+    return by_name
+
+
+def _scalar(value: Mapping[str, Any]) -> str | None:
+    """An attribute's value that is no text, as text."""
+    for kind in ("stringValue", "intValue", "doubleValue", "boolValue"):
+        if kind in value:
+            return text(value[kind])
+    return None
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _resource(attributes: Attributes, identity: IdentitySettings) -> Resource:
+    return resource_of(dict(attributes), identity)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _sample(metric: Metric, attributes: Attributes, ids: tuple[str, ...]) -> Sample:
+    return sample(metric, dict(attributes), ids)
+
+
+def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
+    """Give the points of a resource."""
+    own: dict[str, dict[str, float]] = {}
+    pushed = deltas = False
+    # Most points of a record share their times.
+    last_end: Any = None
+    last_begin: Any = None
+    for metrics in scopes:
+        for one in metrics:
+            name = one.get("name") if one is not None else None
+            described = metric(name) if type(name) is str else None
+            if described is None:
+                continue
+            total = one.get("sum")
+            points, delta = None, False
+            if type(total) is dict:
+                points, delta = total.get("dataPoints"), total.get("aggregationTemporality") in DELTA
+            if type(points) is not list:
+                gauge = one.get("gauge")
+                points = gauge.get("dataPoints") if type(gauge) is dict else None
+                if type(points) is not list:
+                    continue
+            if not points:
+                continue
+            kind, ours, _, kip714, bare = described
+            pushed, deltas = pushed or kip714, deltas or delta
+            for point in points:
+                if type(point) is not dict:
+                    continue
+                if (end := point.get("timeUnixNano")) != last_end:
+                    last_end = end
+                    into.ended(_moment(end))
+                if delta and (begin := point.get("startTimeUnixNano")) != last_begin:
+                    last_begin = begin
+                    into.counts_since(_moment(begin))
+                value = point.get("asDouble")
+                value = measurement(value) if type(value) is float else _value(point)
+                if listed := point.get("attributes"):
+                    into.add(_sample(described, tuple(_attributes(listed).items()), ids), value)
+                    continue
+                of_client = own.get(kind)
+                if of_client is None:
+                    of_client = own[kind] = into.metrics(bare)
+                if ours is not None and value is not None and value >= of_client.get(ours, -1.0):
+                    of_client[ours] = value
+    into.has_points_of(pushed, deltas)
+
+
+def _moment(nanos: Any) -> int | None:
+    """A time in nanoseconds, perhaps written as text, as epoch milliseconds."""
+    since_1970 = number(nanos)
+    return millis(since_1970 / 1e6) if since_1970 is not None else None
+
+
+def _value(point: Mapping[str, Any]) -> float | None:
+    value = point.get("asDouble")
+    return number(value if value is not None else point.get("asInt"))
+
+
+FORMAT = Format("otlp_metrics", "metrics", 5, _recognise, _decode, interval_ms=AGENT_INTERVAL_MS)

@@ -1,0 +1,43 @@
+"""prometheus-kafka-adapter: one sample of Prometheus's remote write per record, its value a string.
+
+What the names and labels mean stands in `_prometheus.py`. Other samples of the same topic are no matter of ours: they
+are rejected as `no-metrics`; better have the adapter match `{__name__=~"kafka_(producer|consumer)_.*"}`.
+"""
+
+from __future__ import annotations
+
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import iso_millis, number, text
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats._prometheus import add, label, labels_of, series
+
+
+def _recognise(record: Record) -> bool:
+    document = record.document
+    return (
+        type(document) is dict
+        and "name" in document
+        and "value" in document
+        and "timestamp" in document
+        and "labels" in document
+    )
+
+
+def _decode(record: Record) -> list[Snapshot] | None:
+    point = record.document
+    labels = point.get("labels") if type(point) is dict else None
+    if type(labels) is not dict:
+        return None
+    name = text(point.get("name")) or label(labels, "__name__")
+    if name is None:
+        return None
+    of_client = series(name, labels_of(labels))
+    if of_client is None:
+        return []
+    described, scraped = of_client
+    process = scraped.process(iso_millis(point.get("timestamp")))
+    add(process, described, number(point.get("value")))
+    return process.snapshots(whole=False)
+
+
+FORMAT = Format("prometheus_adapter", "metrics", 60, _recognise, _decode, interval_ms=60_000)

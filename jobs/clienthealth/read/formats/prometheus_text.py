@@ -1,0 +1,77 @@
+"""Prometheus's text exposition: Telegraf with `data_format = "prometheus"`, or a script that forwards a page.
+
+What the names and labels mean stands in `_prometheus.py`. A series may tell its time in milliseconds, otherwise it is
+of its record's. Recognised by a line of `# HELP` or `# TYPE`, or a series with labels.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from clienthealth.model.samples import Samples, unusable
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import epoch, number
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats._prometheus import Labels, Scraped, add, series
+
+_NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*+"
+#: 1 name, 2 labels, 3 value, 4 time.
+_SERIES = re.compile(
+    rf"({_NAME})(?:\{{((?:[^\"}}]|\"(?:[^\"\\]|\\.)*+\")*+)\}})?[ \t]+"
+    r"([-+]?(?:[0-9.]+(?:[eE][-+]?\d+)?|Inf|NaN|inf|nan))(?:[ \t]+(-?\d{1,19}))?[ \t\r]*+(?:#.*)?"
+)
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"[ \t]*+,?[ \t]*+')
+_DESCRIBED = re.compile(rf"# (?:HELP {_NAME} |TYPE {_NAME} (?:counter|gauge|histogram|summary|untyped|unknown|info)\b)")
+_ESCAPED = re.compile(r"\\(.)")
+_ESCAPES = {"n": "\n"}
+
+
+def _recognise(record: Record) -> bool:
+    first, _, _ = record.text.partition("\n")
+    if first.startswith("# "):
+        return _DESCRIBED.match(first) is not None
+    match = _SERIES.fullmatch(first)
+    return match is not None and match[2] is not None and _labels(match[2]) is not None
+
+
+def _decode(record: Record) -> list[Snapshot]:
+    processes: dict[tuple[int | None, Scraped], Samples] = {}
+    broken = 0
+    for line in record.text.split("\n"):
+        if not line or line.isspace() or line[0] == "#":
+            continue
+        match = _SERIES.fullmatch(line)
+        labels = _labels(match[2] or "") if match is not None else None
+        if match is None or labels is None:
+            broken += 1
+            continue
+        of_client = series(match[1], labels)
+        if of_client is None:
+            continue
+        described, scraped = of_client
+        moment = epoch(float(match[4])) if match[4] else record.ts_ms
+        process = processes.get((moment, scraped))
+        if process is None:
+            process = processes[moment, scraped] = scraped.process(moment)
+        add(process, described, number(match[3]))
+    snapshots = [snapshot for process in processes.values() for snapshot in process.snapshots()]
+    return [*snapshots, *(unusable() for _ in range(broken))]
+
+
+@lru_cache(maxsize=16_384)
+def _labels(written: str) -> Labels | None:
+    """Labels with their values, None where they are none."""
+    labels = []
+    at = 0
+    while at < len(written):
+        one = _LABEL.match(written, at)
+        if one is None:
+            return None
+        value = _ESCAPED.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), one[2]) if "\\" in one[2] else one[2]
+        labels.append((one[1], value))
+        at = one.end()
+    return tuple(labels)
+
+
+FORMAT = Format("prometheus_text", "metrics", 82, _recognise, _decode, text=True)

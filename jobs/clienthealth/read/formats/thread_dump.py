@@ -1,0 +1,27 @@
+"""A thread dump as one record, in any shape that `logs.dump_formats` reads: text, or a JSON document.
+
+Where it says no time it has the record's; a time without a zone is taken as UTC.
+"""
+
+from __future__ import annotations
+
+from clienthealth.model.telemetry import LogLine
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats.plain_text import is_text
+from clienthealth.read.logs.dump_formats import dumps_of_document, is_dump_document, may_begin_dump
+
+
+def _recognise(record: Record) -> bool:
+    if record.document is not None:
+        return is_dump_document(record.text)
+    return may_begin_dump(record.text) and is_text(record)
+
+
+def _decode(record: Record) -> list[LogLine]:
+    if record.document is None:
+        return [LogLine(message=record.text)]
+    dumps = dumps_of_document(record.document)
+    return [LogLine(ts_ms=dump.ts_ms, dumps=[dump]) for dump in dumps]
+
+
+FORMAT = Format("thread_dump", "logs", 2, _recognise, _decode)

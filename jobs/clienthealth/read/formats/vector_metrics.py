@@ -1,0 +1,51 @@
+"""Vector's metrics as its Kafka sink writes them (`encoding.codec = "json"`, or `native_json`): one series per record.
+
+They come of its sources `prometheus_scrape` and `prometheus_remote_write`; what names and tags mean stands in
+`_prometheus.py`. Counts may be increments since the last record.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import iso_millis, mapping, number
+from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats._prometheus import add, labels_of, series
+
+_KINDS = ("absolute", "incremental")
+_VALUES = ("gauge", "counter")
+_OTHERS = ("set", "distribution", "aggregated_histogram", "aggregated_summary", "sketch")
+
+
+def _recognise(record: Record) -> bool:
+    document = _metric(record)
+    return (
+        document.get("kind") in _KINDS and "name" in document and any(name in document for name in (*_VALUES, *_OTHERS))
+    )
+
+
+def _metric(record: Record) -> Any:
+    document = mapping(record.document)
+    return mapping(document.get("metric", document))
+
+
+def _decode(record: Record) -> list[Snapshot] | None:
+    document = _metric(record)
+    name, namespace = document.get("name"), document.get("namespace")
+    if type(name) is not str:
+        return None
+    of_client = series(
+        f"{namespace}_{name}" if type(namespace) is str else name, labels_of(mapping(document.get("tags")))
+    )
+    if of_client is None:
+        return []
+    described, scraped = of_client
+    process = scraped.process(iso_millis(document.get("timestamp")))
+    process.delta = document.get("kind") == "incremental"
+    values = (number(mapping(document.get(kind)).get("value")) for kind in _VALUES if kind in document)
+    add(process, described, next(values, None))
+    return process.snapshots(whole=False)
+
+
+FORMAT = Format("vector_metrics", "metrics", 65, _recognise, _decode, interval_ms=15_000)

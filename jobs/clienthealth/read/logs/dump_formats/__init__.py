@@ -1,0 +1,90 @@
+"""Thread dumps of any shape in which they are written, shipped or attached → their threads.
+
+A shape whose lines tell threads from frames is a `Shape` in `shapes.py` (the JVM's own with or without title,
+`Thread.dump_to_file`, JConsole, `jstack -F`, OpenJ9's javacore, `Thread.getAllStackTraces`, Python's `faulthandler`,
+`py-spy`); frames of a single stack without a thread above them are `bare.py`; JSON is `documents.py`.
+
+What a dump does not say stays unknown: its time (`Dump.ts_ms` None; the order is that of the text), a thread's
+state, its name. Nothing here raises, whatever the text holds.
+"""
+
+from __future__ import annotations
+
+import json
+
+from clienthealth.model.telemetry import Dump
+from clienthealth.read.logs.dump_formats.bare import bare_stacks
+from clienthealth.read.logs.dump_formats.documents import dumps_of_document, is_dump_document
+from clienthealth.read.logs.dump_formats.scan import DEADLOCK, HOLDER, scan
+from clienthealth.read.logs.dump_formats.shapes import HINTS
+
+__all__ = [
+    "DEADLOCK",
+    "HOLDER",
+    "LITERALS",
+    "SHIPPED",
+    "dumps_in",
+    "dumps_of_document",
+    "is_dump_document",
+    "may_begin_dump",
+    "may_hold_dumps",
+]
+
+#: One of these stands in every dump of a shape that can be in the middle of a long log.
+LITERALS = (
+    "Full thread dump ",
+    "java.lang.Thread.State: ",
+    "3XMTHREADINFO",
+    "(most recent call first):",
+    ' (active): "',
+    ' (idle): "',
+    "Total blocked: ",
+)
+#: One of these stands in every dump of any shape, also where that is text within JSON.
+SHIPPED = (
+    *(literal.removesuffix('"') for literal in LITERALS),
+    " (active)",
+    '" Id=',
+    "Thread[",
+    ": (state = ",
+    '#1 "main"',
+    '#1 \\"main\\"',
+    " java.base",
+    "threadContainers",
+    "stackTrace",
+    "short_filename",
+)
+
+
+def may_begin_dump(text: str) -> bool:
+    """Does the text look like a dump and nothing else? Cheap."""
+    return "\n" in text and any(literal in text for literal in LITERALS)
+
+
+def may_hold_dumps(text: str) -> bool:
+    """Is it worth looking for dumps in the text? Cheap: a few searches for literals."""
+    if "\n" in text and any(hint in text for hint in HINTS):
+        return True
+    return text[:1] in ("{", "[") and is_dump_document(text)
+
+
+def dumps_in(text: str, alone: bool = True) -> list[Dump]:
+    """All thread dumps in a text, in its order.
+
+    `alone`: the text is all there is (a file, a paste); then frames without a thread above them count as a stack, too.
+    In a log they are the stack trace of an exception.
+    """
+    start = text.lstrip("\ufeff \t\r\n")[:1]
+    if start in ("{", "[") and is_dump_document(text):
+        dumps = dumps_of_document(_parsed(text), text.count("\n") + 1)
+        if dumps:
+            return dumps
+    dumps = scan(text) if any(hint in text for hint in HINTS) else []
+    return dumps or (bare_stacks(text) if alone else [])
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text.lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,231 @@
+"""Finds the dumps of all shapes in a text, line by line.
+
+Of the threads of a JVM's own dump nearly all are the JVM's, or idle: below their first line they are passed by.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from clienthealth.model.telemetry import Dump
+from clienthealth.read.logs.dump_formats._threads import EXITING, Block, dump_of
+from clienthealth.read.logs.dump_formats.shapes import HOTSPOT, SHAPES, STATES, Shape
+from clienthealth.read.logs.fields import DUMP_TITLE, time_ms
+from clienthealth.read.logs.thread_names import FETCHER_THREAD, NETWORK_THREAD
+
+#: So many lines above a first thread can belong to its dump: a javacore has many.
+MAX_ABOVE = 20_000
+MAX_DUMPS = 256
+_QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
+_STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
+#: A log goes on, or an exception begins: what follows is no frame of the thread above.
+_ENTRY = re.compile(
+    r".{0,60}?\d\d:\d\d:\d\d|.{0,40}?\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|"
+    r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable)\b|Caused by: |Suppressed: )",
+    re.ASCII,
+)
+
+
+_FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
+#: What a JVM says of deadlocks below its dump (`jstack -F` and OpenJ9: above the threads): it names threads, and shows
+#: their frames, again. In a circle each thread holds what another one waits for.
+DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
+_REPORT_FIRST = "Deadlock Detection:"
+_SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
+_DEADLOCKED = re.compile(rf"(?:[ \t]*{HOLDER}|2LKDEADLOCKTHR +Thread )\"(?P<name>.{{1,1000}}?)\"", re.ASCII)
+_IN_SUMMARY = re.compile(r"[ \t\"=]|Found |Java stack information", re.ASCII)
+
+
+@dataclass
+class _Open:
+    """The dump that is being read. `summed_up`: what follows names its threads again; `deadlocked`: as in `Dump`."""
+
+    shape: Shape
+    ts_ms: int | None
+    titled: bool
+    taken: set[int]
+    blocks: list[Block] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    ended: bool = False
+    summed_up: bool = False
+    deadlocked: list[str] = field(default_factory=list)
+
+
+def scan(text: str) -> list[Dump]:
+    """All dumps in a text, in its order; MAX_DUMPS at most."""
+    return _Scan(text).dumps()
+
+
+class _Scan:
+    def __init__(self, text: str) -> None:
+        self.lines = [line.rstrip("\r") for line in text.split("\n")]
+        self.shapes = [shape for shape in SHAPES if any(hint in text for hint in shape.hints)]
+        self.closed: list[_Open] = []
+        self.dump: _Open | None = None
+        self.block: Block | None = None
+        #: Stands a line that no dump has among the frames? Then no more of them follow a blank line.
+        self.foreign = False
+        #: Threads of a deadlock that is told before those of its dump.
+        self.announced: list[str] = []
+        self.telling = [number for number, line in enumerate(text.lower().split("\n")) if "kafka" in line]
+
+    def dumps(self) -> list[Dump]:
+        number, count = 0, len(self.lines)
+        while number < count and len(self.closed) < MAX_DUMPS:
+            line = self.lines[number]
+            if line and not line.isspace():
+                self._line(number, line)
+                number = self._passed_by(number)
+            elif self.foreign:
+                self.block, self.foreign = None, False
+            number += 1
+        self._close()
+        return [self._made(dump) for dump in self.closed]
+
+    def _passed_by(self, number: int) -> int:
+        """The last line of the thread that begins here where it runs nothing but the JVM's own code, else this one."""
+        dump, block = self.dump, self.block
+        begins = dump is not None and dump.shape is HOTSPOT and block is not None and block.line == number
+        if dump is None or block is None or not begins or block.name == EXITING:
+            return number
+        end = number + 1
+        while end < len(self.lines) and self.lines[end][:1] in ("\t", " "):
+            end += 1
+        at = bisect_left(self.telling, number)
+        if (at < len(self.telling) and self.telling[at] < end) or any(
+            map(_FOREIGN.match, self.lines[number + 1 : end])
+        ):
+            return number
+        dump.taken.update(range(number, end))
+        return end - 1
+
+    def _line(self, number: int, line: str) -> None:
+        for shape in self.shapes:
+            if match := shape.header.match(line):
+                self._thread(number, shape, match.groupdict())
+                return
+        if line.startswith(_REPORT_FIRST):
+            self._close()
+        dump, block = self.dump, self.block
+        hotspot = dump if dump is not None and dump.shape is HOTSPOT else None
+        if hotspot is not None and _SUMMARY.match(line):
+            hotspot.ended = hotspot.summed_up = True
+            self.block = None
+        if deadlocked := _DEADLOCKED.match(line):
+            (hotspot.deadlocked if hotspot is not None else self.announced).append(deadlocked["name"])
+        if dump is not None and dump.summed_up and _IN_SUMMARY.match(line):
+            dump.taken.add(number)
+            return
+        if self._nameless(number, line) or dump is None:
+            return
+        if block is not None:
+            for pattern, add in dump.shape.frames:
+                if match := pattern.match(line):
+                    add(block, match)
+                    dump.taken.add(number)
+                    return
+            if match := dump.shape.state.match(line):
+                self._set_state(block, match.groupdict())
+                dump.taken.add(number)
+                return
+        if dump.shape.end and dump.shape.end in line:
+            dump.ended, self.block = True, None
+            dump.taken.add(number)
+        elif dump.shape.other.match(line) and not dump.ended:
+            dump.taken.add(number)
+        elif _ENTRY.match(line):
+            self.block = None
+        elif line.lstrip().startswith((NETWORK_THREAD, FETCHER_THREAD)):
+            self._thread(number, dump.shape, {"name": line.strip()})
+        else:
+            self.foreign = True
+
+    def _thread(self, number: int, shape: Shape, fields: dict[str, str | None]) -> None:
+        name, key = fields.get("name") or "", fields.get("key")
+        if fields.get("virtual"):
+            name = name or (fields["virtual"] or "").strip()
+            name = f"virtual thread {key}" if name == "virtual" else name
+        key = f"{key} {name}"
+        above = self._above(number, shape)
+        starts = any(shape.title in self.lines[at] or shape.time.match(self.lines[at]) for at in above)
+        dump = self.dump
+        if dump is None or dump.shape is not shape or starts or key in dump.keys or dump.ended:
+            dump = self._open(number, shape, above)
+        dump.keys.add(key)
+        self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
+
+    def _nameless(self, number: int, line: str) -> bool:
+        """A thread without the line that heads it, or with no more of that than its name in quotes."""
+        if HOTSPOT not in self.shapes:
+            return False
+        if (named := _QUOTED_NAME.match(line)) and _STATE_OR_FRAME.match(self._after(number)):
+            self._thread(number, HOTSPOT, named.groupdict())
+            return True
+        state = HOTSPOT.state.match(line)
+        if state is None or (self.block is not None and not self.block.state and not self.block.frames):
+            return False
+        dump = self.dump if self.dump is not None and self.dump.shape is HOTSPOT else self._open(number, HOTSPOT, [])
+        self._begin(number, dump, Block(), state.groupdict())
+        return True
+
+    def _after(self, number: int) -> str:
+        return next((line for line in self.lines[number + 1 : number + 4] if line.strip()), "")
+
+    def _begin(self, number: int, dump: _Open, block: Block, fields: dict[str, str | None]) -> None:
+        self._set_state(block, fields)
+        block.line = number
+        dump.blocks.append(block)
+        dump.taken.add(number)
+        self.block, self.foreign = block, False
+
+    def _set_state(self, block: Block, fields: dict[str, str | None]) -> None:
+        state, cpu = fields.get("state"), fields.get("cpu")
+        if state:
+            block.state = STATES.get(state, state)
+        if cpu:
+            seconds = self.dump is not None and self.dump.shape is not HOTSPOT
+            block.cpu_ms = float(cpu) * (1000 if seconds else 1)
+
+    def _above(self, number: int, shape: Shape) -> list[int]:
+        """The lines right above a thread that belong to the beginning of a dump."""
+        above = []
+        for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
+            line = self.lines[at]
+            if line and not line.isspace():
+                if not shape.above.match(line) or (self.dump is not None and at in self.dump.taken):
+                    break
+                above.append(at)
+        return above
+
+    def _open(self, number: int, shape: Shape, above: Sequence[int]) -> _Open:
+        self._close()
+        times = (shape.time.match(self.lines[at]) for at in above)
+        stamped = next((match for match in times if match), None)
+        titled = any(DUMP_TITLE in self.lines[at] for at in above)
+        self.dump = _Open(shape, _time(stamped) if stamped else None, titled, set(above))
+        self.dump.deadlocked, self.announced = self.announced, []
+        return self.dump
+
+    def _close(self) -> None:
+        # First lines of threads alone, without a title, say of no thread what it does.
+        dump = self.dump
+        if dump is not None and (
+            dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
+        ):
+            self.closed.append(dump)
+        self.dump = self.block = None
+
+    def _made(self, dump: _Open) -> Dump:
+        complete = dump.ended if dump.titled or (dump.shape.end and dump.shape is not HOTSPOT) else None
+        made = dump_of(dump.shape.what, dump.blocks, dump.ts_ms, frozenset(dump.taken), complete)
+        made.deadlocked = tuple(dict.fromkeys(dump.deadlocked))
+        return made
+
+
+def _time(match: re.Match[str]) -> int | None:
+    written = match[1].replace(" at ", " ").replace("/", "-")
+    fraction = f".{match[2]}" if match[2] else ""
+    return time_ms(written + fraction)

@@ -1,0 +1,124 @@
+"""Thread dumps as they are judged, and those that arrive line by line.
+
+Whole dumps are read by `dump_formats`. Line by line come those that a JVM writes on SIGQUIT to a log that is shipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+
+from clienthealth.model.readings import LogEvent, Source, Thread, ThreadDump
+from clienthealth.model.telemetry import Dump, DumpedThread, LogLine
+from clienthealth.read.logs.dump_formats import DEADLOCK, HOLDER, dumps_in
+from clienthealth.read.logs.fields import DUMP_TITLE, offset
+
+MAX_DUMPS = 64
+
+#: The signature of events that are lines of a dump; their `captures` hold `file` and `offset`.
+DUMP_LINE = "dump-line"
+MAX_GAP = 8_192
+SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
+
+_STAMP_LENGTH = 19
+_END = "JNI global ref"
+#: What the frames that a judgement may rest on contain.
+_TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
+#: How the lines between threads and frames begin.
+_MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
+#: A header: the name in quotes (which may hold quotes itself) and what only a header has behind it.
+_HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
+#: Stands for lines that are missing: no thread goes on behind it.
+_MISSING = "ERROR lines are missing"
+_STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
+
+
+def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
+    """The dumps in a log record, MAX_DUMPS at most. The first is of its time, a later one as much later as it says."""
+    return [
+        ThreadDump(
+            (line.ts_ms or 0) + later,
+            tuple(map(_judged, dump.threads)),
+            source,
+            complete=bool(dump.complete),
+            deadlocked=dump.deadlocked,
+        )
+        for dump, later in _with_distance(line.dumps)
+    ]
+
+
+def _with_distance(dumps: Sequence[Dump]) -> Iterator[tuple[Dump, int]]:
+    """Each dump, and by how many ms it is later than the first, as far as both say it."""
+    first = dumps[0].ts_ms if dumps else None
+    for dump in islice(dumps, MAX_DUMPS):
+        yield dump, dump.ts_ms - first if dump.ts_ms is not None and first is not None else 0
+
+
+def _judged(thread: DumpedThread) -> Thread:
+    return Thread(thread.name, thread.state, tuple(frame.method for frame in thread.frames), thread.cpu_ms)
+
+
+def is_line(text: str) -> bool:
+    """May a log record of one line be part of a dump that was sent line by line?
+
+    Only lines that matter: title and time, headers of all threads (they delimit), states, the end, and the frames
+    that a judgement may rest on. Frames also stand in the stack traces of exceptions: they cannot be told apart.
+    """
+    line = text.lstrip(" \t")
+    if line.startswith("at "):
+        return any(telling in text for telling in _TELLING)
+    if text.startswith('"'):
+        return _HEADER.match(text) is not None
+    return line.startswith(_MARKS) or (len(line) == _STAMP_LENGTH and _STAMP_LINE.fullmatch(line) is not None)
+
+
+def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
+    """Dumps that arrived line by line, of the events DUMP_LINE (in any order, of any number of files).
+
+    Lines of one file are put in the order of their offsets; a line sent twice counts once. A thread ends where the
+    next begins, at the dump's end, or where more than MAX_GAP bytes are missing. Without its title there is no dump.
+    """
+    files: dict[str | None, list[LogEvent]] = {}
+    for line in lines:
+        files.setdefault(line.captures.get("file"), []).append(line)
+    return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]
+
+
+def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
+    by_offset = sorted(((_offset(line), line.ts_ms, line.text, line.source) for line in lines), key=_order)
+    texts: list[str] = []
+    end = last = by_offset[0][0]
+    for number, (at, _, text, _) in enumerate(by_offset):
+        if number and at == last:
+            continue
+        if at - end > MAX_GAP:
+            texts.append(_MISSING)
+        texts.append(text)
+        end, last = at + len(text), at
+    _, ts_ms, _, source = by_offset[0]
+    # What is known to be complete or cut has its title.
+    titled = [dump for dump in dumps_in("\n".join(texts), alone=False) if dump.complete is not None]
+    return dumps_of(LogLine(ts_ms=ts_ms, dumps=titled), source)
+
+
+def _offset(line: LogEvent) -> int:
+    """The line's offset in its file."""
+    return offset(line.captures.get("offset")) or 0
+
+
+def _order(line: tuple[int, int, str, Source | None]) -> tuple[int, int, str, tuple[str, int, int]]:
+    at, ts_ms, text, source = line
+    return at, ts_ms, text, (source.topic, source.partition, source.offset) if source else ("", 0, 0)
+
+
+def line_sample(event: LogEvent) -> tuple[str, ...]:
+    """Which dump lines of a process count as one: the same text in the same slot of its file in the same half minute.
+
+    A dump of up to SLOTS × SLOT_BYTES is kept whole, also where many of its threads have the same frame. Of a storm of
+    stack traces at most SLOTS copies of each line are kept per half minute.
+    """
+    text = blake2b(event.text.encode(errors="replace"), digest_size=8).hexdigest()
+    slot = _offset(event) // SLOT_BYTES % SLOTS
+    return event.captures.get("file", ""), text, str(slot), str(event.ts_ms // LINE_SAMPLING_MS)

@@ -1,0 +1,100 @@
+"""Log records → events: lines in the words of a client library, and thread dumps. All else is dropped.
+
+Nearly every line of a log is dropped, so the cheapest test comes first: a literal text. The regular expression follows
+only where that matches, and names of clients and captured groups only for lines that are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clienthealth.model.clients import Kind
+from clienthealth.model.readings import LogEvent, Source, ThreadDump
+from clienthealth.model.telemetry import LogLine
+from clienthealth.model.values import MAX_NAME
+from clienthealth.read.logs.also_seen import Trouble
+from clienthealth.read.logs.dump_formats import DEADLOCK, HOLDER, SHIPPED
+from clienthealth.read.logs.dumps import DUMP_LINE, dumps_of, is_line
+from clienthealth.read.logs.fields import body_of
+from clienthealth.read.logs.wordings import Catalogue
+
+MAX_TEXT = 500
+#: The kinds of clients that log.
+OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
+#: Bytes that a line of a dump takes at least: what an offset of a record is worth where lines have no file.
+BYTES_PER_LINE = 64
+
+#: What dumps and single lines of them hold (a tab may be an escape). All ASCII, and nothing that a JSON encoder would
+#: escape but that tab.
+_OF_DUMPS = (
+    *SHIPPED,
+    "\tat ",
+    "\\tat ",
+    " tid=0x",
+    "Mounted virtual thread",
+    "JNI global",
+    DEADLOCK,
+    HOLDER,
+)
+
+
+def literals(catalogue: Catalogue) -> tuple[str, ...]:
+    """One of them is in every raw record that can hold an event or a dump."""
+    return *catalogue.literals, *_OF_DUMPS
+
+
+def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
+    """What a log line with a time and without an error says: its events (one per wording, of trouble
+    that is only counted one), and the dumps it holds.
+
+    A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` puts together again.
+    """
+    events, told = [], set()
+    for wording, match in catalogue.matches(body_of(line), line.logger):
+        meaning = catalogue.by_id[wording.id]
+        if isinstance(meaning, Trouble):
+            if meaning in told:
+                continue
+            told.add(meaning)
+        events.append(_event(line, *_telling_line(line, source, wording.literal), wording.id, match.groupdict()))
+    message, dumps = line.message, dumps_of(line, source) if line.dumps else []
+    if not events and not dumps and message is not None and line.stack is None and is_line(message):
+        events.append(_event(line, message, source, DUMP_LINE, _line_position(line, source)))
+    return events, dumps
+
+
+def _event(line: LogLine, text: str, source: Source, signature: str, captures: Mapping[str, str | None]) -> LogEvent:
+    filled = {name: value for name, value in captures.items() if value}
+    return LogEvent(
+        ts_ms=line.ts_ms or 0,
+        signature=signature,
+        text=text[:MAX_TEXT],
+        client_id=line.client.client_id or filled.get("client"),
+        logger=line.logger and line.logger[:MAX_TEXT],
+        level=line.level and line.level[:MAX_TEXT],
+        thread=line.thread and line.thread[: 2 * MAX_NAME],
+        captures=filled,
+        source=source,
+        kind=next((kind for kind in OF_LINES if kind == line.client.kind), None),
+    )
+
+
+def _telling_line(line: LogLine, source: Source, literal: str) -> tuple[str, Source]:
+    """The message, or the line of the exception below it that alone holds the text; and where that stood."""
+    message, stack = line.message, line.stack
+    at = stack.find(literal) if stack is not None and (message is None or literal not in message) else -1
+    if stack is None or at < 0:
+        return message or "", source
+    end = stack.find("\n", at)
+    below = 1 + stack.count("\n", 0, at)
+    if below < len(line.numbers):
+        source = Source(source.topic, source.partition, line.numbers[below])
+    return stack[stack.rfind("\n", 0, at) + 1 : end if end >= 0 else None], source
+
+
+def _line_position(line: LogLine, source: Source) -> dict[str, str | None]:
+    """Where the line of a dump stood: its file and offset there, or the topic's partition for one."""
+    if line.file is None:
+        return {"file": f"{source.topic}/{source.partition}", "offset": str(source.offset * BYTES_PER_LINE)}
+    at = source.offset * BYTES_PER_LINE if line.file_offset is None else line.file_offset
+    return {"file": line.file[-MAX_NAME:], "offset": str(at)}

@@ -1,0 +1,141 @@
+"""What the fields of a log record mean, whatever format they come from."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from functools import lru_cache
+
+from clienthealth.model.telemetry import LogLine
+from clienthealth.model.values import epoch, millis, present
+from clienthealth.read.logs.thread_names import ADMIN_THREAD, PRODUCER_THREAD
+
+DUMP_TITLE = "Full thread dump "
+THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
+#: No more of a line and its stack trace is searched: log text is hostile.
+MAX_BODY = 65_536
+
+_MAX_TIME = 64
+_MIN_OFFSET, _MAX_OFFSET = -(2**63), 2**63 - 1
+_DAY_MS = 86_400_000
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_ZONE = re.compile(r"(?:[zZ]|[+-]\d\d:?\d\d)\Z", re.ASCII)
+_WRITTEN = re.compile(
+    r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d?):(\d\d?)(?::(\d\d?)(?:[.,](\d*))?)?"
+    r"(?: ?(?:[zZ]|(?:UTC|GMT)?([+-])(\d\d):?(\d\d)))?",
+    re.ASCII,
+)
+_NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,4})?", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d{1,30}", re.ASCII)
+
+_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # the letters that Kubernetes makes names of
+_POD_SUFFIX = re.compile(rf"(?:-{_POD_HASH}{{6,10}}-{_POD_HASH}{{5}}|-\d{{1,4}})\Z", re.ASCII)
+_SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG"), strict=True))
+_BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
+_NUMBERED = {**_SYSLOG, **_BUNYAN}
+
+#: A client's id may hold commas and brackets itself: it ends where the next field begins, or the whole prefix.
+_KAFKA_PREFIX = re.compile(
+    r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
+    r"([^,\]\n]{1,400}(?:[^\n]{0,400}?(?=, [a-zA-Z]{2,30}=|\](?:[ :]|$)))?+)",
+    re.ASCII | re.MULTILINE,
+)
+_PYTHON_PREFIX = re.compile(
+    r"<(?:Kafka\w{1,20}|Sender|BrokerConnection) client_id=([^,>\n]{1,400}?)(?=[,>]| [a-z_]{1,40}=)", re.ASCII
+)
+_HANDLE_END = re.compile(r"(?<=[^ \t\n\r\f\v\[\]|#])#(?:producer|consumer)-\d", re.ASCII)
+_HANDLE_NAME = re.compile(r"[^\s\[\]|#]{1,255}\Z", re.ASCII)
+
+
+def has_zone(time: str) -> bool:
+    """Is a written time free of doubt, because it names its zone or counts from 1970?"""
+    return ":" not in time or _ZONE.search(time, len(time) - 6 if len(time) > 6 else 0) is not None
+
+
+def time_ms(time: str | None) -> int | None:
+    """A written time, or a count from 1970, as epoch milliseconds; None where it is none. Without a zone it is UTC."""
+    if time is None or len(time) > _MAX_TIME:
+        return None
+    return _written_ms(time) if ":" in time else epoch(number(time))
+
+
+@lru_cache(maxsize=4_096)  # lines of a storm have the same few times
+def _written_ms(time: str) -> int | None:
+    match = _WRITTEN.fullmatch(time)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, sign, zone_hours, zone_minutes = match.groups()
+    hours, minutes, seconds = int(hour), int(minute), int(second or 0)
+    ahead = int(zone_hours or 0) * 60 + int(zone_minutes or 0)
+    if hours > 23 or minutes > 59 or seconds > 59 or ahead > 18 * 60:
+        return None
+    try:
+        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
+    except ValueError:
+        return None
+    local = ((hours * 60 + minutes) * 60 + seconds) * 1_000 + int((fraction or "")[:3].ljust(3, "0"))
+    return millis(days * _DAY_MS + local - (-ahead if sign == "-" else ahead) * 60_000)
+
+
+def number(text: str | None) -> float | None:
+    """A number written as text, None where it is none."""
+    digits = (text or "").strip()
+    return float(digits) if _NUMBER.fullmatch(digits) else None
+
+
+def offset(text: str | None) -> int | None:
+    """A position in a file (a 64-bit integer) written as text, None where it is none."""
+    digits = (text or "").strip()
+    value = int(digits) if _INTEGER.fullmatch(digits) else None
+    return value if value is not None and _MIN_OFFSET <= value <= _MAX_OFFSET else None
+
+
+def level_name(level: str) -> str:
+    """A level by its name: syslog's and bunyan's numbers have one, too."""
+    return _NUMBERED.get(level) or level.upper()
+
+
+def service_of_pod(pod: str) -> str:
+    """The workload that a pod belongs to, by the way Kubernetes names the pods of deployments and stateful sets."""
+    return _POD_SUFFIX.sub("", pod)
+
+
+def body_of(line: LogLine) -> str:
+    """All that is searched of a line: its message and the exception below it, cut at MAX_BODY characters."""
+    if line.stack is None:
+        return (line.message or "")[:MAX_BODY]
+    return (line.stack if line.message is None else f"{line.message}\n{line.stack}")[:MAX_BODY]
+
+
+def named_client(message: str | None, thread: str | None) -> str | None:
+    """The client that a line of a client library names: by Kafka's prefix, by kafka-python's, by librdkafka's handle,
+    or by the thread that logs. (A heartbeat thread is named after its group and names no client.)
+    """
+    return (_client_in(message[:MAX_BODY]) if message else None) or (_client_of(thread) if thread else None)
+
+
+def _client_in(message: str) -> str | None:
+    if "clientId=" in message:
+        match = _KAFKA_PREFIX.search(message)
+    elif " client_id=" in message:
+        match = _PYTHON_PREFIX.search(message)
+    elif "#producer-" in message or "#consumer-" in message:
+        return _client_of_handle(message)
+    else:
+        return None
+    return match.group(1) if match else None
+
+
+def _client_of_handle(message: str) -> str | None:
+    """`name` of the first `name#producer-1` or `name#consumer-1`."""
+    end = _HANDLE_END.search(message)
+    name = _HANDLE_NAME.search(message[max(0, end.start() - 255) : end.start()]) if end else None
+    return name.group() if name else None
+
+
+def _client_of(thread: str) -> str | None:
+    """The client whose thread it is; layouts that cut names to 15 characters leave the end of a prefix (`ad | x-1`)."""
+    before, separator, name = thread.partition("| ")
+    if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):
+        return None
+    return present(name[:400])

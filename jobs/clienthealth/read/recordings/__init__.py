@@ -1,0 +1,192 @@
+"""Recordings and files as raw records, as if they had been read from topics.
+
+A folder is one process; `X-metrics.jsonl` and `X.log` in it are a second one, named X. `metrics.jsonl` holds a reading
+per line, `*.log` is text whose stack traces belong to the line above, `jstack-*.txt` is a thread dump. Any other file
+holds records of any known format: one per line, or one record where it is bytes, a JSON document, a dump or a page of
+Prometheus's text.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from clienthealth.model import canonical
+from clienthealth.model.clients import ClientProcess
+from clienthealth.model.errors import InputError
+from clienthealth.model.telemetry import LogLine, Snapshot
+from clienthealth.read.mbeans import snapshots
+
+Stream = Literal["metrics", "logs", "any"]
+Timed = Literal["own", "file", "order"]
+NEW_ENTRY = re.compile(r"^\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}|^%\d\|")
+DUMP = re.compile(r"Full thread dump ", re.MULTILINE)
+METRIC = re.compile(r"(?P<group>[\w-]+)/(?P<name>[^{}]+)\{(?P<tags>.*)\}")
+MAX_ENTRY_LINES = 500
+#: How Prometheus's text begins.
+PAGE = (b"# HELP ", b"# TYPE ")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One record: the bytes, whose process it is of, and where it stood (`offset`: line number from 0).
+
+    ts_ms  the time that it has where it says none itself, epoch ms; 0 where nobody knows one
+    said     what the record says, where whoever read the file knows it already; `value` is then empty
+    repeats  for how many records of a storm, all within a tenth of a second, it stands
+    timed  how that time is known: the record (or a line before it) says it, its file's, or only the order
+    """
+
+    stream: Stream
+    service: str
+    instance: str
+    file: str
+    offset: int
+    value: bytes
+    ts_ms: int = 0
+    timed: Timed = "own"
+    repeats: int = 1
+    said: LogLine | Snapshot | None = None
+
+
+def read(paths: Sequence[Path]) -> list[Recorded]:
+    """All records of files and folders. Raises InputError for a path that does not exist or cannot be read."""
+    records: list[Recorded] = []
+    for path in paths:
+        try:
+            if path.is_dir():
+                records += _folder(path)
+            elif path.is_file():
+                records += _file(path, service=_stem(path), instance=_stem(path))
+            else:
+                raise InputError(f"{path}: no such file or folder")
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{path}: cannot be read: {error}") from error
+    if not records:
+        raise InputError(f"nothing to read in {', '.join(map(str, paths))}")
+    return records
+
+
+def _folder(folder: Path) -> Iterator[Recorded]:
+    files = sorted(f for f in folder.iterdir() if f.is_file())
+    subfolders = sorted(f for f in folder.iterdir() if f.is_dir())
+    if subfolders and not any(_is_recording(f) for f in files):
+        for inner in subfolders:
+            yield from _folder(inner)
+        if not files:
+            return
+    name = folder.resolve().name
+    second_of = second_process([_stem(file) for file in files])
+    for file in files:
+        if file.name in ("truth.json", "README.md", "loop-lines-per-second.txt"):
+            continue
+        second = second_of(_stem(file))
+        yield from _file(file, service=name, instance=f"{name}/{second}" if second else name)
+
+
+def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
+    """Of files, by their names without ending: which are of a second process of the folder, and how that is called."""
+    prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
+
+    def process_of(stem: str) -> str | None:
+        words = stem.split("-")
+        return next((p for p in prefixes if words[0] == p or (words[0] == "jstack" and p in words)), None)
+
+    return process_of
+
+
+def _is_recording(file: Path) -> bool:
+    return _stem(file) == "metrics" or _stem(file).endswith("-metrics") or file.name.startswith("jstack-")
+
+
+def _stem(file: Path) -> str:
+    return file.name.removesuffix(".gz").rsplit(".", 1)[0]
+
+
+def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
+    data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    name = file.name.removesuffix(".gz")
+    kind: Stream = "any"
+    if name.endswith((".log", ".txt")):
+        kind = "logs"
+        text = data.decode("utf-8", "replace")
+        values: Iterable[tuple[int, bytes]] = [(0, data)] if DUMP.search(text[:4000]) else _entries(text)
+    elif name.endswith("metrics.jsonl"):
+        kind = "metrics"
+        process = ClientProcess(service, instance, instance)
+        values = ((n, value) for n, line in enumerate(data.splitlines()) for value in _canonical(line, process))
+    elif name.endswith((".jsonl", ".ndjson")):
+        values = enumerate(data.splitlines())
+    else:
+        values = [(0, data)] if _is_one(name, data) else enumerate(data.splitlines())
+    for offset, value in values:
+        if value.strip():
+            yield Recorded(kind, service, instance, file.name, offset, value)
+
+
+def _canonical(line: bytes, process: ClientProcess) -> list[bytes]:
+    """A line of a recording's metrics as canonical records, one per client; as it is where it is none."""
+    said = readings(line, process)
+    return [line] if said is None else [json.dumps(canonical.written(snapshot)).encode() for snapshot in said]
+
+
+def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
+    """What a line of a recording's metrics says, one snapshot per client; None where it is no such line.
+
+    `{"ts", "client_id", "metrics"}`; names of metrics are `group/name{tag=value,…}`, as `KafkaProducer.metrics()` has
+    them, or MBeans with an attribute: `domain:key=value,…/Attribute`.
+    """
+    try:
+        row = json.loads(line)
+        ts_ms, values = int(row["ts"]), dict(row["metrics"])
+    except (ValueError, TypeError, KeyError):
+        return None
+    mbeans: dict[str, dict[str, Any]] = {}
+    of_producer = any(key.startswith("producer-") for key in values)
+    for key, value in values.items():
+        mbean, attribute = _mbean(key, "kafka.producer" if of_producer else "kafka.consumer")
+        mbeans.setdefault(mbean, {})[attribute] = value
+    return snapshots(mbeans, process, ts_ms)
+
+
+def _mbean(key: str, domain: str) -> tuple[str, str]:
+    """MBean and attribute of a metric. `domain`: of a name that has none."""
+    named = METRIC.fullmatch(key)
+    if named is None:
+        mbean, _, attribute = key.rpartition("/")
+        return mbean, attribute
+    return f"{domain}:type={named['group']},{named['tags']}", named["name"]
+
+
+def _entries(text: str) -> Iterator[tuple[int, bytes]]:
+    """Log entries with the lines that belong to them (stack traces), each with the number of its first line."""
+    entry: list[str] = []
+    start = 0
+    for number, line in enumerate(text.splitlines()):
+        if entry and (NEW_ENTRY.match(line) or len(entry) >= MAX_ENTRY_LINES):
+            yield start, "\n".join(entry).encode()
+            entry, start = [], number
+        if not entry:
+            start = number
+        entry.append(line)
+    if entry:
+        yield start, "\n".join(entry).encode()
+
+
+def _is_one(name: str, data: bytes) -> bool:
+    """Is a file one record: bytes, a JSON document, a page of Prometheus's text?"""
+    return name.endswith((".bin", ".pb")) or b"\x00" in data or data.startswith(PAGE) or _is_json(data)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except ValueError:
+        return False
+    return True

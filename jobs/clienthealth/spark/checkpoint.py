@@ -1,0 +1,179 @@
+"""The checkpoint of the query: how far it has planned and committed, and the notes that we keep beside it.
+
+Spark writes `offsets/<n>` when it has planned batch n and `commits/<n>` when all its results are where they belong. A
+batch that was planned and not committed is repeated, with the same ends, by whoever starts the query next. A part of
+a source: (position of the source, topic, partition).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clienthealth.model.errors import StateError
+from clienthealth.spark.files import Files
+
+#: Where each source (position) goes on, by topic and partition (a decimal number, as in JSON).
+Offsets = Sequence[Mapping[str, Mapping[str, int]]]
+Part = tuple[int, str, int]
+#: What Spark keeps of its options with each batch, and holds against those that a new start is given.
+PARTITIONS = "spark.sql.shuffle.partitions"
+#: The note of the form in which the state is written, how many sources a query has, and which of them is the ticks.
+FORM, SOURCES, TICKS = "form", 3, 2
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A batch that was planned (epoch ms) and not committed: what it reads is from `begin` up to `end`, by part."""
+
+    batch: int
+    begin: Mapping[Part, int]
+    end: Mapping[Part, int]
+    planned_ms: int = 0
+
+    @property
+    def sizes(self) -> Mapping[Part, int]:
+        """The parts of which it reads anything, with the number of offsets."""
+        sizes = {part: end - self.begin.get(part, 0) for part, end in self.end.items()}
+        return {part: size for part, size in sizes.items() if size > 0}
+
+
+class Checkpoint(Files):
+    """The folder (or URL) of a query's checkpoint. What reads it raises StateError where it cannot be read."""
+
+    def claim(self, form: int) -> None:
+        """Note in which form the state is written from now on.
+
+        Raises StateError, before anything is changed, where a later release wrote it, or one that had fewer sources.
+        """
+        noted, newest = self.read(FORM), self.newest
+        sources = SOURCES if newest is None else len(self._offsets(newest)[1])
+        is_later = int(noted or 1) > form or sources > SOURCES
+        if is_later or sources < SOURCES:
+            has = f"form {noted} of the state" if sources == SOURCES else f"{sources} sources"
+            raise StateError(
+                f"the checkpoint was written by {'a later' if is_later else 'an earlier'} release (it has {has}, this "
+                f"program knows {form if sources == SOURCES else SOURCES}); run that release, or begin anew with "
+                "another folder in [monitor] checkpoint: open incidents are taken over from the history"
+            )
+        if noted != str(form):
+            self.write(FORM, str(form))
+
+    def begin_ticks(self, now_ms: int) -> None:
+        """Let the ticks have begun earlier where they would be in the future.
+
+        Spark counts their seconds from when the source was begun, and fails where it has counted further than
+        `now_ms`, as after a clock was set back or on another machine.
+        """
+        newest = self._newest("offsets")
+        begun = self.read(f"sources/{TICKS}/0")
+        if newest is None or begun is None:
+            return
+        counted_ms = 1000 * int((self.read(f"offsets/{newest}") or "").splitlines()[2 + TICKS])
+        if int(begun.split()[1]) + counted_ms > now_ms:
+            self.write(f"sources/{TICKS}/0", f"v1\n{now_ms - counted_ms}")
+
+    def pending(self) -> Pending | None:
+        """The batch that will be repeated, None where the newest was committed."""
+        batch = self._newest("offsets")
+        if batch is None or batch == self._newest("commits"):
+            return None
+        (_, about), ends = self._offsets(batch)
+        begins = self._offsets(batch - 1)[1] if batch else [self._initial(at) for at in range(len(ends))]
+        return Pending(batch, _parts(begins), _parts(ends), int(json.loads(about)["batchTimestampMs"]))
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Where the query goes on, by topic and partition."""
+        pending, newest = self.pending(), self._newest("offsets")
+        parts = pending.begin if pending else {} if newest is None else _parts(self._offsets(newest)[1])
+        return {(topic, partition): offset for (_, topic, partition), offset in parts.items()}
+
+    @property
+    def begun(self) -> bool:
+        """Has a batch been planned."""
+        return self.newest is not None
+
+    @property
+    def newest(self) -> int | None:
+        """The newest batch that was planned."""
+        return self._newest("offsets")
+
+    @property
+    def query(self) -> str | None:
+        """The id of the query whose checkpoint this is, None before its first start."""
+        about = self.read("metadata")
+        return None if about is None else str(json.loads(about)["id"])
+
+    def partitions(self) -> int | None:
+        """Over how many partitions the state is spread, None before the first batch."""
+        newest = self._newest("offsets")
+        return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
+
+    def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
+        """Let the pending batch end there, its other parts where they begin. Nothing of it may be written yet."""
+        head, ends = self._offsets(pending.batch)
+        now: list[dict[str, dict[str, int]]] = [{} for _ in ends]
+        for (at, topic, partition), offset in {**pending.begin, **end}.items():
+            now[at].setdefault(topic, {})[str(partition)] = offset
+        self._write_offsets(pending.batch, head, now)
+        # States that are of the batch as it was before; Spark would take a snapshot among them for the new one.
+        written = self._files.globStatus(self._path(f"{self._root}/state/*/*/{pending.batch + 1}.*"))
+        for status in written or ():
+            self._files.delete(status.getPath(), False)
+
+    def begin_at(self, batch: int, part: Part, offset: int) -> None:
+        """Let a batch begin there in one part, by moving the end of the batch before it."""
+        at, topic, partition = part
+        if not batch:
+            initial = {t: dict(offsets) for t, offsets in self._initial(at).items()}
+            initial[topic][str(partition)] = offset
+            self._write_initial(at, initial)
+            return
+        head, ends = self._offsets(batch - 1)
+        now = [{t: dict(offsets) for t, offsets in source.items()} for source in ends]
+        now[at].setdefault(topic, {})[str(partition)] = offset
+        self._write_offsets(batch - 1, head, now)
+
+    def _newest(self, kind: str) -> int | None:
+        folder = self._path(f"{self._root}/{kind}")
+        if not self._files.exists(folder):
+            return None
+        names = (str(status.getPath().getName()) for status in self._files.listStatus(folder))
+        return max((int(name) for name in names if name.isdigit()), default=None)
+
+    def _offsets(self, batch: int) -> tuple[list[str], Offsets]:
+        try:
+            version, about, *sources = (self.read(f"offsets/{batch}") or "").splitlines()
+            return [version, about], [json.loads(source) if source.startswith("{") else {} for source in sources]
+        except ValueError as error:
+            raise StateError(
+                f"offsets/{batch} in the checkpoint is damaged; begin anew with another folder in [monitor] "
+                "checkpoint: open incidents are taken over from the history"
+            ) from error
+
+    def _write_offsets(self, batch: int, head: Sequence[str], ends: Offsets) -> None:
+        # What is no topic's has a number in place of offsets, which stays.
+        before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
+        lines = [
+            json.dumps(offsets) if offsets or before.get(at, "{")[0] == "{" else before[at]
+            for at, offsets in enumerate(ends)
+        ]
+        self.write(f"offsets/{batch}", "\n".join([*head, *lines]))
+
+    def _write_initial(self, source: int, offsets: Mapping[str, Mapping[str, int]]) -> None:
+        # Spark skips the first byte, which is 0 where it writes the file itself.
+        self.write(f"sources/{source}/0", f"\0v1\n{json.dumps(offsets)}")
+
+    def _initial(self, source: int) -> Mapping[str, Mapping[str, int]]:
+        text = self.read(f"sources/{source}/0")
+        return json.loads(text[text.index("{") :]) if text and "{" in text else {}
+
+
+def _parts(offsets: Offsets) -> dict[Part, int]:
+    return {
+        (at, topic, int(partition)): offset
+        for at, source in enumerate(offsets)
+        for topic, partitions in source.items()
+        for partition, offset in partitions.items()
+    }

@@ -1,0 +1,382 @@
+"""Raw records in Arrow batches → chunks of readings and events by bucket, rejects, and counts (for `mapInArrow`)."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from clienthealth.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from clienthealth.read.decode import Decoded
+
+DECODED = "bucket int, data binary"
+
+#: The columns of a raw record as they come to a worker. Headers are JSON: as an array of structs they cost 15 µs for
+#: each record, had it any or not. `size` is set for records that are too large to be looked at; these have no value.
+RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
+
+#: Buckets that are none of processes: counts of what was read, and rejects on their way (a bucket per task).
+COUNTS = -1
+REJECTS = -2
+
+#: A chunk is handed on after so many records, readings or events: it bounds the memory of a worker.
+RECORDS_PER_CHUNK = 50_000
+MINUTE_MS = 60_000
+
+ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
+
+
+class Reject(msgspec.Struct, array_like=True, gc=False):
+    """A record that cannot be used, as it arrived, and the reason. `headers`: as in RAW."""
+
+    reason: str
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: str | None
+
+
+class Count(msgspec.Struct, array_like=True):
+    """How many records of one topic arrived in one minute (epoch ms).
+
+    `reason`: why they were rejected, None for good ones; `late`: how many came more than `[monitor]
+    watermark_seconds` after their own time; `newest_ms`: the newest time that one of them has, of consumer groups
+    `groups_newest_ms`, as brokers tell of these whether any client reports or none.
+    """
+
+    minute_ms: int
+    topic: str
+    reason: str | None
+    records: int
+    late: int
+    newest_ms: int
+    groups_newest_ms: int
+
+
+def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
+    """The function that decodes in a worker. `literals`: of these a log record holds one, or nothing of Kafka.
+
+    `numbers`: of each bucket, as what comes out has it (`spread`); else they are numbered in order.
+    """
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import clienthealth.spark.worker  # noqa: F401
+        from clienthealth.spark.decoding import _Task
+
+        return _Task(settings, literals, numbers).run(batches)
+
+    return decode
+
+
+def compressed(data: bytes | bytearray) -> bytes:
+    """LZ4, with the size before it."""
+    import pyarrow as pa
+
+    return len(data).to_bytes(8, "little") + pa.compress(data, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]
+
+
+def decompressed(data: bytes | memoryview) -> bytes:
+    """The inverse of `compressed`."""
+    import pyarrow as pa
+
+    size = int.from_bytes(data[:8], "little")
+    return pa.decompress(memoryview(data)[8:], decompressed_size=size, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]
+
+
+class _Task:
+    """One task of Spark: a range of records of one partition of a topic, usually."""
+
+    def __init__(self, settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> None:
+        import pyarrow as pa
+
+        from clienthealth.measure.packed import who_of
+        from clienthealth.measure.packer import Packer
+        from clienthealth.read.decode import latest_ms
+
+        self.settings = settings
+        self.numbers = numbers or range(settings.monitor.buckets)
+        self.pattern = "|".join(map(_escaped, literals))
+        self.now_ms = int(time.time() * 1000)
+        self.latest_ms = latest_ms(settings, self.now_ms)
+        self.metrics = frozenset(settings.topics.metrics)
+        self.packer = Packer(settings.monitor.buckets, settings.monitor.max_events_per_process)
+        self.rejects: list[Reject] = []
+        self.counts: dict[tuple[int, str, str | None], Count] = {}
+        self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
+        self.who_of = who_of
+        #: By topic.
+        self.slots: dict[str, dict[Any, Any]] = {}
+        self.partition = 0
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows_held = 0
+        for batch in batches:
+            self._batch(batch)
+            rows_held += batch.num_rows
+            if max(rows_held, self.packer.held) >= RECORDS_PER_CHUNK:
+                yield self._flushed(last=False)
+                rows_held = 0
+        yield self._flushed(last=True)
+
+    def _flushed(self, last: bool) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        from clienthealth.measure.packed import Chunk, encode
+
+        chunks = self.packer.chunks()
+        if last and self.packer.clock is not None:
+            for bucket in range(self.settings.monitor.buckets):
+                chunks.setdefault(bucket, Chunk()).clocks = [self.packer.clock]
+        rows = [(self.numbers[bucket], compressed(encode(chunk))) for bucket, chunk in chunks.items()]
+        if self.rejects:
+            rows.append((REJECTS - self.partition, msgspec.msgpack.encode(self.rejects)))
+            self.rejects = []
+        if last and self.counts:
+            rows.append((COUNTS, msgspec.msgpack.encode([*self.counts.values()])))
+        buckets, data = zip(*rows, strict=True) if rows else ((), ())
+        return pa.RecordBatch.from_arrays(
+            [pa.array(buckets, pa.int32()), pa.array(data, pa.binary())], schema=self.schema
+        )
+
+    def _batch(self, batch: pa.RecordBatch) -> None:
+        topics = batch.column("topic").dictionary_encode()
+        names = topics.dictionary.to_pylist()
+        of_topic = topics.indices.to_numpy(zero_copy_only=False)
+        times = np.full(batch.num_rows, np.nan)
+        reasons: list[tuple[int, str]] = []
+        for at, name in enumerate(names):
+            rows = np.flatnonzero(of_topic == at)
+            part = batch if len(rows) == batch.num_rows else batch.take(_array(rows))
+            stream_times = np.full(part.num_rows, np.nan)
+            records = _Records(part, name)
+            self.partition = records.partition[0] if records.partition else 0
+            (self._metrics if name in self.metrics else self._logs)(records, stream_times, reasons)
+            self._count(records, stream_times, reasons)
+            reasons.clear()
+            times[rows] = stream_times
+
+    def _metrics(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+        from clienthealth.read.decode import decode_metrics, fast, speaks_of
+
+        packer, latest_ms, largest = self.packer, self.latest_ms, self.settings.monitor.max_record_bytes
+        topic, topics, slots = records.topic, self.settings.topics, self.slots.setdefault(records.topic, {})
+        values, offsets, headers = records.values, records.offset, records.headers
+        partitions = records.partition
+        for at in range(len(offsets)):
+            value = values[at]
+            fast_reading = fast(value, headers[at] is not None, latest_ms, largest)
+            if fast_reading is not None and fast_reading.client.identity.kind != "group":
+                slot = slots.get(fast_reading.client)
+                if slot is None:
+                    identity = fast_reading.client.identity
+                    if not speaks_of(topics, topic, identity.service or ""):
+                        rejected = decode_metrics(records.record(at), self.settings, self.now_ms)
+                        self._take(rejected, records, at, times, reasons)
+                        continue
+                    slot = slots[fast_reading.client] = packer.slot(self.who_of(identity))
+                chunk, row = packer.reading(
+                    slot,
+                    fast_reading.ts_ms,
+                    fast_reading.values,
+                    topic,
+                    partitions[at],
+                    offsets[at],
+                    fast_reading.config,
+                    fast_reading.interval_ms,
+                )
+                if fast_reading.topics:
+                    for part in fast_reading.topics:
+                        chunk.part_values(row, part.topic, part.partition, part.thread, part.values)
+                times[at] = fast_reading.ts_ms
+                continue
+            decoded = decode_metrics(records.record(at), self.settings, self.now_ms)
+            self._take(decoded, records, at, times, reasons)
+
+    def _logs(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+        from clienthealth.measure.packed import process_of
+        from clienthealth.modes import catalogue
+        from clienthealth.read.decode import decode_logs
+        from clienthealth.read.logs.events import events_and_dumps
+
+        times[:] = records.arrived
+        todo = records.lines_to_decode(self.pattern)[::-1]
+        while todo:
+            at, alike = todo.pop()
+            record = records.record(at)
+            decoded = decode_logs(record, self.settings, self.now_ms)
+            if decoded.errors and len(alike) > 1:
+                todo += [(one, alike[:1]) for one in alike.tolist() if one != at]
+                alike = alike[:1]
+            for line in decoded.lines:
+                process = process_of(line.client)
+                events, dumps = events_and_dumps(line, record.source, catalogue())
+                for event in events:
+                    self.packer.log_entry(process, event=event, repeats=len(alike))
+                for dump in dumps:
+                    self.packer.log_entry(process, dump=dump)
+            self._take(decoded, records, at, times, reasons)
+            if len(alike) > 1:
+                times[alike] = times[at]
+
+    def _take(
+        self, decoded: Decoded, records: _Records, at: int, times: np.ndarray, reasons: list[tuple[int, str]]
+    ) -> None:
+        newest = 0
+        if decoded.snapshots:
+            source = records.source(at)
+            for snapshot in decoded.snapshots:
+                self.packer.snapshot(snapshot, self.who_of(snapshot.client), source)
+                newest = max(newest, snapshot.ts_ms or 0)
+            records.of_groups[at] = all(snapshot.client.kind == "group" for snapshot in decoded.snapshots)
+        for line in decoded.lines:
+            newest = max(newest, line.ts_ms or 0)
+        times[at] = newest or np.nan
+        for error in decoded.errors:
+            reason = error.partition(":")[0]
+            if reason == "empty" and records.size[at] is not None:
+                error = reason = "oversized"
+            reasons.append((at, reason))
+            self.rejects.append(records.reject(at, error))
+
+    def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+        # A producer can give its records any time: none that no history holds.
+        topic = records.topic
+        arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
+        good = np.ones(len(arrived), bool)
+        for at, reason in reasons:
+            good[at] = False
+            # Parts of it can be used all the same.
+            newest = _newest(times[[at]])
+            of_group = bool(records.of_groups[at])
+            minute = int(arrived[at]) // MINUTE_MS * MINUTE_MS
+            self._add(Count(minute, topic, reason, 1, 0, newest * (not of_group), newest * of_group))
+        of_groups = records.of_groups[good]
+        minutes = arrived[good] // MINUTE_MS * MINUTE_MS
+        late = arrived[good] - times[good] > 1000 * self.settings.monitor.watermark_seconds
+        for minute in np.unique(minutes).tolist():
+            in_minute = minutes == minute
+            newest = _newest(times[good][in_minute & ~of_groups])
+            of_groups_newest = _newest(times[good][in_minute & of_groups])
+            number, number_late = int(in_minute.sum()), int(late[in_minute].sum())
+            self._add(Count(int(minute), topic, None, number, number_late, newest, of_groups_newest))
+
+    def _add(self, more: Count) -> None:
+        count = self.counts.setdefault((more.minute_ms, more.topic, more.reason), more)
+        if count is not more:
+            count.records += more.records
+            count.late += more.late
+            count.newest_ms = max(count.newest_ms, more.newest_ms)
+            count.groups_newest_ms = max(count.groups_newest_ms, more.groups_newest_ms)
+
+
+def _newest(times: np.ndarray) -> int:
+    """The newest of times that are known (epoch ms), 0 where none is."""
+    return int(np.nanmax(times, initial=0))
+
+
+def _array(rows: np.ndarray) -> Any:
+    import pyarrow as pa
+
+    return pa.array(rows)
+
+
+def _escaped(literal: str) -> str:
+    """A literal for RE2."""
+    return "".join(c if c.isalnum() or c in " _" else f"\\{c}" if ord(c) < 128 else c for c in literal)
+
+
+class _Records:
+    """The records of one topic in a batch."""
+
+    def __init__(self, batch: pa.RecordBatch, topic: str) -> None:
+        self.topic, self._batch = topic, batch
+        self.values = _slices(batch.column("value"))
+        self.offset: list[int] = batch.column("offset").to_pylist()
+        self.partition: list[int] = batch.column("partition").to_pylist()
+        self.headers: list[str | None] = batch.column("headers").to_pylist()
+        self.size: list[int | None] = batch.column("size").to_pylist()
+        self.arrived = batch.column("ts_ms").to_numpy(zero_copy_only=False).astype(np.float64)
+        self.of_groups = np.zeros(len(self.offset), bool)
+
+    def source(self, at: int) -> Any:
+        from clienthealth.model.readings import Source
+
+        return Source(self.topic, self.partition[at], self.offset[at])
+
+    def key(self, at: int) -> bytes | None:
+        return self._batch.column("key")[at].as_py()  # type: ignore[no-any-return]
+
+    def record(self, at: int) -> Any:
+        from clienthealth.model.telemetry import RawRecord
+
+        text = self.headers[at]
+        headers = {} if text is None else {h["key"]: base64.b64decode(h.get("value") or "") for h in json.loads(text)}
+        return RawRecord(self.values[at], self.source(at), int(self.arrived[at]), self.key(at), headers)
+
+    def reject(self, at: int, error: str) -> Reject:
+        value = self.values[at]
+        return Reject(
+            error,
+            self.topic,
+            self.partition[at],
+            self.offset[at],
+            self.key(at),
+            None if value is None else bytes(value),
+            self.headers[at],
+        )
+
+    def lines_to_decode(self, pattern: str) -> list[tuple[int, np.ndarray]]:
+        """The log records to decode, each with those of a storm that it stands for."""
+        from clienthealth.spark.storms import chosen
+
+        worth = np.flatnonzero(self.worth_decoding(pattern))
+        return chosen(self._batch.column("value"), self._batch.column("key"), worth)
+
+    def worth_decoding(self, pattern: str) -> np.ndarray:
+        """Which log records hold one of the literals, or cannot be read as text and must be rejected."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        values = self._batch.column("value")
+        empty = pc.fill_null(pc.equal(pc.binary_length(values), 0), True).to_numpy(zero_copy_only=False)
+        try:
+            text = values.cast(pa.string())
+        except pa.ArrowInvalid:
+            text = pa.array([_text(value) for value in self.values], pa.string())
+        matches = pc.fill_null(pc.match_substring_regex(text, pattern), True)
+        control = pc.fill_null(pc.match_substring_regex(text, "[\\x00-\\x08]"), True)
+        return (  # type: ignore[no-any-return]
+            empty | matches.to_numpy(zero_copy_only=False) | control.to_numpy(zero_copy_only=False)
+        )
+
+
+def _text(value: memoryview | None) -> str | None:
+    try:
+        return None if value is None else str(value, "utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _slices(column: pa.Array) -> list[memoryview | None]:
+    """The values of a binary column without copies; None for nulls."""
+    data = column.buffers()[2]
+    ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
+    # Arrow's own view is one of signed bytes.
+    view = memoryview(data).cast("B") if data is not None else memoryview(b"")
+    slices: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
+    if column.null_count:
+        for at in np.flatnonzero(~column.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            slices[at] = None
+    return slices

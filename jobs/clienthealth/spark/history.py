@@ -1,0 +1,434 @@
+"""The history: three Delta tables, partitioned by day, from which the reviews are made. All times are UTC.
+
+`minutes` has one final row per client and minute, `verdicts` one row per change of an incident. `quality` has what the
+monitor itself read: in a minute without such a row nobody watched.
+
+Each commit names the streaming query and its batch. Only the first batch after a start can be one that a table has
+taken in already: for it the newest commits are looked through, and what is there is not added again. (Delta can skip
+repetitions by itself, but reads all of a table's log for it at every append.) Where a checkpoint is older than the
+history, other batches bring the same rows again: these are looked for row by row (`Again`). The version of the schema
+is a property of each table and a column of each row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial, reduce
+from operator import and_
+from typing import Protocol
+from uuid import uuid4
+
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+from pyspark.sql.window import Window
+
+from clienthealth.model.clients import Client
+from clienthealth.model.errors import InputError
+from clienthealth.model.health_record import verdict_from_json
+from clienthealth.model.verdicts import UNHEALTHY
+from clienthealth.monitor.incidents import OpenIncident
+from clienthealth.spark.files import Files, first_line
+from clienthealth.spark.together import Together
+
+SCHEMA_VERSION = 1
+VERSION_PROPERTY = "kafka-client-health.schema-version"
+#: Of Delta, whose own default is 30 days: each commit lists the folder of the log, which grows by four files a commit.
+#: Files that are no longer in use may not be kept for longer than the log.
+KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
+
+
+def _table(*fields: tuple[str, DataType]) -> StructType:
+    return StructType([StructField(name, kind, True) for name, kind in fields])
+
+
+_WHO: tuple[tuple[str, DataType], ...] = tuple(
+    (name, StringType()) for name in ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
+)
+
+#: One row per client and minute. `status`: `model.verdicts.Standing`; `modes`: those suspected or confirmed.
+#: Null is unknown, never 0. Lag is that of the partition furthest behind. `clock_skew_seconds`: how much the
+#: client's clock was ahead (behind: negative), null where it was right. `also_seen`: lines of trouble that no mode is
+#: about, counted since the client's row before; null where there were none.
+MINUTES = _table(
+    ("schema_version", IntegerType()),
+    ("day", DateType()),
+    ("minute", TimestampType()),
+    *_WHO,
+    ("samples", IntegerType()),
+    ("status", StringType()),
+    ("modes", ArrayType(_table(("mode", StringType()), ("status", StringType())))),
+    ("buffer_used_ratio_max", DoubleType()),
+    ("callback_seconds_avg", DoubleType()),
+    ("callback_source", StringType()),
+    ("queue_used_ratio_max", DoubleType()),
+    ("queue_topic", StringType()),
+    ("lag_records", LongType()),
+    ("lag_seconds", DoubleType()),
+    ("lag_topic", StringType()),
+    ("lag_state", StringType()),
+    ("clock_skew_seconds", DoubleType()),
+    ("also_seen", ArrayType(_table(("what", StringType()), ("lines", LongType())))),
+)
+
+#: One row per change of an incident (`change`: see `incidents.Change`). `ts`: event time of the change;
+#: `observed`: when the monitor judged it; `since`: onset of the fault. `detail` and `evidence` are JSON.
+VERDICTS = _table(
+    ("schema_version", IntegerType()),
+    ("day", DateType()),
+    ("ts", TimestampType()),
+    ("observed", TimestampType()),
+    *_WHO,
+    ("mode", StringType()),
+    ("status", StringType()),
+    ("previous", StringType()),
+    ("since", TimestampType()),
+    ("detail", StringType()),
+    ("evidence", StringType()),
+    ("reason", StringType()),
+    ("change", StringType()),
+)
+
+#: What the monitor read: a row per minute of arrival, source topic and batch; a minute's rows are to be summed.
+#: `late`: arrived more than `[monitor] watermark_seconds` after their own time; null where it was not counted.
+QUALITY = _table(
+    ("schema_version", IntegerType()),
+    ("day", DateType()),
+    ("minute", TimestampType()),
+    ("source_topic", StringType()),
+    ("records", LongType()),
+    ("rejected", LongType()),
+    ("late", LongType()),
+    ("batches", IntegerType()),
+)
+
+TABLES: Mapping[str, StructType] = {"minutes": MINUTES, "verdicts": VERDICTS, "quality": QUALITY}
+
+#: Columns that identify a client in all tables.
+CLIENT_KEY = ("service", "instance", "client_id")
+#: The column with the event time of a row.
+TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "minute"}
+
+
+class Counted(Protocol):
+    """What was read of one topic in one minute of arrival (epoch ms), in so many batches.
+
+    `late` of the records arrived more than `[monitor] watermark_seconds` after their own time.
+    """
+
+    minute_ms: int
+    topic: str
+    records: int
+    rejected: int
+    late: int
+    batches: int
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The batch of a streaming query that rows come from.
+
+    `planned_ms`: when it was planned (epoch ms), where it may have been written before by a process that has ended.
+    """
+
+    query_id: str
+    batch_id: int
+    planned_ms: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.query_id} {self.batch_id}"
+
+
+@dataclass(frozen=True)
+class Again:
+    """Rows that a table may hold already come again, from a checkpoint that is older than the history.
+
+    They have event times up to `until_ms`. Commits up to `written_ms` are not of this checkpoint's batches, whatever
+    numbers they name.
+    """
+
+    until_ms: int
+    written_ms: int
+
+
+#: So much may the clocks of two machines that wrote a table one after the other differ.
+CLOCKS_MS = 600_000
+#: Commits that are looked through at first.
+COMMITS = 20
+
+
+def path(root: str, table: str) -> str:
+    """Where a table of the history at `root` (a folder or URL) is."""
+    return f"{root.rstrip('/')}/{table}"
+
+
+def create(spark: SparkSession, root: str) -> None:
+    """Make the tables where they are missing, and columns that a release added to one that is there.
+
+    Raises InputError where a table has another schema version; then nothing was changed.
+    """
+    made = {table: _checked(spark, path(root, table)) for table in TABLES if _is_there(spark, root, table)}
+    missing: list[Callable[[], None]] = []
+    for table, schema in TABLES.items():
+        where = path(root, table)
+        if table not in made:
+            missing.append(partial(_make, spark, where, schema))
+            continue
+        if not KEPT.items() <= made[table].items():
+            kept = ", ".join(f"'{name}' = '{value}'" for name, value in KEPT.items())
+            spark.sql(f"ALTER TABLE delta.`{where}` SET TBLPROPERTIES ({kept})")
+        columns = DeltaTable.forPath(spark, where).toDF().columns
+        new = [f"`{field.name}` {field.dataType.simpleString()}" for field in schema if field.name not in columns]
+        if new:
+            spark.sql(f"ALTER TABLE delta.`{where}` ADD COLUMNS ({', '.join(new)})")
+    Together()(spark, missing)
+
+
+def _is_there(spark: SparkSession, root: str, table: str) -> bool:
+    return bool(DeltaTable.isDeltaTable(spark, path(root, table)))
+
+
+def _checked(spark: SparkSession, where: str) -> dict[str, str]:
+    """The properties of a table of ours. Raises InputError where it has another schema version."""
+    # DESCRIBE DETAIL has them too, but counts all files of the table for it: seconds of each start.
+    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
+    version = properties.get(VERSION_PROPERTY, "none")
+    if version != str(SCHEMA_VERSION):
+        raise InputError(
+            f"{where}: the history has schema version {version}, this program reads version {SCHEMA_VERSION}; "
+            "use the release that wrote it, or another folder in [monitor] history"
+        )
+    return properties
+
+
+def _make(spark: SparkSession, where: str, schema: StructType) -> None:
+    table = DeltaTable.createIfNotExists(spark).location(where).addColumns(schema).partitionedBy("day")
+    for name, value in {VERSION_PROPERTY: str(SCHEMA_VERSION), **KEPT}.items():
+        table = table.property(name, value)
+    table.execute()
+
+
+def _as_made(spark: SparkSession, root: str, table: str) -> bool:
+    """Has nothing ever been written to it? A query would say the same, in seconds of each first start."""
+    log = Files(spark, f"{path(root, table)}/_delta_log")
+    # The log of a table that is written to loses its oldest files first.
+    return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
+
+
+def there(spark: SparkSession, root: str) -> bool:
+    """Are there all its tables."""
+    return all(_is_there(spark, root, table) for table in TABLES)
+
+
+def probe(spark: SparkSession, root: str) -> str | None:
+    """Why no history can be kept there, None where it can: a table is made and deleted, and those there are read."""
+    name = f".kafka-health-{uuid4()}"
+    try:
+        try:
+            _make(spark, path(root, name), QUALITY)
+        finally:
+            Files(spark, root).delete(name)
+        for table in TABLES:
+            if _is_there(spark, root, table):
+                read(spark, root, table)
+    except InputError as error:
+        return str(error)
+    except (PySparkException, Py4JJavaError) as error:
+        return first_line(error)
+    return None
+
+
+def read(spark: SparkSession, root: str, table: str) -> DataFrame:
+    """A table of the history; columns that were added since it was made are null in it.
+
+    Raises InputError where there is none, or one of another schema version.
+    """
+    where = path(root, table)
+    if not _is_there(spark, root, table):
+        raise InputError(f"{where}: there is no history here; the monitor makes it when it first starts")
+    _checked(spark, where)
+    rows = DeltaTable.forPath(spark, where).toDF()
+    missing = [field for field in TABLES[table] if field.name not in rows.columns]
+    return rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in missing}) if missing else rows
+
+
+def begins(spark: SparkSession, root: str) -> datetime | None:
+    """The first minute in which the monitor read anything, None before it did. Raises InputError."""
+    first = _outermost(spark, root, "quality", F.min)
+    return None if first is None else _utc(first)
+
+
+def ends(spark: SparkSession, root: str) -> datetime | None:
+    """The newest event time of any row, None where there are none. Raises InputError."""
+    newest = [_outermost(spark, root, table, F.max) for table in TABLES]
+    return max((_utc(at) for at in newest if at is not None), default=None)
+
+
+def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Column | str], Column]) -> int | None:
+    if _as_made(spark, root, table):
+        return None
+    rows, time = read(spark, root, table), F.unix_millis(TIMES[table])
+    day = rows.agg(which("day")).collect()[0][0]
+    at: int | None = rows.where(F.col("day") == F.lit(day)).agg(which(time)).collect()[0][0]
+    return at
+
+
+def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
+    """The newest commits of batches, the newest first, with their time (epoch ms)."""
+    if _as_made(spark, root, table):
+        return []
+    rows = DeltaTable.forPath(spark, path(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
+    named = rows.select(F.unix_millis("timestamp").alias("ms"), "userMetadata").collect()
+    split = ((row["ms"], row["userMetadata"].split(" ")) for row in named)
+    return [(ms, Origin(query, int(batch))) for ms, (query, batch) in split]
+
+
+def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again | None = None) -> None:
+    """Append rows to a table, once per batch. Columns are taken by name and cast to the table's types.
+
+    `again`: what the table holds of them already is left out.
+    """
+    where = path(root, table)
+    if origin.planned_ms is not None:
+        after_ms = max(origin.planned_ms - CLOCKS_MS, again.written_ms + 1 if again else 0)
+        if _taken_in(rows.sparkSession, where, origin, after_ms):
+            return
+    if again is not None and table in _SAME:
+        rows = _without_those_there(rows, root, table, again.until_ms)
+    columns = (F.col(f"`{field.name}`").cast(field.dataType) for field in TABLES[table])
+    rows.select(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
+
+
+#: What a row has in common with one that says the same, and by how much their event times may differ: when a change
+#: of an incident shows depends a little on how its readings are cut into batches.
+_SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
+    "minutes": ((*CLIENT_KEY, "kind"), 0),
+    "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
+}
+
+
+def _without_those_there(rows: DataFrame, root: str, table: str, until_ms: int) -> DataFrame:
+    key, seconds = _SAME[table]
+    time = TIMES[table]
+    old = rows.filter(F.unix_millis(time) <= until_ms)
+    first, last = old.agg(F.min(time), F.max(time)).collect()[0]
+    if first is None:
+        return rows
+    margin = timedelta(seconds=seconds)
+    bounds = [F.lit(first - margin), F.lit(last + margin)]
+    near = F.col("day").between(*map(F.to_date, bounds)) & F.col(time).between(*bounds)
+    there = read(rows.sparkSession, root, table).filter(near)
+    there = there.select(*(F.col(name).alias(f"there_{name}") for name in (*key, time)))
+    same = reduce(and_, (F.col(name).eqNullSafe(F.col(f"there_{name}")) for name in key))
+    apart = F.abs(F.unix_millis(time) - F.unix_millis(f"there_{time}"))
+    return rows.join(there, same & (apart <= 1000 * seconds) & (F.unix_millis(time) <= until_ms), "left_anti")
+
+
+def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) -> bool:
+    """Is there a commit of this batch, made since."""
+    limit = COMMITS
+    while True:
+        newest = DeltaTable.forPath(spark, where).history(limit)
+        seen = newest.select("userMetadata", F.unix_millis("timestamp").alias("ms")).collect()
+        if any(commit["userMetadata"] == str(origin) and commit["ms"] >= after_ms for commit in seen):
+            return True
+        if len(seen) < limit or min(commit["ms"] for commit in seen) < after_ms:
+            return False
+        limit *= 8
+
+
+def minutes(finished: DataFrame) -> DataFrame:
+    """Rows of MINUTES. `finished`: a column `value` of JSON with these columns, but for the version and the day."""
+    written = [StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in MINUTES if f.name not in _ADDED]
+    rows = finished.select(F.from_json(F.col("value").cast("string"), StructType(written)).alias("m"))
+    minute = F.timestamp_millis("m.minute")
+    columns = {"schema_version": F.lit(SCHEMA_VERSION), "day": F.to_date(minute), "minute": minute}
+    return rows.select(*(columns.get(name, F.col(f"m.`{name}`")).alias(name) for name in MINUTES.names))
+
+
+def verdicts(changes: DataFrame, observed_ms: Column | int) -> DataFrame:
+    """Rows of VERDICTS. `changes`: a column `value` of what `change_row` makes; `observed_ms`: when that was judged."""
+    written = StructType([StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in VERDICTS])
+    observed = F.lit(observed_ms) if isinstance(observed_ms, int) else observed_ms
+    rows = changes.select(F.from_json(F.col("value").cast("string"), written).alias("c"), observed.alias("observed"))
+    ts = F.timestamp_millis("c.ts")
+    columns = {
+        "schema_version": F.lit(SCHEMA_VERSION),
+        "day": F.to_date(ts),
+        "ts": ts,
+        "observed": F.timestamp_millis("observed"),
+        "since": F.timestamp_millis("c.since"),
+    }
+    return rows.select(*(columns.get(name, F.col(f"c.`{name}`")).alias(name) for name in VERDICTS.names))
+
+
+#: What the step writes otherwise than it is kept: times in ms, and a number with a fraction (no integer to Spark).
+_WRITTEN = {**{name: LongType() for name in ("ts", "since", "minute")}, "lag_records": DoubleType()}
+#: Columns of MINUTES that it does not write.
+_ADDED = ("schema_version", "day")
+
+
+def append_quality(
+    spark: SparkSession, root: str, minutes: Sequence[Counted], origin: Origin, again: Again | None = None
+) -> None:
+    """Append what was read of each topic in each minute."""
+    if not minutes:
+        return
+    rows = [
+        (SCHEMA_VERSION, _utc(row.minute_ms), row.topic, row.records, row.rejected, row.late, row.batches)
+        for row in minutes
+    ]
+    frame = spark.createDataFrame(rows, StructType([field for field in QUALITY if field.name != "day"]))
+    append(frame.withColumn("day", F.to_date("minute")), root, "quality", origin, again)
+
+
+def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
+    """The incidents that were open when the history was last written, for a monitor that starts again."""
+    if _as_made(spark, root, "verdicts"):
+        return []
+    newest = Window.partitionBy(*CLIENT_KEY, "mode").orderBy(F.desc("observed"), F.desc("ts"))
+    rows = (
+        read(spark, root, "verdicts")
+        .withColumn("rank", F.row_number().over(newest))
+        .filter(F.col("rank").eqNullSafe(1) & F.col("status").isin(*UNHEALTHY))
+        .withColumn("ts_ms", F.unix_millis("ts"))
+        .withColumn("since_ms", F.unix_millis("since"))
+        .orderBy(*CLIENT_KEY, "mode")
+        .collect()
+    )
+    return [_incident(row) for row in rows]
+
+
+def _incident(row: Row) -> OpenIncident:
+    verdict = verdict_from_json(
+        {
+            "mode": row["mode"],
+            "status": row["status"],
+            "since": row["since_ms"],
+            "detail": json.loads(row["detail"] or "{}"),
+            "evidence": json.loads(row["evidence"] or "[]"),
+            "reason": row["reason"],
+        }
+    )
+    return OpenIncident(Client(**{name: row[name] for name, _ in _WHO}), verdict, row["ts_ms"])
+
+
+def _utc(epoch_ms: int) -> datetime:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC)

@@ -1,0 +1,142 @@
+"""What Kafka had deleted before it was read, and input topics that are not there: counted, never a reason to stop.
+
+The source passes over gaps; here they are noticed, by comparing, before each batch, how far the query has read with
+what the brokers still have. A topic that was made anew shows in the progress of the query (`SelfMetrics.progressed`).
+The brokers are asked with the Java client, which knows every security option that Spark's own clients do.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from clienthealth.platform.self_monitoring.metrics import QUERY, SelfMetrics
+from clienthealth.settings import Settings
+from clienthealth.spark.topics import connection
+
+log = logging.getLogger(__name__)
+
+#: Topic and partition → the offset that is read next.
+Positions = Mapping[tuple[str, int], int]
+TIMEOUT_MS = 5_000
+ABSENT = (
+    "the topic %s is not there, or this user may not see it: it is read once it is; 'kafka-health init' creates topics"
+)
+
+
+class Losses:
+    """Compares positions with what there is, and counts each loss once."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
+        jvm = cast(Any, spark._jvm)
+        # What a name stands for is looked for in each jar, for each part of it: once, not with each look.
+        self._map, kafka = jvm.java.util.HashMap, jvm.org.apache.kafka
+        self._partition, self._spec = kafka.common.TopicPartition, kafka.clients.admin.OffsetSpec
+        self._metrics = metrics
+        self._topics = tuple(dict.fromkeys((*settings.topics.metrics, *settings.topics.logs)))
+        properties = jvm.java.util.Properties()
+        for name, value in {
+            **connection(settings),
+            "kafka.default.api.timeout.ms": str(TIMEOUT_MS),
+            "kafka.request.timeout.ms": str(TIMEOUT_MS - 1000),
+        }.items():
+            properties.setProperty(name.removeprefix("kafka."), value)
+        self._admin: Any = kafka.clients.admin.AdminClient.create(properties)
+        self._seen: dict[tuple[str, int], int] = {}
+        self._absent: set[str] = set()
+        self._lock, self._looked = threading.Lock(), 0.0
+        for topic in self._topics:
+            metrics.lost.labels(topic)
+            metrics.recreated.labels(topic)
+            metrics.read.labels(topic)
+
+    def look(self, positions: Positions, after: float = 0.0) -> None:
+        """Count what is lost, unless it is less than `after` seconds ago that this was done.
+
+        Brokers that do not answer are asked another time.
+        """
+        with self._lock:
+            if time.monotonic() - self._looked >= after:
+                self._look(positions)
+                self._looked = time.monotonic()
+
+    def deleted(self, positions: Positions) -> dict[str, int]:
+        """How many records from there on are gone, by topic. Of brokers that do not answer nothing is known."""
+        gone: dict[str, int] = {}
+        try:
+            earliest = self._offsets(positions, self._spec.earliest())
+        except Py4JJavaError:
+            return gone
+        for where, at in earliest.items():
+            if at > positions[where]:
+                gone[where[0]] = gone.get(where[0], 0) + at - positions[where]
+        return gone
+
+    def waiting(self, positions: Positions) -> bool:
+        """Is there anything that has not been read? Brokers that do not answer have nothing."""
+        try:
+            with self._lock:
+                ends = self._offsets(positions, self._spec.latest())
+        except Py4JJavaError:
+            return False
+        return any(end > positions[where] for where, end in ends.items())
+
+    def close(self) -> None:
+        """Close the client."""
+        self._admin.close()
+
+    def _look(self, positions: Positions) -> None:
+        try:
+            there = {str(name) for name in self._admin.listTopics().names().get()}
+            for topic in self._topics:
+                self._metrics.present.labels(topic).set(topic in there)
+                if topic not in there and topic not in self._absent:
+                    log.warning(ABSENT, topic)
+                elif topic in there and topic in self._absent:
+                    log.info("the topic %s is there now", topic)
+            self._absent = {topic for topic in self._topics if topic not in there}
+            here = {where: at for where, at in positions.items() if where[0] in there}
+            self._compare(here)
+            if not self._metrics.batches:
+                self._count_waiting(here)
+        except Py4JJavaError as error:
+            log.warning("what Kafka has deleted cannot be seen: %s", str(error.java_exception))
+
+    def _count_waiting(self, positions: Positions) -> None:
+        """Set how much of each topic is not read yet: Spark does so once a batch has ended."""
+        waiting = Counter[str]()
+        for where, end in self._offsets(positions, self._spec.latest()).items():
+            waiting[where[0]] += max(0, end - positions[where])
+        for topic, records in waiting.items():
+            self._metrics.input_lag.labels(topic, QUERY).set(records)
+
+    def _compare(self, positions: Positions) -> None:
+        for where, earliest in self._offsets(positions, self._spec.earliest()).items():
+            begun_at = self._seen.get(where, 0)
+            # One that begins before what it began with is another topic of the same name.
+            begin = max(positions[where], begun_at if begun_at <= earliest else 0)
+            if earliest > begin:
+                log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
+                self._metrics.lost.labels(where[0]).inc(earliest - begin)
+                self._seen[where] = earliest
+
+    def _offsets(self, partitions: Iterable[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
+        """The first or the last offset of each partition that there still is."""
+        requests = self._map()
+        for topic, partition in partitions:
+            requests[self._partition(topic, partition)] = which
+        result = self._admin.listOffsets(requests)
+        offsets = {}
+        for where in list(requests):
+            try:
+                offsets[str(where.topic()), int(where.partition())] = int(result.partitionResult(where).get().offset())
+            except Py4JJavaError:
+                continue  # it has no such partition any more
+        return offsets

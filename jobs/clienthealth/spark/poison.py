@@ -1,0 +1,218 @@
+"""A record that ends the monitor whenever it is read is found, skipped and becomes a reject; all others are read.
+
+A batch that was planned is repeated after a crash with the same records, so one record that exhausts the heap would end
+every process that reads it, for ever. Each process leaves notes beside the checkpoint: that it runs; that it reads the
+batch that ended the one before; before the first result of a batch is written, which batch that is; and what Spark says
+of a failure. The next process finds in them what ended the one before:
+
+- a fault of a record (Spark says so, or the heap was exhausted), three times in the same batch, before any result of
+  it: only a sixteenth of it is read at a time, and of what ends the monitor again a sixteenth, down to one record. What
+  is read well is committed as ever. Where the heap was exhausted once is enough.
+- the same for one record: it is left out. The batch that it was to be in is run without any record: only when that
+  succeeds was it the record's fault, and only then does it go to the rejects, with its place.
+- no sign of a fault: somebody killed it, and nothing is narrowed. Only what ends KILLS processes in a row, each while
+  it reads the same batch, is suspected all the same: where a container is killed as a whole, none is left to note why.
+
+Once a record is left out, all else is read at full speed again; likewise once all that had ended the monitor is read
+well. Only where the heap was exhausted and no record is to blame, it was too much at a time.
+
+Nothing is read twice or lost but that record: ends of batches are moved only as long as nothing of them is written.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Mapping
+from uuid import uuid4
+
+import msgspec
+
+from clienthealth.model.errors import ServiceError
+from clienthealth.model.readings import Source
+from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
+
+log = logging.getLogger(__name__)
+
+REASON = "fatal"
+#: How often something must end the monitor before it is taken for the cause: with a sign of a record's fault, and
+#: without one, as by anybody's kill -9. What is narrowed is read within seconds, which no kill hits three times.
+DEATHS, KILLS = 3, 20
+#: Of what ended the monitor so much is read at a time; after so many batches without an accident this much more.
+SHARE, CALM = 16, 20
+#: Marks of what a fault of a record looks like where Spark lives to tell; all else is a fault of the surroundings.
+OF_RECORDS = (
+    *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
+    *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),
+)
+NOT_OF_RECORDS = ("StateError", "ModuleNotFoundError")
+RUN, WRITING = "run.json", "writing"
+
+
+class Run(msgspec.Struct):
+    """What a process notes of itself beside the checkpoint.
+
+    running  it has not ended in order
+    batch    the pending batch that it began with; `reading`: it has begun to read that
+    deaths   how many processes in a row that batch has ended with a sign of a record's fault; `kills`: without one
+    fault    what ended its query is a fault of a record
+    limit    so many records of each topic are read in a batch; 0: as many as the settings say
+    skipped  the record that is left out, as (source, topic, partition, offset)
+    until    where that ends which ended the monitor last, as (topic, partition, offset); `heap`: it exhausted the heap
+    owner    which process this is
+    """
+
+    running: bool = False
+    batch: int = -1
+    reading: bool = False
+    deaths: int = 0
+    kills: int = 0
+    fault: bool = False
+    limit: int = 0
+    skipped: tuple[int, str, int, int] | None = None
+    until: list[tuple[str, int, int]] = []
+    heap: bool = False
+    owner: str = ""
+
+
+class Guard:
+    """Stands between the checkpoint and the processes that work on it. One for each process."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        noted = checkpoint.read(RUN)
+        self._run = msgspec.json.decode(noted, type=Run) if noted else Run()
+        self._calm = 0
+
+    @property
+    def limit(self) -> int:
+        """So many records of each topic may be read in a batch; 0: as many as the settings say."""
+        return self._run.limit
+
+    def begin(self, certain: bool = False) -> None:
+        """Find out how the process before ended, mend the checkpoint, and note that this one runs.
+
+        `certain`: its heap was exhausted; nobody has killed it, so once is enough. Raises ServiceError where the
+        monitor ends without any record being read.
+        """
+        pending, run = self._checkpoint.pending(), self._run
+        again = pending is not None and pending.batch == run.batch
+        if not again:
+            run.skipped = None  # it was published with the batch that was pending then
+            run.deaths, run.kills, run.reading = 0, 0, True
+        if pending is None or not run.running or self._checkpoint.read(WRITING) == str(pending.batch):
+            run.deaths, run.kills = 0, 0
+        elif certain or run.fault or run.reading:
+            signed = certain or run.fault
+            run.deaths = DEATHS if certain else run.deaths + signed
+            run.kills += not signed
+            run.heap = run.heap or certain
+            self._mend(pending, signed)
+        run.batch = -1 if pending is None else pending.batch
+        run.running, run.reading, run.fault, run.owner = True, False, False, uuid4().hex
+        self._write()
+
+    def reads(self, batch: int) -> None:
+        """Note that a batch is about to be read, if it may have ended the process before."""
+        if batch == self._run.batch and not self._run.reading:
+            self._run.reading = True
+            self._note()
+
+    def owns(self) -> bool:
+        """Has no other process begun to work on the checkpoint since, as where this one hung and was taken for dead."""
+        noted = self._checkpoint.read(RUN)
+        return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
+
+    def writes(self, batch: int) -> Source | None:
+        """Note that the results of a batch are about to be written; the record that it must tell of as rejected."""
+        self._checkpoint.write(WRITING, str(batch))
+        skipped = self._run.skipped
+        return None if skipped is None or batch != self._run.batch else Source(*skipped[1:])
+
+    def committed(self, batches: int) -> bool:
+        """So many batches went well; is more to be read at a time from now on (by a query that is started anew)?"""
+        run = self._run
+        if not run.limit:
+            return False
+        self._calm += batches
+        if batches and (run.skipped is not None or (run.until and not run.heap and self._passed())):
+            self.unlimited()
+            return True
+        if self._calm < CALM:
+            return False
+        self._restart(run.limit * SHARE)
+        return True
+
+    def _passed(self) -> bool:
+        """Is all committed that had ended the monitor?"""
+        positions = self._checkpoint.positions()
+        return all(positions.get((topic, partition), 0) >= end for topic, partition, end in self._run.until)
+
+    def unlimited(self) -> None:
+        """Read as much as the settings say."""
+        self._run.until, self._run.heap = [], False
+        self._restart(0)
+
+    def _restart(self, limit: int) -> None:
+        run = self._run
+        run.limit, run.batch, run.deaths, run.kills, run.skipped, self._calm = limit, -1, 0, 0, None, 0
+        self._note()
+
+    def ended(self, why: str | None) -> None:
+        """The process ends in order, or its query has failed and Spark tells why."""
+        of_records = any(mark in (why or "") for mark in OF_RECORDS)
+        self._run.fault = of_records and not any(mark in (why or "") for mark in NOT_OF_RECORDS)
+        self._run.running = self._run.fault
+        self._note()
+
+    def _note(self) -> None:
+        if self.owns():
+            self._write()
+
+    def _write(self) -> None:
+        self._checkpoint.write(RUN, msgspec.json.encode(self._run).decode())
+
+    def _mend(self, pending: Pending, signed: bool) -> None:
+        run, sizes = self._run, pending.sizes
+        total = sum(sizes.values())
+        sign = "with a fault of a record" if signed else "and nothing shows a fault of a record"
+        log.warning("the monitor ended while it read batch %s of %s records, %s", pending.batch, total, sign)
+        deaths, kills = (1, DEATHS) if run.limit and total > 1 else (DEATHS, KILLS)
+        if run.deaths < deaths and run.kills < kills:
+            return
+        if not total:
+            self._acquitted(pending)
+        elif total > 1:
+            fewer = narrowed(sizes, random.Random(repr(sorted(pending.begin.items()))))
+            self._checkpoint.end_at(pending, {part: pending.begin.get(part, 0) + n for part, n in fewer.items()})
+            run.until = [(topic, partition, pending.end[at, topic, partition]) for at, topic, partition in sizes]
+            run.limit, run.deaths, run.kills = sum(fewer.values()), 0, 0
+            log.warning("it is read in steps of %s records now, to find the one that does it", run.limit)
+        else:
+            (part,) = sizes
+            begin = pending.begin.get(part, 0)
+            self._checkpoint.begin_at(pending.batch, part, begin + 1)
+            self._checkpoint.end_at(pending, {part: begin + 1})
+            run.skipped, run.deaths, run.kills = (*part, begin), 0, 0
+            log.error("record %s of %s/%s ends the monitor when it is read: it is left out", begin, part[1], part[2])
+
+    def _acquitted(self, pending: Pending) -> None:
+        run = self._run
+        if run.skipped is not None:
+            source, topic, partition, offset = run.skipped
+            self._checkpoint.begin_at(pending.batch, (source, topic, partition), offset)
+            self._checkpoint.end_at(pending, {(source, topic, partition): offset})
+            run.skipped = None
+        run.running, run.deaths, run.kills = False, 0, 0
+        self._write()
+        raise ServiceError(
+            "the monitor ends even where it reads no record, so no record is to blame: look above for the reason, "
+            "and at [monitor] heap_mb and the memory that this machine has left"
+        )
+
+
+def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
+    """Fewer records: a share of each part, or where each has but one, half of the parts."""
+    if max(sizes.values()) > 1:
+        return {part: max(1, size // SHARE) for part, size in sizes.items()}
+    return dict.fromkeys(choose.sample(sorted(sizes), len(sizes) // 2), 1)

@@ -1,0 +1,89 @@
+"""The one streaming query: topics → decode → shuffle by bucket → step → sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from clienthealth.measure.packed import Chunk, encode
+from clienthealth.modes import catalogue
+from clienthealth.platform.self_monitoring.metrics import QUERY
+from clienthealth.read.logs.events import literals
+from clienthealth.settings import Settings
+from clienthealth.spark.batch import Batch
+from clienthealth.spark.decoding import COUNTS, DECODED, RAW, compressed, decoder
+from clienthealth.spark.stepping import NO_COUNTS, ROWS, STATE, stepper
+from clienthealth.spark.topics import stream, ticks
+
+
+def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
+    """All input topics as rows of RAW. A record that is too large loses its value here, before it reaches Python.
+
+    Metrics and logs are sources of their own, each with its own bound of a batch: however many log lines wait, a batch
+    reads the metrics that wait. `limit`: a lower bound than the settings say.
+    """
+    too_large = F.octet_length("value") > settings.monitor.max_record_bytes
+    columns = {
+        "value": F.when(too_large, None).otherwise(F.col("value")),
+        "size": F.when(too_large, F.octet_length("value")),
+        "headers": F.when(F.size("headers") > 0, F.to_json("headers")),
+        "ts_ms": F.unix_millis("timestamp"),
+    }
+    metrics = dict.fromkeys(settings.topics.metrics)
+    logs = [topic for topic in dict.fromkeys(settings.topics.logs) if topic not in metrics]
+    records = stream(spark, settings, list(metrics), limit).unionByName(stream(spark, settings, logs, limit))
+    return records.select(*(columns.get(name, F.col(name)).alias(name) for name in RAW))
+
+
+def rows(
+    spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int], limit: int = 0
+) -> DataFrame:
+    """The rows to publish, as a stream. `opened`: open incidents by bucket, see `stepper`; `numbers`: see `spread`."""
+    decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
+    # Time passes in every bucket, also where nothing arrives.
+    buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
+    nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(
+        F.lit(bytearray(compressed(encode(Chunk()))))
+    )
+    passing = ticks(spark).select(F.explode(F.array(*map(F.lit, buckets))).alias("bucket")).withColumn("data", nothing)
+    return (
+        decoded.unionByName(passing)
+        .groupBy("bucket")
+        .applyInPandasWithState(
+            stepper(settings, opened, numbers),
+            ROWS,
+            STATE,
+            "update",
+            GroupStateTimeout.NoTimeout,
+        )
+    )
+
+
+def checkpoint_of(settings: Settings) -> str:
+    """Folder or URL of the query's checkpoint."""
+    return f"{settings.monitor.checkpoint}/{QUERY}"
+
+
+def start(
+    spark: SparkSession,
+    settings: Settings,
+    batch: Batch,
+    opened: Mapping[int, bytes],
+    numbers: Sequence[int],
+    limit: int = 0,
+) -> StreamingQuery:
+    """Start the query; it goes on where its checkpoint stands. `limit`: so many records of each kind in a batch."""
+    return (
+        rows(spark, settings, opened, numbers, limit)
+        .writeStream.queryName(QUERY)
+        .outputMode("update")
+        .option("checkpointLocation", checkpoint_of(settings))
+        # How often is looked for records once a batch is done; a batch of few records takes its time (`Batch`).
+        .trigger(processingTime="1 second")
+        .foreachBatch(batch)
+        .start()
+    )

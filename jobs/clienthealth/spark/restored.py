@@ -1,0 +1,139 @@
+"""A history and a checkpoint of different moments: from backups, or because one of the two was begun anew.
+
+Where the history is ahead, the checkpoint brings records again: what the history holds of them is not added once more.
+Where it is behind, what was judged between the two is missing in it, which is said with how to have it judged again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from clienthealth.settings import Settings
+from clienthealth.spark import history
+from clienthealth.spark.checkpoint import Checkpoint
+from clienthealth.spark.history import Again
+from clienthealth.spark.stepping import Quality
+
+log = logging.getLogger(__name__)
+
+#: Notes beside the checkpoint: what comes again, and the newest batch of which the table `quality` has rows.
+AGAIN, WRITTEN = "again.json", "written"
+#: So long after the newest row that the history had, nothing of it comes again.
+LASTING_MS = 2 * 86_400_000
+#: The newest minutes of a history are written after their windows: so long before its end is to be read again.
+MORE_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How far the history reaches (None: it is empty), and whether it is ahead of the checkpoint, or behind it."""
+
+    ends: datetime | None
+    ahead: bool = False
+    behind: bool = False
+    newest_commit_ms: int = 0
+
+
+def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared:
+    """The two, by the batches that the newest commits name."""
+    query, newest, written = checkpoint.query, checkpoint.newest, checkpoint.read(WRITTEN)
+    if not history.there(spark, root):
+        return Compared(None, behind=written is not None)
+    of_quality = history.commits(spark, root, "quality")
+    named = sorted((*of_quality, *history.commits(spark, root, "minutes")), key=lambda commit: commit[0])
+    own = [origin.batch_id for _, origin in of_quality if origin.query_id == query]
+    behind = written is not None and int(written) > max(own, default=-1)
+    if named:
+        commit_ms, origin = named[-1]
+        ahead = newest is None or origin.query_id != query or origin.batch_id > newest
+    else:
+        commit_ms, ahead = 0, newest is None
+    ends = history.ends(spark, root) if ahead or behind else None
+    return Compared(ends, ahead and ends is not None, behind, commit_ms)
+
+
+def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
+    """What an operator must know of it, None where nothing."""
+    checkpoint, root = settings.monitor.checkpoint, settings.monitor.history
+    if state.behind:
+        if state.ends is None:
+            until, back = "is empty", "that is as long as the topics keep records"
+        else:
+            until = f"ends on {state.ends:%Y-%m-%d at %H:%M} UTC"
+            back = f"= {int((now - state.ends).total_seconds()) + MORE_SECONDS}"
+        return (
+            f"the history in {root} {until}, before what the checkpoint in {checkpoint} has read: what was judged "
+            "between the two is missing in reviews, and failures that ended there look open; to judge again what the "
+            "topics still have of it, name another folder in [monitor] checkpoint and a [monitor] start_seconds_back "
+            f"{back}: nothing is counted twice"
+        )
+    if state.ahead:
+        return (
+            f"the history in {root} reaches to {state.ends:%Y-%m-%d at %H:%M} UTC, beyond what the checkpoint in "
+            f"{checkpoint} has read: what comes again is not added to it once more"
+        )
+    return None
+
+
+class Restored:
+    """What of a batch the history may hold already. `again`: None where nothing of it."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
+        self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
+        self._held: dict[tuple[int, str], list[int]] = {}
+        state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
+        if (text := sentence(state, settings, now)) is not None:
+            log.log(logging.WARNING if checkpoint.begun else logging.INFO, "%s", text)
+        if state.ahead and state.ends is not None:
+            again = Again(int(state.ends.timestamp() * 1000), state.newest_commit_ms)
+            checkpoint.write(AGAIN, msgspec.json.encode(again).decode())
+        noted = checkpoint.read(AGAIN)
+        again_noted = msgspec.json.decode(noted, type=Again) if noted else None
+        lasts = again_noted is not None and again_noted.until_ms + LASTING_MS > time.time() * 1000
+        self.again = again_noted if lasts else None
+
+    def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
+        """What of these rows is not in the history yet: less what it holds of their minutes and topics."""
+        if self.again is None:
+            return [*rows]
+        self._look({row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms})
+        left = []
+        for row in rows:
+            held = self._held.get((row.minute_ms, row.topic), [0, 0, 0])
+            counted = [row.records, row.rejected, row.late]
+            both = [min(pair) for pair in zip(held, counted, strict=True)]
+            records, rejected, late = (n - less for n, less in zip(counted, both, strict=True))
+            self._held[row.minute_ms, row.topic] = [n - less for n, less in zip(held, both, strict=True)]
+            if records or rejected or late:
+                left.append(Quality(row.minute_ms, row.topic, records, rejected, late, row.batches))
+        return left
+
+    def written(self, batch: int) -> None:
+        """The table `quality` has rows of this batch."""
+        self._checkpoint.write(WRITTEN, str(batch))
+
+    def _look(self, minutes: set[int]) -> None:
+        """How many records of these minutes the history holds, before any is added."""
+        known = {minute for minute, _ in self._held}
+        if not (new := minutes - known):
+            return
+        sums: Mapping[str, str] = {name: f"sum({name})" for name in ("records", "rejected", "late")}
+        first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(new), max(new)))
+        rows = (
+            history.read(self._spark, self._root, "quality")
+            .filter(F.col("day").between(F.lit(first.date()), F.lit(last.date())))
+            .groupBy(F.unix_millis("minute").alias("minute"), "source_topic")
+            .agg(*(F.expr(text).alias(name) for name, text in sums.items()))
+        )
+        for row in rows.filter(F.col("minute").isin(*new)).collect():
+            self._held[row["minute"], row["source_topic"]] = [row[name] or 0 for name in sums]
+        for minute in new:
+            self._held.setdefault((minute, ""), [0, 0, 0])

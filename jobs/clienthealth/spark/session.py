@@ -1,0 +1,207 @@
+"""The Spark session: the only place that knows how Spark is configured.
+
+Under spark-submit (or a platform that submits) the given master and jars win; elsewhere Spark runs in this process
+on all cores, with jars from our own cache. What the state of a query depends on is the same everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
+from clienthealth.platform.locations import on_s3
+from clienthealth.platform.secrecy import SECRET
+from clienthealth.settings import Settings
+
+_LOG4J = Path(__file__).with_name("spark-log4j2.properties")
+_STATE = "spark.sql.streaming.stateStore"
+#: A small heap that gives back what it does not need: most of what is large lies in Python workers. A JVM without
+#: memory ends at once, and is started again, instead of lingering. Spark searches the message of a failed foreachBatch
+#: with an expression that recurses for each character: hence the stack. Its classes take 190 MB; each time that they
+#: outgrow what the JVM expects, all of the heap is looked through. The thorough compiler takes what runs ten times
+#: as often as is usual: by itself it costs half of a start and most of what an idle monitor uses; without it a backlog
+#: takes a tenth longer. (The quick one alone gets a cache of 48 MB, which Spark overflows: nothing more is compiled.)
+_JVM = (
+    "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -XX:+ExitOnOutOfMemoryError -Xss16m "
+    "-XX:MetaspaceSize=192m "
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
+    "-XX:Tier4BackEdgeThreshold=400000 -XX:ReservedCodeCacheSize=240m"
+)
+#: What is not heap: threads, code and RocksDB of a JVM, and Python beside it. A cluster that kills what takes more than
+#: was asked for must have been asked for all.
+_BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
+
+
+def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
+    """The session of this process, started if there is none. `batch`: for one computation over files, no queries.
+
+    Raises DependencyError where Java or the jars are missing and cannot be fetched.
+    """
+    builder = SparkSession.builder.appName(name)
+    options = {**settings.spark.options, **_everywhere(settings)}
+    if not submitted():
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ["JAVA_HOME"] = str(Path(java()).resolve().parent.parent)
+        options = {**options, **driver_options(settings), **_on_this_machine(settings, batch)}
+        _start_jvm({"spark.app.name": name, **options})
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    _look_up_once(spark)
+    return spark
+
+
+def _start_jvm(options: Mapping[str, str]) -> None:
+    """Start the JVM in a thread: Ctrl-C amid its start would delete the file that it is to write, and it would stay.
+
+    If it cannot be started, whoever needs it tries again, and gets the error.
+    """
+
+    def start() -> None:
+        with suppress(PySparkRuntimeError):
+            SparkContext._ensure_initialized(conf=SparkConf().setAll([*options.items()]))
+
+    starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
+    starting.start()
+    starting.join()
+
+
+def _look_up_once(spark: SparkSession) -> None:
+    """Keep the Java classes that PySpark names with each column, and twenty times with each exception.
+
+    Py4J asks the JVM for a name each time, which looks for it in all packages that PySpark imports, in every jar: an
+    eighth of all the JVM's work. Each iteration over anything of Java ends with an exception.
+    """
+    jvm = cast(Any, spark._jvm)
+    jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
+    for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
+        setattr(jvm, name, getattr(jvm, name))
+
+
+@contextmanager
+def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
+    """Options of the running session, until the end of the block; each must have a value before."""
+    before = {name: str(spark.conf.get(name)) for name in options}
+    for name, value in options.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def submitted() -> bool:
+    """Was this program started by spark-submit, so that a JVM and its configuration exist already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def driver_options(settings: Settings) -> Mapping[str, str]:
+    """What a JVM must know when it starts: where spark-submit starts it, it is spark-submit that must be told."""
+    return {
+        "spark.driver.memory": f"{settings.monitor.heap_mb}m",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_JVM}",
+    }
+
+
+def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
+    """What spark-submit must be told so that its JVMs run as ours do. `cluster`: the driver runs on another machine."""
+    log4j = f"-Dlog4j2.configurationFile={_LOG4J.name if cluster else _LOG4J.as_uri()}"
+    options = {
+        **{f"spark.{part}.memoryOverhead": size for part, size in _BESIDE_HEAP.items()},
+        **settings.spark.options,
+        **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
+        "spark.driver.extraJavaOptions": f"{log4j} {_JVM}",
+        # An executor starts where our files are not yet: Log4j's own default, but warnings too.
+        "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_JVM}",
+    }
+    return {**options, "spark.files": str(_LOG4J)} if cluster else options
+
+
+def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]:
+    """Those of `driver_options` that the JVM of a submitted program was started without."""
+    in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
+    lacks = {
+        # Where the file of the logging is, each machine has its own name for.
+        key: [flag for flag in value.split() if flag.partition("file:")[0] not in in_force[key]]
+        for key, value in driver_options(settings).items()
+    }
+    return [f"{key}: {' '.join(flags)}" for key, flags in lacks.items() if flags]
+
+
+def _locations(settings: Settings) -> tuple[str, ...]:
+    return settings.monitor.checkpoint, settings.monitor.history, settings.review.out
+
+
+#: A store of objects has no rename: a file of a checkpoint is one upload there, which is finished or was never made.
+_OBJECTS = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+    )
+}
+
+
+def _everywhere(settings: Settings) -> Mapping[str, str]:
+    return {
+        **(_OBJECTS if on_s3(settings.monitor.checkpoint) else {}),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.monitor.shuffle_partitions),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+        # Counting rows costs a read for every write.
+        f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+        # A worker holds so many records at once: with the largest that are let through, not more than a worker can.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+        # Where in Python each column came from costs more calls into the JVM than building it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # It differs between two kinds of workers, which then are forked from two daemons instead of one.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+        # A state moves to an executor that has nothing to do: where the first batch has put most of them on one, they
+        # would stay for ever, as tasks wait three seconds for theirs. It is read from the checkpoint there.
+        "spark.locality.wait": "300ms",
+        # Our plans are large; in full they fill log lines and cost seconds for each query.
+        "spark.sql.maxPlanStringLength": "4096",
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.redaction.options.regex": f"{SECRET}|url",
+        "spark.redaction.regex": SECRET,
+    }
+
+
+def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
+    jar_paths = jars.classpath("spark")
+    if on_s3(*_locations(settings)):
+        jar_paths = [*jar_paths, *jars.classpath("s3")]
+    options = {
+        # A task is tried twice: a lost Python worker costs it alone, not the JVM. Nothing of the first try stays.
+        "spark.master": "local[*,2]",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jar_paths)),
+        "spark.python.daemon.module": "clienthealth.spark.daemon",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # What a user interface would show is kept in memory without one too.
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
+        "spark.sql.ui.retainedExecutions": "5",
+        "spark.sql.warehouse.dir": str(jars.cache() / "warehouse"),
+    }
+    return {**options, "spark.sql.adaptive.enabled": "false"} if batch else options

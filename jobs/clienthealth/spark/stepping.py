@@ -1,0 +1,346 @@
+"""The stateful step in workers of Spark: chunks of a bucket and its state → rows to publish, and the new state."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from clienthealth.model.readings import Source
+from clienthealth.monitor.incidents import OpenIncident, change_row
+from clienthealth.settings import Settings
+from clienthealth.spark.decoding import COUNTS, REJECTS, Count, Reject, decompressed
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.state import GroupState
+
+    from clienthealth.measure.packed import Chunk
+    from clienthealth.monitor.faults import Fault
+    from clienthealth.monitor.step import Published
+
+#: What comes out: rows for the topics (key, value and headers as on Kafka), for the history, and for the driver.
+ROWS = "kind string, key binary, value binary, headers string"
+STATE = "data binary"
+
+#: Kinds of rows. Those of DRIVER are few, whatever the number of clients and of what befalls them, and are collected.
+HEALTH, REJECT, MINUTE, CHANGE, QUALITY, COUNT, SUMMARY = (
+    "health",
+    "reject",
+    "minute",
+    "change",
+    "quality",
+    "count",
+    "summary",
+)
+DRIVER = (QUALITY, COUNT, SUMMARY)
+
+#: Characters of a reason. Bytes of a batch around its one record, and what a producer sends at most (`topics.SENDING`).
+MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
+
+Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
+Row = tuple[str, bytes | None, bytes | None, str | None]
+
+
+class Quality(msgspec.Struct, array_like=True):
+    """What was read of a topic in a minute of arrival (epoch ms)."""
+
+    minute_ms: int
+    topic: str
+    records: int = 0
+    rejected: int = 0
+    late: int = 0
+    batches: int = 0
+
+
+class Summary(msgspec.Struct):
+    """What a bucket did: numbers of rows of each kind, and what the monitor's own metrics say of it (`Stepped`).
+
+    changes  number of changes of incidents, by mode and change; `onsets`: of those that opened (epoch ms)
+    """
+
+    rows: dict[str, int] = {}
+    changes: list[tuple[str, str, int]] = []
+    onsets: list[int] = []
+    bucket: int | None = None
+    clients: int = 0
+    skewed: int = 0
+    late: int = 0
+    left_out: dict[str, int] = {}
+    failed: dict[str, int] = {}
+
+
+def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
+    """Open incidents as `stepper` takes them: each task unpacks those of its own buckets alone."""
+    from clienthealth.spark.decoding import compressed
+
+    of_bucket: dict[int, list[OpenIncident]] = {}
+    for incident in opened:
+        of_bucket.setdefault(_bucket(incident, buckets), []).append(incident)
+    return {bucket: compressed(_pack(incidents)) for bucket, incidents in of_bucket.items()}
+
+
+def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
+    """The function for `applyInPandasWithState`.
+
+    `numbers`: of each bucket, see `decoder`.
+    `opened`: incidents that the history shows as open, by bucket, for buckets that have no state yet: a new checkpoint
+    goes on where the history stands.
+    """
+
+    buckets = {number: bucket for bucket, number in enumerate(numbers)}
+
+    def run(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        import clienthealth.spark.worker  # noqa: F401
+        from clienthealth.spark import stepping
+
+        number = int(key[0])
+        yield from stepping.stepped(buckets.get(number, number), frames, state, settings, opened)
+
+    return run
+
+
+def stepped(
+    bucket: int,
+    frames: Iterable[pd.DataFrame],
+    state: GroupState,
+    settings: Settings,
+    opened: Mapping[int, bytes],
+) -> Iterator[pd.DataFrame]:
+    """One bucket, one batch."""
+    import pandas as pd
+
+    data = [item for frame in frames for item in frame["data"]]
+    if bucket <= REJECTS:
+        rows = _rejected(data, settings.topics.max_message_bytes)
+    elif bucket == COUNTS:
+        rows = _counted(data, state, settings.monitor.quality_seconds)
+    else:
+        rows = _judged(bucket, data, state, settings, opened)
+    if rows:
+        yield pd.DataFrame(rows, columns=["kind", "key", "value", "headers"])
+
+
+def _judged(
+    bucket: int, data: Sequence[bytes], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
+) -> list[Row]:
+    packed = [decompressed(item) for item in data]
+    advanced, faults = advance(bucket, packed, state, settings, opened, int(time.time() * 1000))
+    if advanced is None and not faults:
+        return []
+    _, rows, summary = advanced or (None, [], Summary())
+    too_large = sum(row[0] == REJECT for row in rows)
+    summary.rows[REJECT] = len(faults) + too_large
+    summary.failed = Counter({"": too_large} if too_large else {})
+    summary.failed.update(fault.source.topic if fault.source else "" for fault in faults)
+    return [*rows, *map(_fault, faults), (SUMMARY, None, _pack(summary), None)]
+
+
+def advance(
+    bucket: int,
+    packed: Sequence[bytes],
+    kept: GroupState,
+    settings: Settings,
+    opened: Mapping[int, bytes],
+    now_ms: int,
+) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
+    """Step a bucket and keep its new state, whatever arrived: time passes in it all the same.
+
+    The result is None if the bucket has no state and gets none, or if it loses this batch. `packed`: the chunks.
+    """
+    from clienthealth.measure.packed import decode
+    from clienthealth.monitor.faults import isolated
+    from clienthealth.monitor.state import BucketState, save
+    from clienthealth.monitor.step import step
+    from clienthealth.spark.decoding import compressed
+
+    buckets = settings.monitor.buckets
+
+    def run(state: BucketState, chunks: Sequence[Chunk]) -> tuple[tuple[Published, list[Row], Summary], bytes]:
+        published = step(state, chunks, settings, now_ms)
+        return (published, *_rows(published, bucket, settings.topics.max_message_bytes)), compressed(
+            save(state, buckets)
+        )
+
+    if kept.exists:
+        before: bytes | bytearray = decompressed(_bytes(kept.get[0]))
+    elif bucket in opened or any(chunk.whos or chunk.log_entries or chunk.groups for chunk in map(decode, packed)):
+        incidents = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
+        first = BucketState()
+        first.incidents.reopen(_taken_over(incident, settings, now_ms) for incident in incidents)
+        before = save(first, buckets)
+    else:
+        return None, []
+    result, faults = isolated(before, packed, buckets, run)
+    if result is not None:
+        kept.update((result[1],))
+    return (None if result is None else result[0]), faults
+
+
+def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
+    """Nothing was heard of it yet: it has as long as any other until its client counts as gone.
+
+    What was before a new checkpoint begins to read is not known, but a recovery since then shows when it was.
+    """
+    from clienthealth.modes import modes
+
+    absent = modes()[incident.verdict.mode].absence
+    since_ms = now_ms if absent else now_ms - 1000 * settings.monitor.start_seconds_back
+    return dataclasses.replace(
+        incident, seen_ms=max(incident.seen_ms, since_ms), heard_ms=max(incident.heard_ms, now_ms)
+    )
+
+
+def _bytes(value: Any) -> bytes:
+    return bytes(value)
+
+
+def _bucket(incident: OpenIncident, buckets: int) -> int:
+    from clienthealth.measure.packed import bucket_of_process
+
+    client = incident.client
+    return bucket_of_process(client.service, client.host or client.instance, buckets)
+
+
+def _rows(published: Published, bucket: int, most: int) -> tuple[list[Row], Summary]:
+    """`most`: what the topics take of a record."""
+    rows: list[Row] = [_health(key.encode(), value, most) for key, value in published.records]
+    rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
+    rows += [(CHANGE, None, change_row(change), None) for change in published.changes]
+    summary = Summary(
+        rows={
+            HEALTH: len(published.records),
+            MINUTE: len(published.minutes),
+            CHANGE: len(published.changes),
+        },
+        changes=[(*kind, n) for kind, n in Counter((c.verdict.mode, c.change) for c in published.changes).items()],
+        onsets=[
+            c.verdict.since_ms for c in published.changes if c.change == "opened" and c.verdict.since_ms is not None
+        ],
+        bucket=bucket,
+        clients=published.clients,
+        skewed=published.skewed,
+        late=published.late,
+        left_out={limit: number for limit, number in published.left_out.items() if number},
+    )
+    return rows, summary
+
+
+def _health(key: bytes, value: bytes | None, most: int) -> Row:
+    """A record of `client-health`, or the reject that stands for it."""
+    if fits(most, key, value):
+        return HEALTH, key, value, None
+    from clienthealth.monitor.faults import REASON
+
+    reason = f"{REASON}: what is known of it takes more than {most} bytes, [topics] max_message_bytes"
+    return REJECT, key, None, headers_of(reason, None)
+
+
+def fits(most: int, *parts: bytes | None) -> bool:
+    """True if a topic takes a record of these parts, compressed as it is sent."""
+    size = sum(len(part) for part in parts if part) + AROUND
+    if size <= most or size > SENT_BYTES:
+        return size <= most
+    return 1.02 * len(zlib.compress(b"".join(part for part in parts if part))) + AROUND <= most
+
+
+def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
+    """Rejects as they are published: the record as it arrived, with the reason and where it stood as headers.
+
+    What the topic does not take of it is left out: its value, else all of its own.
+    """
+    rows: list[Row] = []
+    for item in data:
+        for reject in _unpack_rejects(item):
+            source = Source(reject.topic, reject.partition, reject.offset)
+            headers = headers_of(reject.reason, source, json.loads(reject.headers) if reject.headers else ())
+            if fits(most, reject.key, reject.value, headers.encode()):
+                rows.append((REJECT, reject.key, reject.value, headers))
+            elif fits(most, reject.key, headers.encode()):
+                rows.append((REJECT, reject.key, None, headers))
+            else:
+                rows.append((REJECT, None, None, headers_of(reject.reason, source)))
+    return [*rows, (SUMMARY, None, _pack(Summary(rows={REJECT: len(rows)})), None)]
+
+
+def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
+    """The headers of a reject as JSON: its own, why it was rejected, and where it stood."""
+    added = {"reject_reason": reason[:MAX_REASON]}
+    if source is not None:
+        added["source_topic"] = source.topic
+        added["source_partition"], added["source_offset"] = str(source.partition), str(source.offset)
+    headers = [
+        {"key": name, "value": base64.b64encode(text.encode("utf-8", "replace")).decode()}
+        for name, text in added.items()
+    ]
+    return json.dumps([*before, *headers])
+
+
+def _fault(fault: Fault) -> Row:
+    """A client that the step failed for, as a reject that names its newest input record."""
+    return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """The state of the bucket COUNTS: what is not in the history yet, and when rows were last given for it."""
+
+    rows: list[Quality] = []
+    given_ms: int = 0
+
+
+def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
+    """Counts for the monitor's own metrics, and from time to time what was read for the history."""
+    counts = [count for item in data for count in _unpack_counts(item)]
+    kept = _unpack_kept(_bytes(state.get[0])) if state.exists else _Kept()
+    if not counts and not kept.rows:
+        return []
+    rows = {(row.minute_ms, row.topic): row for row in kept.rows}
+    for key in {(count.minute_ms, count.topic) for count in counts}:
+        rows.setdefault(key, Quality(*key)).batches += 1
+    for count in counts:
+        row = rows[count.minute_ms, count.topic]
+        row.records += count.records
+        row.late += count.late
+        if count.reason is not None:
+            row.rejected += count.records
+    output: list[Row] = [(COUNT, None, _pack(counts), None)]
+    kept.rows, now_ms = list(rows.values()), int(time.time() * 1000)
+    if now_ms - kept.given_ms >= 1000 * every_seconds:
+        output.append((QUALITY, None, _pack(kept.rows), None))
+        kept = _Kept([], now_ms)
+    state.update((_pack(kept),))
+    return output
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_json = msgspec.json.Encoder().encode
+#: What comes to the bucket COUNTS where nothing was read.
+NO_COUNTS = _pack([])
+_unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
+_unpack_counts = msgspec.msgpack.Decoder(list[Count]).decode
+_unpack_quality = msgspec.msgpack.Decoder(list[Quality]).decode
+_unpack_kept = msgspec.msgpack.Decoder(_Kept).decode
+_unpack_opened = msgspec.msgpack.Decoder(list[OpenIncident]).decode
+_unpack_summary = msgspec.msgpack.Decoder(Summary).decode
+
+
+def counts_of(value: bytes) -> list[Count]:
+    """A row of kind COUNT."""
+    return _unpack_counts(value)
+
+
+def quality_of(value: bytes) -> list[Quality]:
+    """A row of kind QUALITY."""
+    return _unpack_quality(value)
+
+
+def summary_of(value: bytes) -> Summary:
+    """A row of kind SUMMARY."""
+    return _unpack_summary(value)

@@ -1,1 +1,0 @@
-"""Readings of clients in windows of event time: the packed form that they are kept in, and the numpy view of them."""
