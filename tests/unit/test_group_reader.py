@@ -20,10 +20,10 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from clienthealth.diagnose.watch.group import _read as watched
-from clienthealth.model.errors import ServiceError
-from clienthealth.settings import GroupSettings
-from clienthealth_exporters.groups.exporter import table
+from clienthealth.model.errors import InputError, ServiceError
+from clienthealth.settings import GroupSettings, Settings
+from clienthealth_exporters.groups import exporter
+from clienthealth_exporters.groups.exporter import only, readings, table
 from clienthealth_exporters.groups.reader import GroupReader, Member, Offsets
 from clienthealth_exporters.groups.snapshots import Snapshots
 from tests.support.waiting import WAIT_SECONDS
@@ -205,16 +205,24 @@ def test_a_partition_without_an_end_is_kept_and_one_that_is_gone_is_not() -> Non
     assert set(reading.failed_partitions) == {PAYMENTS, leaderless}
 
 
-def test_groups_that_no_broker_lists_are_not_called_absent() -> None:
+def test_groups_that_no_broker_lists_are_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a partition of offsets without a leader."""
     cluster = Cluster("1-a")
     cluster.leaders |= {TopicPartition("__consumer_offsets", 0): 1, TopicPartition("__consumer_offsets", 1): -1}
     groups = reader(cluster)
     failed = groups.read().failed_partitions
     assert failed == {TopicPartition("__consumer_offsets", 1): "no leader; its groups are not known"}
+    monkeypatch.setattr(exporter, "connection", lambda settings: cluster.connect)
     with pytest.raises(ServiceError, match=r"'2-b' was not found, but __consumer_offsets/1 has no leader"):
-        watched(groups.read, "2-b")
-    assert watched(groups.read, "1-a").names == {"1-a"}
+        next(readings(only(Settings(), "2-b"), "2-b"))
+    (snapshot,) = next(readings(only(Settings(), "1-a"), "1-a"))
+    assert snapshot["client"]["group"] == "1-a"
+
+
+def test_a_group_that_is_nowhere_is_named_as_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "connection", lambda settings: Cluster("1-a").connect)
+    with pytest.raises(InputError, match="there is no consumer group '2-b'"):
+        next(readings(only(Settings(), "2-b"), "2-b"))
 
 
 def test_members_are_asked_for_now_and_then_and_when_the_state_changes() -> None:

@@ -12,12 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import NamedTuple
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient
 
@@ -37,6 +40,9 @@ log = logging.getLogger(__name__)
 RECONNECT_MS = 1000
 #: From handing over a record until it is on its topic: the producer gathers records for 0.1 s.
 DELIVERY_SECONDS = 1.0
+#: A group that somebody looks at. Clients commit each 5 s unless they are told otherwise.
+WATCHED_SECONDS = 2.0
+WATCHED_MEMBERS_SECONDS = 10.0
 
 
 class Cluster(NamedTuple):
@@ -65,6 +71,39 @@ def clusters(settings: Settings) -> list[Cluster]:
         # The environment speaks of the cluster of the settings.
         all_clusters.append(Cluster(name, load(file, environ={})))
     return all_clusters
+
+
+def only(settings: Settings, group: str) -> Settings:
+    """The settings to read one group alone, each time, as for somebody who looks on."""
+    groups = replace(
+        settings.groups,
+        include=re.escape(group),
+        exclude="",
+        interval_seconds=WATCHED_SECONDS,
+        idle_interval_seconds=WATCHED_SECONDS,
+        members_interval_seconds=WATCHED_MEMBERS_SECONDS,
+    )
+    return replace(settings, groups=groups)
+
+
+def readings(settings: Settings, group: str) -> Iterator[list[dict[str, Any]]]:
+    """The snapshot of the group that `only` left in the settings, read anew for each; none while it is not due.
+
+    Raises InputError where there is no such group, ServiceError where it cannot be read.
+    """
+    cluster = Cluster(settings.prometheus.cluster_name, settings)
+    snapshots = cluster.snapshots()
+    with closing(cluster.reader()) as reader:
+        while True:
+            reading = reader.read()
+            if group in reading.failed_groups:
+                raise ServiceError(f"group '{group}' could not be read: {reading.failed_groups[group]}")
+            if group not in reading.names:
+                for tp, why in reading.failed_partitions.items():
+                    if tp.topic == kafka.OFFSETS_TOPIC:
+                        raise ServiceError(f"group '{group}' was not found, but {tp.topic}/{tp.partition} has {why}")
+                raise InputError(f"there is no consumer group '{group}' (kafka-health export groups --once lists all)")
+            yield list(snapshots.from_reading(reading))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from contextlib import closing
 from typing import Any
 
 from clienthealth.diagnose.outcome import HEALTHY, NOT_JUDGED, UNHEALTHY
 from clienthealth.diagnose.watch.session import Session
 from clienthealth.measure.lag_state import FINE
-from clienthealth.model.errors import InputError, ServiceError
+from clienthealth.model.errors import ServiceError
 from clienthealth.model.health_record import HealthRecord
-from clienthealth.platform.kafka import OFFSETS_TOPIC
 from clienthealth.settings import Settings
-from clienthealth_exporters.groups.exporter import Cluster
-from clienthealth_exporters.groups.reader import GroupsReading
-
-#: Clients commit each 5 s unless they are told otherwise.
-INTERVAL_SECONDS = 2.0
-MEMBERS_SECONDS = 10.0
-
-
-def group_settings(settings: Settings, group: str) -> Settings:
-    """The settings to read one group alone, each time."""
-    groups = replace(
-        settings.groups,
-        include=re.escape(group),
-        exclude="",
-        interval_seconds=INTERVAL_SECONDS,
-        idle_interval_seconds=INTERVAL_SECONDS,
-        members_interval_seconds=MEMBERS_SECONDS,
-    )
-    return replace(settings, groups=groups)
+from clienthealth_exporters.groups.exporter import WATCHED_SECONDS, only, readings
 
 
 def watch_group(
@@ -48,36 +28,21 @@ def watch_group(
 
     Raises InputError where there is no such group, ServiceError where it cannot be read.
     """
-    own = group_settings(settings, group)
-    cluster, session = Cluster(own.prometheus.cluster_name, own), Session(own)
-    reader, snapshots = cluster.reader(), cluster.snapshots()
-    begin = time.monotonic()
-    try:
-        while True:
-            for snapshot in snapshots.from_reading(_read(reader.read, group)):
+    own = only(settings, group)
+    session, begin = Session(own), time.monotonic()
+    with closing(readings(own, group)) as snapshots_of_readings:
+        for snapshots in snapshots_of_readings:
+            for snapshot in snapshots:
                 session.send(own.topics.metrics[0], "", snapshot)
             session.step(int(time.time() * 1000))
             if session.faults:
                 raise ServiceError(f"group '{group}' could not be judged: {session.faults[0]}")
             (record,) = session.newest.values()
             show(record)
-            left = INTERVAL_SECONDS if seconds is None else min(INTERVAL_SECONDS, begin + seconds - time.monotonic())
+            left = WATCHED_SECONDS if seconds is None else min(WATCHED_SECONDS, begin + seconds - time.monotonic())
             if left <= 0 or stop.wait(left):
-                return record
-    finally:
-        reader.close()
-
-
-def _read(reader: Callable[[], GroupsReading], group: str) -> GroupsReading:
-    reading = reader()
-    if group in reading.failed_groups:
-        raise ServiceError(f"group '{group}' could not be read: {reading.failed_groups[group]}")
-    for partition, why in reading.failed_partitions.items():
-        if group not in reading.names and partition.topic == OFFSETS_TOPIC:
-            raise ServiceError(f"group '{group}' was not found, but {OFFSETS_TOPIC}/{partition.partition} has {why}")
-    if group not in reading.names:
-        raise InputError(f"there is no consumer group '{group}' (kafka-health export groups --once lists all)")
-    return reading
+                break
+    return record
 
 
 def exit_code(record: HealthRecord) -> int:
