@@ -16,7 +16,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
@@ -86,7 +86,7 @@ def only(settings: Settings, group: str) -> Settings:
     return replace(settings, groups=groups)
 
 
-def readings(settings: Settings, group: str) -> Iterator[list[dict[str, Any]]]:
+def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
     """The snapshot of the group that `only` left in the settings, read anew for each; none while it is not due.
 
     Raises InputError where there is no such group, ServiceError where it cannot be read.
