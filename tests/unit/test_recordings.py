@@ -5,12 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
 from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.errors import InputError
+from clienthealth.ops import cli
+from clienthealth.ops.cli import replay
 from clienthealth.ops.cli.replay import in_order
 from clienthealth.read.recordings import read, readings
 from clienthealth.read.recordings.times import moved, time_of
@@ -109,3 +113,28 @@ def test_times_are_moved_in_readings_log_lines_and_dumps() -> None:
 def test_a_record_without_a_time_goes_with_the_one_before_it(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(f"first\n{LINE}\n")
     assert [ts for ts, _ in in_order(read([tmp_path / "a.log"]))] == [1795208530164, 1795208530164]
+
+
+@pytest.mark.parametrize(("speed", "waited"), [("1", [30.0, 10.0]), ("4", [7.5, 2.5])])
+def test_a_replay_takes_as_long_as_the_recording_or_a_part_of_it(
+    speed: str, waited: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = 1_795_208_530_689
+    lines = [READING.replace(b"1795208530689", str(start + after).encode()) for after in (0, 30_000, 40_000)]
+    (tmp_path / "metrics.jsonl").write_bytes(b"\n".join(lines))
+    now, waits = 1_800_000_000.0, list[float]()
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        waits.extend([seconds] * (seconds > 0))
+
+    sink = MagicMock()
+    monkeypatch.setattr("clienthealth.platform.kafka.producer", lambda settings: sink)
+    monkeypatch.setattr(replay, "time", SimpleNamespace(time=lambda: now, sleep=sleep))
+    with pytest.raises(SystemExit) as left:
+        cli.main(["replay", "--speed", speed, str(tmp_path / "metrics.jsonl")])
+    assert left.value.code == 0
+    assert waits == waited
+    # The last reading is of the time at which it is sent.
+    assert json.loads(sink.send.call_args.kwargs["value"])["ts"] == 1000 * now

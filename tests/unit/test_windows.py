@@ -205,6 +205,15 @@ def test_an_io_thread_that_never_came_back_was_busy_all_the_time() -> None:
     assert indicators(*(snapshot(s, stuck) for s in (0, 10, 20)))["io_thread_busy_ratio"] == 1.0
 
 
+def test_a_select_in_progress_says_nothing_of_how_busy_the_io_thread_is() -> None:
+    # 8 of 10 s outside the selector, then one select of 10 s, which is not counted yet.
+    counts = (selector(0, 0, 0, 0), selector(100, 0.5e9, 1.5e9, 80), selector(100, 0.5e9, 1.5e9, 80))
+    measured = indicators(*(snapshot(10 * n, one) for n, one in enumerate(counts)))
+    assert measured["io_thread_busy_ratio"] == pytest.approx(0.8)
+    idle = {**BUFFER, **selector(5, 1, 1, 9)}
+    assert "io_thread_busy_ratio" not in indicators(*(snapshot(s, idle) for s in (0, 10, 20)))
+
+
 def test_the_culprit_topic_stands_out() -> None:
     measured = indicators(snapshot(0, {"max-lag": 0}, "c", "legacy-consumer", topics=CHUNKS), client_id="c")
     assert measured["queues"] == [
