@@ -136,6 +136,7 @@ def test_quality_is_kept_with_its_day(spark: SparkSession, root: str) -> None:
         ("a", 7, 2, 2, date(2026, 11, 9)),
         ("b", 1, 0, 0, date(2026, 11, 9)),
     ]
+    assert history.begins(spark, root) == history.ends(spark, root) == datetime(2026, 11, 9, 1, tzinfo=UTC)
 
 
 def test_no_history_and_another_schema_are_told(spark: SparkSession, root: str, tmp_path: Path) -> None:

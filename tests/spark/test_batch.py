@@ -1,0 +1,35 @@
+"""What a batch tells of a record that is left out because reading it ended the monitor."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from pyspark.sql import SparkSession
+
+from clienthealth.model.readings import Source
+from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+from clienthealth.settings import Settings
+from clienthealth.spark import batch
+
+
+def test_a_record_that_is_left_out_is_told_and_counted_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Any] = []
+    monkeypatch.setattr(batch, "write", lambda rows, settings: written.extend(rows.collect()))
+    metrics, other = SelfMetrics(), MagicMock()
+    left_out = batch.Batch(Settings(), metrics, other, threading.Event(), other, other, None, other, other)
+    metrics.counted([left_out._skipped(spark, Source("client-metrics", 2, 88))])
+    ((topic, key, value, headers),) = written
+    assert (topic, key, value) == ("client-rejects", None, None)
+    assert {name: told.decode() for name, told in headers} == {
+        "reject_reason": "fatal: the monitor ended whenever it read this record",
+        "source_topic": "client-metrics",
+        "source_partition": "2",
+        "source_offset": "88",
+    }
+    labels = {"reason": "fatal", "source_topic": "client-metrics"}
+    assert metrics.registry.get_sample_value("kafka_client_health_records_rejected_total", labels) == 1
