@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo soak chronic check test test-all pixels pictures bench chaos fuzz lint dist image plugin sbom audit system
+.PHONY: help setup jars demo soak chronic check test test-all pixels pictures bench lab chaos fuzz lint dist image plugin sbom audit system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -56,6 +56,9 @@ pictures: ## the pictures of dashboards/README.md, drawn anew by make pixels
 
 bench: jars ## what the complete monitor costs, against budgets and a peer; two hours; ARGS="backlog_canonical --quick"
 	@exec .venv/bin/python -m tests.bench $(ARGS)
+
+lab: jars ## 60 real clients in random circumstances, by a seed, recorded and judged; half an hour; ARGS="--seed 101 --cases 60"
+	@exec .venv/bin/python -m tests.lab $(ARGS)
 
 chaos: jars ## kill, freeze, fill, cut: 50 faults against an undisturbed run; ARGS="--faults 10 --seed 7"
 	@exec .venv/bin/python -m tests.chaos $(ARGS)

@@ -1,113 +1,175 @@
-"""What the monitor says of recordings: by `kafka-health diagnose`, and as the stream judges them batch by batch.
-
-    python -m tests.lab.judge FOLDER… [--words]
-
-A row for each client of each recording that any mode says something of: `confirmed` and `suspected`, and what is not
-`ok` of the mode that is the truth. A line of the summary for each mode.
-"""
+"""What the product says of the cases, held against their labels: a line for each, and the matrix of all."""
 
 from __future__ import annotations
 
-import argparse
+import base64
 import json
-import time
+import subprocess
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from clienthealth.diagnose.diagnosis import pack
-from clienthealth.diagnose.examine import examine
-from clienthealth.measure.packed import Chunk, decode, encode
-from clienthealth.measure.packer import Packer
-from clienthealth.model import health_record
-from clienthealth.model.verdicts import STATUS_ORDER, Verdict
-from clienthealth.monitor.state import BucketState
-from clienthealth.monitor.step import step
-from clienthealth.ops.cli.replay import in_order
-from clienthealth.read.recordings import read
-from clienthealth.settings import Settings
-from tests.support.recorded import DECODERS, sent
+from tests.lab.label import Label, Recorded, labels
+from tests.lab.mechanisms import MODES
+from tests.support.raw_records import Raw
+from tests.support.streamed import PUBLISHED, Streamed
 
-SETTINGS = Settings()
-BATCH_MS = 5_000
-#: After the last record, for what silence says.
-LATER_BATCHES = 3
-#: Client id and mode → the worst verdict.
-Worst = Mapping[tuple[str, str], Verdict]
+JUDGE_SECONDS = 120.0
+#: The exit code of `diagnose` where nothing could be read.
+UNREADABLE = 2
+BATCH_SECONDS, LATER_BATCHES = 5, 12
+#: One case in so many also runs through the steps of the stream.
+STREAMED = 3
+GRADES = ("right", "suspected only", "unknown", "wrong suspected", "wrong confirmed", "false ok")
+_RANK = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
+#: Client id, mode and status.
+Verdicts = Sequence[tuple[str, str, str]]
 
 
-def diagnosed(folder: Path) -> Worst:
-    """By the post-mortem."""
-    judged = examine([folder], SETTINGS)
-    return {
-        (f"{client.client_id}", verdict.mode): verdict for client, verdicts in judged.clients for verdict in verdicts
-    }
+@dataclass(frozen=True)
+class Graded:
+    """A mode of a case that is not right, or that was to fail."""
+
+    case: str
+    how: str
+    mode: str
+    failing: bool
+    label: Label
+    status: str
+    grade: str
 
 
-def streamed(folder: Path) -> Worst:
-    """The worst that was published of each client while its recording went on."""
-    state, now_ms = BucketState(), int(time.time() * 1000)
-    worst: dict[tuple[str, str], Verdict] = {}
-    for end_ms, chunks in _batches(folder, now_ms):
-        for _, value in step(state, chunks, SETTINGS, end_ms).records:
-            if value is None:
-                continue
-            record = health_record.decode(value)
-            for verdict in record.verdicts:
-                key = record.client.client_id, verdict.mode
-                if key not in worst or _rank(verdict) >= _rank(worst[key]):
-                    worst[key] = verdict
-    return worst
+def diagnosed(folder: Path) -> Verdicts:
+    """By `kafka-health diagnose --json`."""
+    command = [sys.executable, "-m", "clienthealth.ops.cli", "diagnose", "--json", str(folder / "seen")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=JUDGE_SECONDS, check=False)
+    (folder / "verdicts.jsonl").write_text(done.stdout + done.stderr, encoding="utf-8")
+    if not done.stdout and done.returncode != UNREADABLE:
+        raise RuntimeError(f"{folder}: {done.stderr}")
+    documents = [json.loads(line) for line in done.stdout.splitlines()]
+    return [row for document in documents for row in _rows(document)]
 
 
-def _batches(folder: Path, now_ms: int) -> Iterator[tuple[int, Sequence[Chunk]]]:
-    timed = in_order(read([folder]))
-    end_ms = timed[0][0] + BATCH_MS
-    packer = Packer(1)
-    for ts_ms, record in timed:
-        while ts_ms >= end_ms:
-            yield end_ms, _chunks(packer)
-            packer, end_ms = Packer(1), end_ms + BATCH_MS
-        raw = sent(record)
-        pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer)
-    yield end_ms, _chunks(packer)
-    for later in range(LATER_BATCHES):
-        yield end_ms + (later + 1) * BATCH_MS, []
+def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
+    client_id = str(document.get("client", {}).get("client_id", ""))
+    for verdict in document.get("verdicts", ()):
+        yield client_id, verdict["mode"], verdict["status"]
 
 
-def _chunks(packer: Packer) -> list[Chunk]:
-    chunks = packer.chunks()
-    for chunk in chunks.values():
-        chunk.clocks = [packer.clock] if packer.clock else []
-    return [decode(encode(chunk)) for chunk in chunks.values()]
+def streamed(folder: Path) -> Verdicts:
+    """By the steps of the stream, batch by batch: the worst that was published of each client and mode."""
+    records = [json.loads(line) for line in (folder / "stream.jsonl").read_text(encoding="utf-8").splitlines()]
+    if not records:
+        return []
+    monitor, begin = Streamed(), records[0]["ts"] // 1000
+    batches: dict[int, list[Any]] = defaultdict(list)
+    for record in records:
+        batches[(record["ts"] // 1000 - begin) // BATCH_SECONDS].append(record)
+    headers = {"service": "orders", "host": "app-1", "instance": "app-1:4711"}
+    worst: dict[tuple[str, str], str] = {}
+    for number in range(max(batches) + 1 + LATER_BATCHES):
+        by_topic: dict[str, list[Raw]] = {"client-metrics": [], "client-logs": []}
+        for record in batches.get(number, ()):
+            by_topic[record["topic"]].append(Raw("", base64.b64decode(record["value"]), headers=headers))
+        rows = monitor.batch(begin + (number + 1) * BATCH_SECONDS, *by_topic.values())
+        for value in (value for kind, _, value, _ in rows if kind == PUBLISHED[0] and value is not None):
+            for client_id, mode, status in _rows(json.loads(value)):
+                if _RANK[status] >= _RANK.get(worst.get((client_id, mode), "ok"), 0):
+                    worst[client_id, mode] = status
+    return [(client_id, mode, status) for (client_id, mode), status in worst.items()]
 
 
-def _rank(verdict: Verdict) -> int:
-    return 1 if verdict.status == "unknown" else 2 * STATUS_ORDER.index(verdict.status) - 2
+def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
+    """The modes of a case that are wrong, and the one that was to fail; None if the case is void."""
+    recorded = Recorded(folder)
+    wanted = labels(recorded)
+    if wanted is None or not any((folder / "seen").iterdir()):
+        return None
+    case = recorded.case
+    result = []
+    for mode in MODES:
+        label, failing = wanted.get(mode, Label()), mode == case["mode"]
+        fine = set(case["clients"]) - set(case["troubled"])
+        accused = [status for client, judged, status in verdicts if judged == mode and client in fine]
+        rest = [status for client, judged, status in verdicts if judged == mode and client not in fine]
+        status = max(rest, key=_RANK.__getitem__, default="unknown")
+        grade = _grade(label, status)
+        beside = max(accused, key=_RANK.__getitem__, default="ok")
+        spared = Label(at_most=label.at_most if not failing or "trouble" not in case["options"] else "ok")
+        if failing or grade != "right":
+            result.append(Graded(folder.name, how, mode, failing, label, status, grade))
+        if _grade(spared, beside).startswith("wrong"):
+            result.append(Graded(folder.name, how, mode, False, spared, beside, _grade(spared, beside)))
+    return result
 
 
-def main() -> None:
-    """Judge recordings, and print what stands out."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--words", action="store_true", help="with the evidence")
-    arguments = parser.parse_args()
-    summary: dict[str, Counter[str]] = defaultdict(Counter)
-    recordings = sorted(path.parent for folder in arguments.folders for path in folder.rglob("truth.json"))
-    for folder in recordings:
-        truth = json.loads((folder / "truth.json").read_text())["expected_mode"]
-        for how, worst in (("diagnose", diagnosed(folder)), ("stream", streamed(folder))):
-            for (client_id, mode), verdict in sorted(worst.items()):
-                expected = "failure" if mode == truth else "control"
-                summary[f"{mode} {expected} {how}"][verdict.status] += 1
-                if verdict.unhealthy or mode == truth or (mode == "consumer-stalled" and verdict.status != "ok"):
-                    cause = verdict.detail.get("cause") or verdict.reason or ""
-                    print(f"{folder.name:<34} {how:<8} {client_id:<32} {mode:<27} {verdict.status:<9} {cause}")
-                    for fact in verdict.evidence if arguments.words else ():
-                        print(f"{'':<44}{fact.kind}: {fact.text}")
-    for what, statuses in sorted(summary.items()):
-        print(f"{what:<50} {dict(statuses)}")
+def _grade(label: Label, status: str) -> str:
+    if status == "confirmed" and label.at_most != "confirmed":
+        return "wrong confirmed"
+    if status == "suspected" and label.at_most == "ok":
+        return "wrong suspected"
+    if status == "ok" and label.not_ok:
+        return "false ok"
+    if label.at_least == "nothing" or _RANK[status] >= _RANK[label.at_least]:
+        return "right"
+    return "suspected only" if status == "suspected" else "unknown"
 
 
-if __name__ == "__main__":
-    main()
+def judge(folders: Sequence[Path], jobs: int) -> str:
+    """Judge recordings; what there is to say of them."""
+    with ThreadPoolExecutor(jobs) as judging:
+        verdicts = list(judging.map(diagnosed, folders))
+    said: list[str] = []
+    matrix: dict[str, dict[str, Counter[str]]] = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
+    for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
+        ways = [("diagnose", of_case)]
+        if number % STREAMED == 0:
+            ways.append(("stream", streamed(folder)))
+        for how, found in ways:
+            grades = graded(folder, how, found)
+            said += _lines(folder, how, grades)
+            _count(matrix[how], folder, grades)
+    return "\n".join([*said, "", *_matrix(matrix)])
+
+
+def _lines(folder: Path, how: str, grades: Sequence[Graded] | None) -> list[str]:
+    if grades is None:
+        return [f"{how:<8} void: the trouble did not come, or nothing was seen: {folder}"]
+    if not grades:
+        return [f"{how:<8} right           control, nothing accused: {folder}"]
+    return [
+        f"{how:<8} {one.grade:<15} {one.mode}: {one.status}, label {one.label.at_least} to {one.label.at_most}"
+        f"{', not ok' if one.label.not_ok else ''}: {folder}"
+        for one in grades
+    ]
+
+
+def _count(matrix: dict[str, Counter[str]], folder: Path, grades: Sequence[Graded] | None) -> None:
+    case = Recorded(folder).case
+    row = case["mode"] or "controls"
+    if grades is None:
+        matrix[row]["void"] += 1
+        return
+    own = [one.grade for one in grades if one.failing]
+    wrong = [one.grade for one in grades if not one.failing]
+    if case["mode"] is not None:
+        matrix[row][own[0]] += 1
+        matrix["beside a failure"].update(wrong or ["right"])
+    else:
+        matrix[row].update({max(wrong, key=GRADES.index) if wrong else "right": 1})
+
+
+def _matrix(matrix: Mapping[str, Mapping[str, Counter[str]]]) -> list[str]:
+    columns = (*GRADES, "void")
+    lines = []
+    for how, rows in matrix.items():
+        lines.append(f"| {how} | {' | '.join(columns)} |")
+        lines.append(f"|---|{'---|' * len(columns)}")
+        order = [mode for mode in (*MODES, "controls", "beside a failure") if mode in rows]
+        lines += [f"| {row} | {' | '.join(str(rows[row][column]) for column in columns)} |" for row in order]
+        lines.append("")
+    return lines

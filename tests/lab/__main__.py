@@ -1,0 +1,67 @@
+"""Real clients in random circumstances, recorded and judged: `make lab ARGS="--seed 101 --cases 60"`.
+
+Each case is drawn by the seed: a family of clients, a mechanism that goes wrong or only looks as if, the weather, and a
+way of seeing it. What was recorded stays in .cache/lab/SEED: `seen` is what is judged, `case.json` and `truth.jsonl`
+what really happened. A seed that was looked at is spent: what it shows is mended, and the next one tells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.lab.cases import drawn
+from tests.lab.judge import judge
+from tests.lab.programs import compiled
+from tests.lab.run import record
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = Path(__file__).with_name("results.md")
+#: Seeds below are for work on the lab itself: their results are not kept.
+FIRST_KEPT = 100
+
+
+def main() -> None:
+    """Record, judge, print, and keep the matrix."""
+    parser = argparse.ArgumentParser(prog="make lab", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same cases (default: 1)")
+    parser.add_argument("--cases", type=int, default=60, help="how many (default: 60)")
+    parser.add_argument("--jobs", type=int, default=6, help="how many at once (default: 6)")
+    parser.add_argument("--only", default="", metavar="NAME,…", help="mechanisms whose names contain one of these")
+    parser.add_argument("--family", default="", metavar="NAME,…", help="the same of families of clients")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where recordings go (default: .cache/lab/SEED)")
+    parser.add_argument("--judge-only", type=Path, metavar="FOLDER", help="judge again what was recorded there")
+    parser.add_argument("--list", action="store_true", help="print the cases, and run none")
+    arguments = parser.parse_args()
+    only, families = ([part for part in text.split(",") if part] for text in (arguments.only, arguments.family))
+    cases = drawn(arguments.seed, arguments.cases, only, families)
+    if arguments.list:
+        print("\n".join(f"{case.name}: {case.seen}" for case in cases))
+        return
+    out = arguments.judge_only or arguments.out or ROOT / ".cache" / "lab" / str(arguments.seed)
+    if arguments.judge_only is None:
+        for program in sorted({case.family.program for case in cases if case.family.java}):
+            compiled(program)
+        record(cases, out, arguments.jobs, lambda text: print(text, file=sys.stderr, flush=True))
+    folders = sorted(file.parent for file in out.glob("*/case.json"))
+    judged = judge(folders, min(2, os.cpu_count() or 1))
+    print(judged)
+    if arguments.seed >= FIRST_KEPT and arguments.judge_only is None and not (only or families):
+        _keep(f"seed {arguments.seed}, {len(folders)} cases", judged.rpartition("\n\n| diagnose")[2])
+
+
+def _keep(what: str, matrix: str) -> None:
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    with RESULTS.open("a", encoding="utf-8") as results:
+        head = f"{datetime.now(UTC):%Y-%m-%d}, {what}, commit {commit.stdout.strip()}"
+        results.write(f"\n## {head}\n\n| diagnose{matrix.rstrip()}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The families of clients: the program of each, the libraries that it runs on, and the logging of Java programs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from clienthealth.platform.jars import JarSet
+
+#: Of each version of the Java client that is run, the release.
+VERSIONS = {
+    "0.11": "0.11.0.3",
+    "1.1": "1.1.1",
+    "2.2": "2.2.2",
+    "2.6": "2.6.3",
+    "2.8": "2.8.2",
+    "3.3": "3.3.2",
+    "3.7": "3.7.2",
+    "3.9": "3.9.1",
+    "4.0": "4.0.1",
+    "4.1": "4.1.2",
+}
+_SLF4J = ("org.slf4j:slf4j-log4j12", "log4j:*", "ch.qos.reload4j:*", "org.slf4j:slf4j-reload4j")
+_JACKSON = "com.fasterxml.jackson.core:*"
+SETS = {
+    **{
+        f"lab-java-{name}": JarSet((f"org.apache.kafka:kafka-clients:{release}",), without=_SLF4J)
+        for name, release in VERSIONS.items()
+    },
+    "lab-reload4j": JarSet(("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")),
+    "lab-logback": JarSet(
+        ("ch.qos.logback:logback-classic:1.2.13", "net.logstash.logback:logstash-logback-encoder:6.6")
+    ),
+    "lab-log4j2": JarSet(
+        (
+            "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",
+            "org.apache.logging.log4j:log4j-core:2.24.3",
+            "org.apache.logging.log4j:log4j-layout-template-json:2.24.3",
+        )
+    ),
+    "lab-jul": JarSet(("org.slf4j:slf4j-jdk14:1.7.36",)),
+    "lab-jmx-exporter": JarSet(("io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1",), without=("*:*",)),
+    "lab-micrometer": JarSet(
+        ("io.micrometer:micrometer-registry-prometheus:1.11.12",), without=("org.apache.kafka:*",)
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """A program and what it runs on. `weight`: how often it is drawn; `roles`: what it can be asked to be.
+
+    version   of the Java client, as in VERSIONS; of a Python library the one that is installed
+    options   of its clients, always
+    lacks     mechanisms that mean nothing to it
+    routes    how its metrics can be read, `none`: it has none
+    requires  Python packages in other versions than those that are installed
+    """
+
+    name: str
+    program: str
+    version: str
+    weight: float = 1.0
+    roles: Collection[str] = ("producer", "consumer")
+    options: dict[str, str] = field(default_factory=dict)
+    lacks: Collection[str] = ()
+    routes: Sequence[str] = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter")
+    requires: Sequence[str] = ()
+
+    @property
+    def java(self) -> bool:
+        """True if it runs in a JVM."""
+        return self.program not in ("confluent", "kafka_python", "aio")
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The version as numbers, to be compared."""
+        return tuple(int(part) for part in self.version.split("."))
+
+
+def _java(name: str, weight: float = 1.0, **more: object) -> Family:
+    return Family(f"java-{name}", "Plain", name, weight, **more)  # type: ignore[arg-type]
+
+
+_ROUTES = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter", "micrometer")
+_NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
+#: A constructor that raises without brokers leaves no client to be judged.
+_NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong")
+#: Its produce() never waits; a callback runs in poll(), on the application's own thread.
+_RDKAFKA = (*_NO_THREAD, "callback-get", "topic-missing", "partition-missing", "brokers-away", "brokers-silent")
+#: One thread for everything: what holds it up holds up what would tell of it.
+_AIO = (*_NO_THREAD, "callback-get", "topic-missing", "partition-missing", "brokers-away", "brokers-silent")
+
+
+def _confluent(name: str, *requires: str) -> Family:
+    return Family(
+        f"confluent-{name}", "confluent", name, 1.5, lacks=(*_RDKAFKA, "login-wrong"),
+        routes=("statistics", "statistics", "none"), requires=requires,
+    )  # fmt: skip
+
+
+def _kafka_python(name: str, *requires: str) -> Family:
+    return Family(
+        f"kafka-python-{name}", "kafka_python", name, 1.5, lacks=(*_NO_THREAD, *_NEEDS_BROKERS),
+        routes=("kafka-python", "kafka-python", "none"), requires=requires,
+    )  # fmt: skip
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        _java("0.11"),
+        _java("1.1"),
+        _java("2.2"),
+        _java("2.6"),
+        _java("2.8", routes=_ROUTES),
+        _java("3.3", routes=_ROUTES),
+        _java("3.7"),
+        _java("3.9", 2.0, routes=_ROUTES),
+        _java("4.0"),
+        _java("4.1", 2.0, routes=_ROUTES),
+        Family("java-4.1-kip848", "Plain", "4.1", 2.0, ("consumer",), {"c.group.protocol": "consumer"}),
+        _confluent("2.16"),
+        _confluent("2.6", "confluent-kafka==2.6.2"),
+        _confluent("2.2", "confluent-kafka==2.2.0"),
+        _kafka_python("3.0"),
+        _kafka_python("2.0", "kafka-python==2.0.6"),
+        Family("aiokafka-0.14", "aio", "0.14", 1.5, lacks=(*_AIO, "login-wrong"), routes=("none",)),
+    )
+}

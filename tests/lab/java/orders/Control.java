@@ -1,0 +1,123 @@
+package orders;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.Random;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What the lab asks for, by lines on standard input: `go` (the trouble begins), `over` (it ends), `end` (so does the
+ * program, as `end` says). Ways to end: close, flush, a number (closes within so many milliseconds), exit (closes
+ * nothing), halt, throw, return; end.ms: how long it takes beside that. Without input there is no lab any more.
+ */
+final class Control {
+    private static final Logger LOG = LoggerFactory.getLogger("orders.Main");
+    private static final CountDownLatch END = new CountDownLatch(1);
+    private static final String HOW = System.getProperty("end", "close");
+    static volatile boolean go;
+    static volatile boolean over;
+    static volatile boolean ending;
+    private static Consumer<String> closing;
+    private static volatile boolean closed;
+
+    private Control() {
+    }
+
+    /** True while what goes wrong goes wrong. */
+    static boolean wrong() {
+        return go && !over;
+    }
+
+    static void run(Consumer<String> close) {
+        closing = close;
+        daemon("lab-input", Control::read);
+        daemon("lab-truth", () -> {
+            while (true) {
+                Truth.tell();
+                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(500));
+            }
+        });
+        if (System.getProperty("quotes") != null) {
+            daemon("log-forwarder", Control::quote);
+        }
+    }
+
+    static void daemon(String name, Runnable run) {
+        Thread thread = new Thread(run, name);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private static void read() {
+        try (BufferedReader lines = new BufferedReader(new InputStreamReader(System.in))) {
+            String line;
+            while ((line = lines.readLine()) != null) {
+                go |= line.equals("go");
+                over |= line.equals("over");
+                if (line.equals("end")) {
+                    END.countDown();
+                }
+            }
+        } catch (java.io.IOException gone) {
+            LOG.warn("no input", gone);
+        }
+        Runtime.getRuntime().halt(9);
+    }
+
+    /** Lines of other programs, as one that watches logs repeats them. */
+    private static void quote() {
+        Random random = new Random(Long.getLong("quotes"));
+        String[] quotes = System.getProperty("quoted").split("\u0001");
+        Logger log = LoggerFactory.getLogger("orders.watch.LogForwarder");
+        while (true) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(500 + random.nextInt(4000)));
+            if (wrong()) {
+                log.error("{}", quotes[random.nextInt(quotes.length)]);
+            }
+        }
+    }
+
+    /** Blocks until the program is to end, and ends it. */
+    static void await() throws InterruptedException {
+        END.await();
+        ending = !HOW.equals("exit") && !HOW.equals("halt") && !HOW.equals("return");
+        LOG.info("shutting down");
+        Thread.sleep(Long.getLong("end.ms", 0));
+        switch (HOW) {
+            case "exit":
+                Truth.tell();
+                System.exit(0);
+                break;
+            case "halt":
+                Truth.tell();
+                Runtime.getRuntime().halt(137);
+                break;
+            case "throw":
+                Truth.tell();
+                ending = false;
+                throw new IllegalStateException("no price for order 4711");
+            case "return":
+                Truth.tell();
+                return;
+            default:
+                closed = true;
+                closing.accept(HOW);
+                Truth.tell();
+                System.exit(0);
+        }
+    }
+
+    /** SIGTERM: as a service is stopped. */
+    static void hook() {
+        if (!closed && Boolean.getBoolean("hook")) {
+            ending = true;
+            closing.accept(HOW);
+        }
+        Truth.tell();
+    }
+}

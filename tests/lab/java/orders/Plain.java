@@ -1,0 +1,229 @@
+package orders;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Properties;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Producers or consumers of kafka-clients 0.11 to 4.1, whatever goes wrong with them. System properties: role, topic,
+ * clients (how many), threads (that send), thread (their names), rate (records/s of each client), size, sync (wait for
+ * each), every (log one line in so many records), p.NAME and c.NAME (options of the clients); those of Trouble and End.
+ *
+ * Compiled once, with 2.2: what differs between versions is called by name.
+ */
+public class Plain {
+    private static final Logger LOG = LoggerFactory.getLogger(Plain.class);
+    static final List<KafkaProducer<byte[], byte[]>> PRODUCERS = new ArrayList<>();
+    static final List<KafkaConsumer<byte[], byte[]>> CONSUMERS = new ArrayList<>();
+    private static final List<Thread> LOOPS = new ArrayList<>();
+    private static final String TOPIC = System.getProperty("topic");
+
+    public static void main(String[] args) throws Exception {
+        boolean producing = !System.getProperty("role").equals("consumer");
+        for (int i = 0; i < Integer.getInteger("clients", 1); i++) {
+            if (producing) {
+                produce(i);
+            } else {
+                consume(i);
+            }
+        }
+        if (Boolean.getBoolean("micrometer")) {
+            List<Object> clients = new ArrayList<>(PRODUCERS);
+            clients.addAll(CONSUMERS);
+            Class.forName("orders.Page").getMethod("serve", List.class).invoke(null, clients);
+        }
+        Control.run(Plain::close);
+        if (producing) {
+            Runtime.getRuntime().addShutdownHook(new Thread(Control::hook, "shutdown"));
+        }
+        for (Thread loop : LOOPS) {
+            loop.start();
+        }
+        Control.await();
+    }
+
+    static Properties options(String prefix, int number) {
+        Properties options = new Properties();
+        for (String name : System.getProperties().stringPropertyNames()) {
+            if (name.startsWith(prefix)) {
+                options.put(name.substring(prefix.length()), System.getProperty(name));
+            }
+        }
+        if (options.containsKey("client.id") && number > 0) {
+            options.put("client.id", options.get("client.id") + "-" + number);
+        }
+        return options;
+    }
+
+    private static void produce(int number) {
+        Properties options = options("p.", number);
+        KafkaProducer<byte[], byte[]> producer =
+            new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer());
+        PRODUCERS.add(producer);
+        Truth truth = Truth.of("producer", options.getProperty("client.id"));
+        Trouble trouble = new Trouble(producer, TOPIC, truth, number);
+        int threads = Integer.getInteger("threads", 2);
+        long pause = (long) (1e9 * threads / Double.parseDouble(System.getProperty("rate", "10")));
+        for (int i = 0; i < threads; i++) {
+            LOOPS.add(thread(() -> send(producer, trouble, truth, pause), i));
+        }
+    }
+
+    private static Thread thread(Runnable loop, int number) {
+        Thread thread = new Thread(loop, System.getProperty("thread", "worker-") + number);
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    private static void send(KafkaProducer<byte[], byte[]> producer, Trouble trouble, Truth truth, long pause) {
+        byte[] payload = new byte[Integer.getInteger("size", 300)];
+        int every = Integer.getInteger("every", 50);
+        while (!Control.ending) {
+            int due = trouble.due();
+            for (int i = 0; i < due && !Control.ending; i++) {
+                long count = truth.attempted.incrementAndGet();
+                if (count % every == 0) {
+                    LOG.info("order {} accepted", count);
+                }
+                trouble.beforeSend();
+                long token = truth.begin(truth.sending);
+                try {
+                    ProducerRecord<byte[], byte[]> record = trouble.record(payload);
+                    java.util.concurrent.Future<?> future = producer.send(record, trouble);
+                    truth.end(truth.sending, token);
+                    if (Boolean.getBoolean("sync")) {
+                        future.get();
+                    }
+                } catch (KafkaException | IllegalStateException failed) {
+                    truth.end(truth.sending, token);
+                    truth.failure(failed, true);
+                    if (!Control.ending) {
+                        LOG.error("order not accepted", failed);
+                    }
+                } catch (java.util.concurrent.ExecutionException seen) {
+                    LOG.warn("order not stored: {}", seen.getCause().toString());
+                } catch (InterruptedException end) {
+                    return;
+                }
+            }
+            LockSupport.parkNanos(pause);
+        }
+    }
+
+    private static void consume(int number) {
+        Properties options = options("c.", number);
+        KafkaConsumer<byte[], byte[]> consumer =
+            new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        CONSUMERS.add(consumer);
+        Truth truth = Truth.of("consumer", options.getProperty("client.id"));
+        Trouble trouble = new Trouble(null, TOPIC, truth, number);
+        LOOPS.add(thread(() -> poll(consumer, trouble, truth), number));
+    }
+
+    private static void poll(KafkaConsumer<byte[], byte[]> consumer, Trouble trouble, Truth truth) {
+        consumer.subscribe(Collections.singletonList(TOPIC));
+        String commit = System.getProperty("commit", "auto");
+        while (!Control.ending) {
+            try {
+                trouble.beforePoll(consumer);
+                truth.in = "poll";
+                ConsumerRecords<byte[], byte[]> records = poll(consumer);
+                truth.polls.incrementAndGet();
+                for (ConsumerRecord<byte[], byte[]> record : records) {
+                    truth.in = "handler";
+                    trouble.handle(record);
+                    long count = truth.handled.incrementAndGet();
+                    if (count % Integer.getInteger("every", 50) == 0) {
+                        LOG.info("order {} billed", count);
+                    }
+                }
+                truth.in = "commit";
+                if (commit.equals("sync") && !records.isEmpty()) {
+                    consumer.commitSync();
+                } else if (commit.equals("async")) {
+                    consumer.commitAsync();
+                }
+            } catch (KafkaException failed) {
+                truth.failure(failed, false);
+                LOG.warn("goes on", failed);
+                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(500));
+            } finally {
+                truth.in = "loop";
+            }
+        }
+        truth.in = "close";
+        consumer.close();
+        truth.in = "closed";
+    }
+
+    /** Up to 1.1 the time is a number, from 4.0 on it is a Duration. */
+    @SuppressWarnings("unchecked")
+    private static ConsumerRecords<byte[], byte[]> poll(KafkaConsumer<byte[], byte[]> consumer) {
+        return (ConsumerRecords<byte[], byte[]>) call(consumer, "poll", Duration.ofMillis(500), 500L);
+    }
+
+    static Object call(Object client, String name, Duration time, Object... before) {
+        try {
+            for (Method method : client.getClass().getMethods()) {
+                Class<?>[] types = method.getParameterTypes();
+                if (method.getName().equals(name) && types.length == 1 && types[0] == Duration.class) {
+                    return method.invoke(client, time);
+                }
+            }
+            for (Method method : client.getClass().getMethods()) {
+                if (method.getName().equals(name) && method.getParameterCount() == before.length) {
+                    return method.invoke(client, before);
+                }
+            }
+            throw new IllegalStateException(name);
+        } catch (InvocationTargetException thrown) {
+            if (thrown.getCause() instanceof RuntimeException) {
+                throw (RuntimeException) thrown.getCause();
+            }
+            throw new IllegalStateException(thrown.getCause());
+        } catch (IllegalAccessException impossible) {
+            throw new IllegalStateException(impossible);
+        }
+    }
+
+    /** How it was asked to: wait, so many milliseconds, or only flush. */
+    static void close(String how) {
+        for (Thread loop : LOOPS) {
+            join(loop, CONSUMERS.isEmpty() ? 200 : 30_000);
+        }
+        for (KafkaProducer<byte[], byte[]> producer : PRODUCERS) {
+            if (how.equals("flush")) {
+                producer.flush();
+            } else if (how.equals("close")) {
+                producer.close();
+            } else {
+                long ms = Long.parseLong(how);
+                call(producer, "close", Duration.ofMillis(ms), ms, TimeUnit.MILLISECONDS);
+            }
+        }
+    }
+
+    private static void join(Thread loop, long ms) {
+        try {
+            loop.join(ms);
+        } catch (InterruptedException end) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

@@ -1,0 +1,244 @@
+package orders;
+
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.util.Map;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What goes wrong, in a callback, a handler, or with what is sent: `trouble` names it, `trouble.ms` says how long it
+ * takes where it ends by itself, `trouble.in` where it happens (callback or handler), `trouble.clients` to how many of
+ * the clients.
+ */
+final class Trouble implements Callback {
+    private static final Logger LOG = LoggerFactory.getLogger("orders.Gateway");
+    private static final String WHAT = System.getProperty("trouble", "none");
+    private static final String WHERE = System.getProperty("trouble.in", "");
+    private static final long MS = Long.getLong("trouble.ms", 0);
+    private static final BlockingQueue<String> FULL = new ArrayBlockingQueue<>(1);
+    private static final ReentrantLock LOCK = new ReentrantLock();
+    private static final Object MONITOR = new Object();
+    private static ServerSocket silent;
+    private static volatile boolean once;
+    private final KafkaProducer<byte[], byte[]> producer;
+    private final String topic;
+    private final Truth truth;
+    private final boolean mine;
+    private long logged;
+
+    static {
+        FULL.add("full");
+        Control.daemon("ledger-sync", () -> {
+            synchronized (MONITOR) {
+                LOCK.lock();
+                forEver();
+            }
+        });
+        try {
+            silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+        } catch (java.io.IOException impossible) {
+            throw new java.io.UncheckedIOException(impossible);
+        }
+    }
+
+    Trouble(KafkaProducer<byte[], byte[]> producer, String topic, Truth truth, int number) {
+        this.producer = producer;
+        this.topic = topic;
+        this.truth = truth;
+        this.mine = number < Integer.getInteger("trouble.clients", 1);
+    }
+
+    private boolean wrong(String where) {
+        return mine && WHERE.equals(where) && Control.wrong();
+    }
+
+    /** How many records are sent next. */
+    int due() {
+        if (mine && Control.go && WHAT.equals("burst") && !once) {
+            once = true;
+            return Integer.getInteger("burst", 3000);
+        }
+        return mine && Control.wrong() && WHAT.equals("flood") ? 200 : mine && Control.wrong() && WHAT.equals("idle") ? 0 : 1;
+    }
+
+    void beforeSend() {
+        if (mine && Control.wrong() && WHAT.equals("before-send")) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(MS));
+        }
+    }
+
+    ProducerRecord<byte[], byte[]> record(byte[] payload) {
+        boolean wrong = mine && Control.wrong();
+        if (wrong && WHAT.equals("topic")) {
+            return new ProducerRecord<>(System.getProperty("wrong.topic"), payload);
+        }
+        return new ProducerRecord<>(topic, wrong && WHAT.equals("partition") ? Integer.valueOf(17) : null, null, payload);
+    }
+
+    @Override
+    public void onCompletion(RecordMetadata metadata, Exception error) {
+        long token = truth.begin(truth.calling);
+        try {
+            if (error == null) {
+                truth.acked.incrementAndGet();
+            } else {
+                truth.failure(error, false);
+                if (logged++ % 20 == 0) {
+                    LOG.warn("order not delivered", error);
+                }
+            }
+            if (wrong("callback")) {
+                happen();
+            }
+        } finally {
+            truth.end(truth.calling, token);
+        }
+    }
+
+    void beforePoll(KafkaConsumer<byte[], byte[]> consumer) {
+        boolean wanted = mine && Control.wrong() && WHAT.equals("pause");
+        if (wanted != truth.paused) {
+            if (wanted) {
+                LOG.info("billing is full, pausing");
+                consumer.pause(consumer.assignment());
+            } else {
+                consumer.resume(consumer.assignment());
+            }
+            truth.paused = wanted;
+        }
+    }
+
+    void handle(ConsumerRecord<byte[], byte[]> record) {
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(Long.getLong("handle.ms", 5)));
+        if (wrong("handler")) {
+            happen();
+        }
+    }
+
+    private void happen() {
+        switch (WHAT) {
+            case "get": waitForCopy(); break;
+            case "flush": producer.flush(); break;
+            case "latch": Ledger.waitForAnswer(); break;
+            case "join": new CompletableFuture<String>().join(); break;
+            case "queue": Ledger.enqueue(FULL); break;
+            case "lock": LOCK.lock(); LOCK.unlock(); break;
+            case "monitor": Ledger.update(MONITOR); break;
+            case "socket": Ledger.ask(silent); break;
+            case "spin": Ledger.reconcile(); break;
+            case "retry": Ledger.retryForEver(MS); break;
+            case "exit": System.exit(3); break;
+            case "error": throw new NoClassDefFoundError("orders/ledger/Entry");
+            case "sleep": Ledger.sleep(MS); break;
+            case "backoff": once(() -> Ledger.backOff(MS)); break;
+            case "held": once(() -> Ledger.waitAtMost(MS)); break;
+            default:
+        }
+    }
+
+    private static void once(Runnable run) {
+        if (!once) {
+            once = true;
+            run.run();
+        }
+    }
+
+    private void waitForCopy() {
+        try {
+            producer.send(new ProducerRecord<>(topic, new byte[10])).get();
+        } catch (InterruptedException | java.util.concurrent.ExecutionException failed) {
+            LOG.warn("no copy", failed);
+        }
+    }
+
+    static void forEver() {
+        while (true) {
+            LockSupport.park();
+        }
+    }
+
+    /** The part of an application that does not return, or not soon. */
+    static final class Ledger {
+        private Ledger() {
+        }
+
+        static void waitForAnswer() {
+            waitAtMost(Long.MAX_VALUE / 2_000_000);
+        }
+
+        static void waitAtMost(long ms) {
+            try {
+                new CountDownLatch(1).await(ms, TimeUnit.MILLISECONDS);
+            } catch (InterruptedException end) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        static void enqueue(BlockingQueue<String> queue) {
+            try {
+                queue.put("entry");
+            } catch (InterruptedException end) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        static void update(Object monitor) {
+            synchronized (monitor) {
+                LOG.info("ledger updated");
+            }
+        }
+
+        static void ask(ServerSocket silent) {
+            try (Socket socket = new Socket(silent.getInetAddress(), silent.getLocalPort())) {
+                LOG.info("answer {}", socket.getInputStream().read());
+            } catch (java.io.IOException failed) {
+                LOG.warn("no answer", failed);
+            }
+        }
+
+        static void reconcile() {
+            long sum = 0;
+            while (sum != -1) {
+                sum = Math.abs(sum + Map.of("a", sum).hashCode());
+            }
+        }
+
+        static void sleep(long ms) {
+            try {
+                Thread.sleep(ms);
+            } catch (InterruptedException end) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        static void retryForEver(long ms) {
+            for (int attempt = 1; ; attempt++) {
+                LOG.warn("ledger does not answer, attempt {}", attempt);
+                sleep(ms);
+            }
+        }
+
+        static void backOff(long ms) {
+            long end = System.currentTimeMillis() + ms;
+            for (long pause = 200; System.currentTimeMillis() < end; pause = Math.min(5000, pause * 2)) {
+                LOG.warn("ledger is busy, again in {} ms", pause);
+                sleep(Math.min(pause, Math.max(1, end - System.currentTimeMillis())));
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+"""What an expert could conclude of a case: worked out from what its program counted and from what was recorded.
+
+Nothing of the product is asked here. A moment counts only if something was recorded after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.lab.families import FAMILIES
+from tests.lab.mechanisms import BLOCKED, CONSUMER, DEADLOCK, MECHANISMS, NOT_CLOSED, STALLED, Level
+
+Asked = Literal["nothing", "suspected", "confirmed"]
+#: Two dumps so far apart show one long wait; metrics that stand still so long show it as well.
+APART_SECONDS, STILL_SECONDS = 10.0, 30.0
+#: Metrics alone show that no thread is alive that may wait for request.timeout.ms, be it the default.
+DEAD_SECONDS = 60.0
+#: So many records that expired are no accident.
+MANY = 3
+#: Since when consumers say how long ago they polled, producers count selects, and a log says that poll() is overdue.
+_LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
+
+
+@dataclass(frozen=True)
+class Label:
+    """Of one mode: at least what is asked, at most what is right; `not_ok`: a verdict `ok` is wrong."""
+
+    at_least: Asked = "nothing"
+    at_most: Level = "ok"
+    not_ok: bool = False
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A case as it was written down."""
+
+    folder: Path
+
+    @cached_property
+    def case(self) -> Mapping[str, Any]:
+        """Of case.json."""
+        document: dict[str, Any] = json.loads((self.folder / "case.json").read_text(encoding="utf-8"))
+        return document
+
+    @cached_property
+    def truth(self) -> Sequence[Mapping[str, Any]]:
+        """What the program counted while something was recorded, clients with trouble alone."""
+        lines = map(json.loads, (self.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines())
+        return [one for one in lines if one["ts"] <= self.until_ms and one["id"] in self.case["troubled"]]
+
+    @property
+    def onset_ms(self) -> int:
+        """When the trouble began; of one that never did, for ever later."""
+        return int(self.case["timeline"].get("onset", 1 << 60))
+
+    @cached_property
+    def moments(self) -> Mapping[str, Sequence[int]]:
+        """When there was a reading, a dump, a line, from the onset on."""
+        return {name: [ts for ts in of if ts >= self.onset_ms] for name, of in self.case["written"].items()}
+
+    @cached_property
+    def until_ms(self) -> int:
+        """The last moment of which something was recorded. A log that says nothing is one that was recorded."""
+        written = self.case["written"]
+        log_ms = self.log_until_ms if written["lines"] else 0
+        return max([log_ms, *written["metrics"], *written["dumps"]], default=0)
+
+    @property
+    def log_until_ms(self) -> int:
+        """Up to when the log is there."""
+        seen = self.case["seen"]
+        missing = seen["layout"] == "none"
+        return 0 if missing else int(self.case["timeline"]["end"] - 1000 * seen["ends"])
+
+    @property
+    def log_seconds(self) -> float:
+        """So long the log goes on after the onset; 0 where there is none."""
+        return max(0.0, (self.log_until_ms - self.onset_ms) / 1000) if self.case["written"]["lines"] else 0.0
+
+    def span(self, what: str) -> float:
+        """Seconds between the first and the last reading, or dump, after the onset."""
+        of = self.moments[what]
+        return (of[-1] - of[0]) / 1000 if len(of) > 1 else 0.0
+
+    def most(self, name: str, until_ms: int | None = None) -> int:
+        """The greatest that was counted, since the onset."""
+        before = [one[name] for one in self.truth if one["ts"] < self.onset_ms]
+        counted = [one[name] for one in self.truth if until_ms is None or one["ts"] <= until_ms]
+        return max(counted, default=0) - (max(before, default=0) if name != "callback_ms" else 0)
+
+    def still_seconds(self, name: str) -> float:
+        """For how long a count has stood, at the last moment; the longest of the clients with trouble."""
+        longest = 0.0
+        for client in {one["id"] for one in self.truth}:
+            lines = [one for one in self.truth if one["id"] == client]
+            moved = max((b["ts"] for a, b in pairwise(lines) if b[name] != a[name]), default=lines[0]["ts"])
+            longest = max(longest, (lines[-1]["ts"] - max(moved, self.onset_ms)) / 1000)
+        return longest
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Of the Java client; of others none, whose metrics say less."""
+        family = FAMILIES[self.case["family"]]
+        return family.numbers if family.java else (0,)
+
+
+def labels(recorded: Recorded) -> Mapping[str, Label] | None:
+    """Of each mode that is not simply to be `ok`; None where the trouble did not come, or is no longer in the table."""
+    case = recorded.case
+    mechanism = MECHANISMS.get(case["mechanism"])
+    if mechanism is None:
+        return None
+    ceilings: dict[str, Level] = dict(mechanism.beside)
+    if case["weather"][0] and mechanism.role == "producer":
+        ceilings = {BLOCKED: "suspected", STALLED: "suspected", **ceilings}
+    if any(one["unknown"] for one in recorded.truth):
+        ceilings[BLOCKED] = "confirmed"
+    if recorded.most("expired") and mechanism.world:
+        ceilings[STALLED] = "confirmed"
+    judged = {mode: Label(at_most=most) for mode, most in ceilings.items()}
+    if mechanism.mode is not None:
+        if not _came(recorded):
+            return None
+        judged[mechanism.mode] = _ASKED[mechanism.mode](recorded)
+    return judged
+
+
+def _came(recorded: Recorded) -> bool:
+    """Did it go wrong at all, by what the program counted, be it recorded or not."""
+    mode = recorded.case["mode"]
+    whole = [json.loads(line) for line in (recorded.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines()]
+    after = [one for one in whole if one["ts"] >= recorded.onset_ms and one["id"] in recorded.case["troubled"]]
+    if not after:
+        return bool(mode == NOT_CLOSED)
+    first, last = after[0], after[-1]
+    if mode == DEADLOCK:
+        return bool(last["callback_ms"] > 10_000 or last["acked"] == after[len(after) // 2]["acked"])
+    if mode == BLOCKED:
+        return bool(last["failed"] > first["failed"] or last["sending_ms"] > 2_000)
+    if mode == STALLED:
+        return bool(last["acked"] == after[len(after) // 2]["acked"])
+    if mode == CONSUMER:
+        return bool(last["polls"] - first["polls"] <= 8)
+    return bool(_sent(whole) > recorded.case["stored"])
+
+
+def _sent(truth: Sequence[Mapping[str, int]]) -> int:
+    """How many records should be stored."""
+    return sum(one["attempted"] - one["failed"] for one in {one["id"]: one for one in truth}.values())
+
+
+def _deadlock(recorded: Recorded) -> Label:
+    still, name = recorded.still_seconds("acked"), recorded.case["mechanism"]
+    dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
+    metrics = recorded.span("metrics") if recorded.version >= _SELECTS else 0.0
+    timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
+    direct = dumps and recorded.span("dumps") >= APART_SECONDS
+    if still < 3:
+        return Label()
+    if direct or metrics >= max(DEAD_SECONDS, timeout) + 2 * recorded.case["seen"]["interval"]:
+        return Label("confirmed", "confirmed", True)
+    told = name == "callback-error" and recorded.log_seconds > 5
+    if dumps or told or (metrics >= 20 and len(recorded.moments["metrics"]) >= 3):
+        return Label("suspected", "confirmed", True)
+    return Label("nothing", "confirmed", still > 20)
+
+
+def _blocked(recorded: Recorded) -> Label:
+    waits = recorded.most("unknown", recorded.log_until_ms) if recorded.log_seconds else 0
+    if waits >= 2:
+        return Label("confirmed", "confirmed", True)
+    waiting = [one["ts"] for one in recorded.truth if one["sending_ms"] > 500]
+    dumped = [ts for ts in recorded.moments["dumps"] if any(abs(ts - at) < 600 for at in waiting)]
+    if waits or dumped or recorded.log_seconds > 10:
+        return Label("suspected", "confirmed", True)
+    return Label("nothing", "confirmed", recorded.until_ms > recorded.onset_ms + 30_000)
+
+
+def _stalled(recorded: Recorded) -> Label:
+    still, logged = recorded.still_seconds("acked"), recorded.log_seconds
+    expired = recorded.most("expired", recorded.log_until_ms) if logged else 0
+    span = min(recorded.span("metrics"), still)
+    if still < 5:
+        return Label(at_most="suspected")
+    if expired >= MANY and span >= 20 and not recorded.most("unknown"):
+        return Label("confirmed", "confirmed", True)
+    if expired or (span >= 20 and len(recorded.moments["metrics"]) >= 3):
+        return Label("suspected", "confirmed", True)
+    told = logged > 20 and recorded.case["mechanism"] in ("node-away", "outage")
+    return Label("suspected" if told else "nothing", "confirmed", still > 20 and (logged > 20 or span > 10))
+
+
+def _not_closed(recorded: Recorded) -> Label:
+    ended = recorded.case["timeline"].get("ended", 1 << 60)
+    forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
+    if recorded.until_ms < recorded.onset_ms:
+        # What was in the buffer when it was heard of last may look like it.
+        return Label(at_most="suspected")
+    return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
+
+
+def _consumer(recorded: Recorded) -> Label:
+    still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
+    interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
+    overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
+    dumps = recorded.span("dumps") if name not in ("handler-error", "handler-too-slow") else 0.0
+    metrics = recorded.span("metrics") if recorded.version >= _LAST_POLL else 0.0
+    if still < 3 and name != "handler-too-slow":
+        return Label()
+    if overdue and name != "handler-too-slow" and (dumps >= APART_SECONDS or metrics >= STILL_SECONDS):
+        return Label("confirmed", "confirmed", True)
+    if overdue or dumps >= APART_SECONDS or (metrics >= STILL_SECONDS and len(recorded.moments["metrics"]) >= 3):
+        return Label("suspected", "confirmed", True)
+    return Label("nothing", "confirmed", still > 20)
+
+
+_ASKED: Mapping[str, Callable[[Recorded], Label]] = {
+    DEADLOCK: _deadlock,
+    BLOCKED: _blocked,
+    STALLED: _stalled,
+    NOT_CLOSED: _not_closed,
+    CONSUMER: _consumer,
+}

@@ -1,0 +1,195 @@
+"""What goes wrong, and what only looks as if: the one table of mechanisms."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tests.lab.families import Family
+
+Level = Literal["ok", "suspected", "confirmed"]
+Role = Literal["producer", "consumer"]
+Options = Mapping[str, str]
+DEADLOCK, BLOCKED, STALLED = "producer-callback-deadlock", "send-blocked-on-metadata", "delivery-stalled"
+NOT_CLOSED, CONSUMER = "producer-not-closed", "consumer-stalled"
+CROSS_TOPIC, LOOP = "cross-topic-blocking", "consumer-shutdown-loop"
+MODES = (DEADLOCK, BLOCKED, CROSS_TOPIC, LOOP, NOT_CLOSED, STALLED, CONSUMER)
+#: What a producer that stops looks like to who sees little of it.
+_SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NOT_CLOSED: "suspected"}
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """`mode`: what it makes fail; None: a control.
+
+    options   of the program; a value `a..b` is drawn, `a|b` chosen
+    world     what befalls the brokers from the onset on, of `world.EVENTS`
+    early     the world is so before the program starts
+    lasts     seconds after which it is over, drawn; None: it is not
+    end       how the program ends at the onset, see Control.java; kill, term: by that signal
+    beside    how far verdicts of other modes (of controls: of any) may go at most
+    since     versions of the Java client that it means something to: from, and before
+    topic     configuration of the topic; `missing`, `denied`: instead
+    """
+
+    name: str
+    mode: str | None
+    role: Role
+    options: Options = field(default_factory=dict)
+    world: str = ""
+    early: bool = False
+    lasts: tuple[int, int] | None = None
+    end: str = ""
+    beside: Mapping[str, Level] = field(default_factory=dict)
+    since: tuple[tuple[int, ...], tuple[int, ...]] = ((0, 0), (99, 0))
+    topic: Options = field(default_factory=dict)
+    only: Collection[str] = ()
+    weight: float = 1.0
+
+    def suits(self, family: Family) -> bool:
+        """True if the family can do it."""
+        first, last = self.since
+        able = not self.only or family.program in self.only
+        in_range = not family.java or first <= family.numbers < last
+        return able and in_range and self.role in family.roles and self.name not in family.lacks
+
+
+def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]] = ((0, 0), (99, 0))) -> Mechanism:
+    """The I/O thread does not come back from a callback."""
+    options = {"trouble": how, "trouble.in": "callback", "trouble.ms": ms, "trouble.clients": "1|1|2"}
+    if how == "exit":
+        # Its shutdown hook closes the producer, which waits for the I/O thread.
+        options |= {"hook": "true"}
+    return Mechanism(f"callback-{how}", DEADLOCK, "producer", options, beside=_SYMPTOMS, since=since)
+
+
+def _hangs(how: str, ms: str = "0", **more: object) -> Mechanism:
+    """A handler does not come back."""
+    options = {
+        "trouble": how,
+        "trouble.in": "handler",
+        "trouble.ms": ms,
+        "c.max.poll.interval.ms": "20000|45000|300000",
+    }
+    return Mechanism(f"handler-{how}", CONSUMER, "consumer", options, **more)  # type: ignore[arg-type]
+
+
+_BUFFERED = {"p.linger.ms": "120000", "p.batch.size": "1000000", "rate": "5..30", "every": "100000"}
+_SHORT: Mapping[str, Level] = {STALLED: "suspected", BLOCKED: "suspected"}
+
+
+def _lost(name: str, end: str, **options: str) -> Mechanism:
+    """A process ends with records in its buffer."""
+    chosen = {**_BUFFERED, **{key.replace("_", "."): value for key, value in options.items()}}
+    return Mechanism(name, NOT_CLOSED, "producer", chosen, end=end)
+
+
+def _fine(name: str, role: Role, world: str = "", **more: object) -> Mechanism:
+    return Mechanism(name, None, role, world=world, **more)  # type: ignore[arg-type]
+
+
+def _slow(name: str, role: Role, how: str, ms: str, where: str, **more: object) -> Mechanism:
+    options = {"trouble": how, "trouble.in": where, "trouble.ms": ms}
+    return Mechanism(name, None, role, options, **more)  # type: ignore[arg-type]
+
+
+_DEADLOCKS = (
+    _held("get"),
+    # From 4.1 on it is refused.
+    _held("flush", since=((0, 0), (4, 1))),
+    _held("latch"),
+    _held("join"),
+    _held("queue"),
+    _held("lock"),
+    _held("monitor"),
+    _held("socket"),
+    _held("spin"),
+    _held("retry", "300..3000"),
+    _held("sleep", "3600000"),
+    _held("exit"),
+    _held("error"),
+)
+_BLOCKS = (
+    Mechanism("topic-missing", BLOCKED, "producer", {"trouble": "topic"}, beside=_SYMPTOMS, weight=2),
+    Mechanism("partition-missing", BLOCKED, "producer", {"trouble": "partition"}, beside=_SYMPTOMS),
+    Mechanism("brokers-away", BLOCKED, "producer", world="cut", early=True, beside=_SYMPTOMS),
+    Mechanism("brokers-silent", BLOCKED, "producer", world="swallow", early=True, beside=_SYMPTOMS),
+    Mechanism("login-wrong", BLOCKED, "producer", {"login": "wrong"}, early=True, beside=_SYMPTOMS),
+)
+_STALLS = (
+    Mechanism(
+        "node-away", STALLED, "producer", world="cut-node", beside={BLOCKED: "suspected", NOT_CLOSED: "suspected"}
+    ),
+    Mechanism(
+        "node-silent", STALLED, "producer", world="swallow-node", beside={BLOCKED: "suspected", NOT_CLOSED: "suspected"}
+    ),
+    Mechanism("outage", STALLED, "producer", world="cut", beside=_SYMPTOMS),
+    Mechanism("silence", STALLED, "producer", world="swallow", beside=_SYMPTOMS),
+)
+_LOSSES = (
+    _lost("exit-unclosed", "exit"),
+    _lost("main-returns", "return"),
+    _lost("main-throws", "throw"),
+    _lost("halted", "halt"),
+    _lost("killed", "kill"),
+    _lost("terminated-unclosed", "term"),
+    _lost("closed-at-once", "0", end_ms="0|0|5000"),
+    _lost("burst-and-exit", "exit", trouble="burst", burst="3000..20000"),
+)
+_CONSUMERS = (
+    *(_hangs(how) for how in ("latch", "join", "queue", "lock", "monitor", "socket", "spin")),
+    _hangs("retry", "300..3000"),
+    _hangs("sleep", "3600000"),
+    _hangs("error"),
+    Mechanism(
+        "handler-too-slow",
+        CONSUMER,
+        "consumer",
+        {"trouble": "sleep", "trouble.in": "handler", "trouble.ms": "14000..20000", "c.max.poll.interval.ms": "10000"},
+    ),
+)
+_CONTROLS = (
+    _fine("healthy", "producer", weight=2),
+    _fine("healthy-consumer", "consumer", weight=2),
+    _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),
+    _fine("short-silence", "producer", "swallow", lasts=(3, 15), beside=_SHORT),
+    _fine("slow-network", "producer", "delay", lasts=(15, 40), beside=_SHORT),
+    _fine("consumer-outage", "consumer", "cut", lasts=(5, 40)),
+    _fine("consumer-silence", "consumer", "swallow", lasts=(5, 40)),
+    _fine("consumer-outage-commits", "consumer", "cut", lasts=(5, 40), options={"commit": "sync"}),
+    _fine("frozen", "producer", "freeze-process", lasts=(5, 20), beside=_SHORT),
+    _fine("consumer-frozen", "consumer", "freeze-process", lasts=(5, 20)),
+    _slow("callback-slow", "producer", "sleep", "5..60", "callback", beside=_SYMPTOMS),
+    _slow(
+        "callback-backs-off",
+        "producer",
+        "backoff",
+        "3000..22000",
+        "callback",
+        beside={DEADLOCK: "suspected", **_SYMPTOMS},
+    ),
+    _slow("callback-held", "producer", "held", "3000..22000", "callback", beside={DEADLOCK: "suspected", **_SYMPTOMS}),
+    _slow("handler-slow", "consumer", "sleep", "50..900", "handler"),
+    _slow("handler-backs-off", "consumer", "backoff", "3000..25000", "handler", beside={CONSUMER: "suspected"}),
+    _slow("handler-held", "consumer", "held", "3000..25000", "handler", beside={CONSUMER: "suspected"}),
+    _fine("paused", "consumer", options={"trouble": "pause"}, weight=2),
+    _fine("topic-idle", "consumer", "no-feed"),
+    _fine("producer-idle", "producer", options={"trouble": "idle"}),
+    _fine(
+        "flood",
+        "producer",
+        options={"trouble": "flood", "size": "2000", "p.buffer.memory": "1000000"},
+        beside=_SYMPTOMS,
+    ),
+    _fine("long-linger", "producer", options={"p.linger.ms": "5000..20000", "p.batch.size": "500000"}),
+    _fine("acks-none", "producer", options={"p.acks": "0"}),
+    _fine("quotes", "producer", options={"quotes": "1..999"}, weight=2),
+    _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, weight=2),
+    _fine("closed", "producer", end="close"),
+    _fine("closed-slowly", "producer", end="close", options={"end.ms": "5000..20000"}),
+    _fine("closed-consumer", "consumer", end="close", options={"end.ms": "0|0|15000"}),
+    _fine("flushed", "producer", end="flush", beside={NOT_CLOSED: "suspected"}),
+    _fine("terminated", "producer", end="term", options={"hook": "true"}),
+)
+MECHANISMS = {one.name: one for one in (*_DEADLOCKS, *_BLOCKS, *_STALLS, *_LOSSES, *_CONSUMERS, *_CONTROLS)}

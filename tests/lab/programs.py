@@ -1,0 +1,205 @@
+"""Starts the program of a case, with the logging, the agents and the options that were drawn."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from clienthealth.platform import jars
+from clienthealth.platform.java import java
+from deploy.demo.processes import forget, free_port, spawn
+from tests.lab.cases import Case
+from tests.lab.families import SETS
+from tests.lab.layouts import LAYOUTS, log_configuration
+
+HERE = Path(__file__).parent
+JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+STOP_SECONDS = 5.0
+#: What other programs say of their clients, one a line.
+QUOTES = HERE / "quotes.txt"
+#: Against which versions programs are compiled.
+COMPILED = {"Plain": ("lab-java-2.2", "lab-micrometer")}
+_COMPILING = threading.Lock()
+
+
+@dataclass
+class Program:
+    """A program that runs. What it counts is in `truth`, the newest last; `port`: where its metrics are read."""
+
+    process: subprocess.Popen[str]
+    log: Path
+    port: int
+    truth: list[dict[str, Any]] = field(default_factory=list)
+    metrics: list[tuple[int, str]] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def listen(self, copy: Path) -> None:
+        """Read what it prints, in a thread."""
+        threading.Thread(target=self._listen, args=(copy,), daemon=True).start()
+
+    def _listen(self, copy: Path) -> None:
+        assert self.process.stdout is not None
+        with copy.open("w", encoding="utf-8") as output:
+            for line in self.process.stdout:
+                word, _, rest = line.partition(" ")
+                if word == "TRUTH":
+                    self.truth.append(json.loads(rest))
+                elif word == "METRICS":
+                    self.metrics.append((int(time.time() * 1000), rest.rstrip("\n")))
+                else:
+                    output.write(line)
+        self.process.wait()
+        forget(self.process.pid)
+        self.ended.set()
+
+    def ask(self, word: str) -> None:
+        """Say a word to it."""
+        if not self.ended.is_set() and self.process.stdin is not None:
+            try:
+                self.process.stdin.write(f"{word}\n")
+                self.process.stdin.flush()
+            except BrokenPipeError:
+                return
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it."""
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+
+    def newest(self) -> dict[str, dict[str, Any]]:
+        """What it counted last, by client."""
+        return {line["id"]: line for line in list(self.truth)}
+
+    def stop(self) -> None:
+        """End it, if it has not ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.ended.wait(STOP_SECONDS)
+
+
+def start(case: Case, folder: Path, servers: str, topic: str) -> Program:
+    """Start it in a folder of its own."""
+    folder.mkdir(parents=True)
+    port = free_port()
+    command = (_jvm if case.family.java else _python)(case, folder, servers, topic, port)
+    process = spawn(
+        command,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, **_environment(case)},
+    )
+    program = Program(process, folder / "app.log", port)
+    program.listen(folder / "output.txt")
+    return program
+
+
+def _options(case: Case, servers: str, topic: str) -> dict[str, str]:
+    prefix = case.mechanism.role[0]
+    options = {**case.options, "topic": topic, f"{prefix}.bootstrap.servers": servers}
+    options["wrong.topic"] = f"{topic}-v2"
+    if prefix == "c":
+        options["c.group.id"] = topic
+    if options.pop("login", ""):
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        options |= {f"{prefix}.security.protocol": "SASL_PLAINTEXT", f"{prefix}.sasl.mechanism": "PLAIN"}
+        options[f"{prefix}.sasl.jaas.config"] = f'{module} username="orders" password="wrong";'
+    if "quotes" in options:
+        options["quoted"] = "\x01".join(QUOTES.read_text(encoding="utf-8").splitlines())
+    end = {"kill": "exit", "term": "close" if "hook" in options else "exit"}.get(case.mechanism.end, case.mechanism.end)
+    return {**options, "end": end or "close"}
+
+
+def _jvm(case: Case, folder: Path, servers: str, topic: str, port: int) -> list[str]:
+    layout = LAYOUTS.get(case.seen.layout, LAYOUTS["classic"])
+    name, text, option = log_configuration(layout, "app.log")
+    (folder / name).write_text(text, encoding="utf-8")
+    family = case.family
+    sets = [f"lab-java-{family.version}", f"lab-{layout.backend}"]
+    options = _options(case, servers, topic)
+    agents = []
+    if case.seen.metrics == "micrometer":
+        sets.append("lab-micrometer")
+        options["micrometer.port"] = str(port)
+    elif case.seen.metrics == "jmx-exporter":
+        (folder / "jmx.yaml").write_text("rules:\n- pattern: '.*'\n", encoding="utf-8")
+        agents = [f"-javaagent:{_paths('lab-jmx-exporter')[0]}=127.0.0.1:{port}:jmx.yaml"]
+    elif case.seen.metrics.startswith("jolokia"):
+        agents = [f"-javaagent:{_paths('jolokia')[0]}=port={port},host=127.0.0.1,discoveryEnabled=false"]
+    path = [compiled(family.program), *(jar for name in sets for jar in _paths(name))]
+    given = [f"-D{key}={value}" for key, value in options.items()]
+    zone = f"-Duser.timezone={layout.zone}"
+    jvm = [java(), *JVM, *agents, *layout.java, zone, option, *given]
+    return [*jvm, "-cp", os.pathsep.join(map(str, path)), f"orders.{family.program}"]
+
+
+def _python(case: Case, folder: Path, servers: str, topic: str, port: int) -> list[str]:
+    given = [f"{key}={value}" for key, value in _options(case, servers, topic).items()]
+    layout = LAYOUTS.get(case.seen.layout, LAYOUTS["classic"]).python
+    if case.seen.metrics != "none":
+        given.append(f"metrics.seconds={case.seen.interval:.0f}")
+    return [sys.executable, "-m", "tests.lab.python.app", case.family.program, f"layout={layout}", *given]
+
+
+def _environment(case: Case) -> dict[str, str]:
+    zone = {"TZ": LAYOUTS.get(case.seen.layout, LAYOUTS["classic"]).zone}
+    requires = case.family.requires
+    path = [str(installed(tuple(requires)))] if requires else []
+    return {**zone, "PYTHONPATH": os.pathsep.join([*path, str(HERE.parents[1])])}
+
+
+@cache
+def installed(requires: tuple[str, ...]) -> Path:
+    """A folder with Python packages, installed once."""
+    with _COMPILING:
+        target = jars.cache() / "lab" / "python" / "-".join(requires)
+        if not target.exists():
+            uv = shutil.which("uv") or str(jars.cache() / "uv" / "bin" / "uv")
+            draft = target.with_name(f"{target.name}.draft")
+            shutil.rmtree(draft, ignore_errors=True)
+            command = [uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", str(draft), *requires]
+            subprocess.run(command, check=True)
+            draft.rename(target)
+        return target
+
+
+def _paths(name: str) -> list[Path]:
+    jars.SETS.update(SETS)
+    return jars.classpath(name)
+
+
+@cache
+def compiled(program: str) -> Path:
+    """The classes of a program, compiled once for all versions that it runs with."""
+    with _COMPILING:
+        source = HERE / "java" / "orders"
+        files = sorted(source.glob("*.java"))
+        target = jars.cache() / "lab" / "classes" / program
+        newest = max(file.stat().st_mtime for file in files)
+        if not target.exists() or target.stat().st_mtime < newest:
+            path = os.pathsep.join(str(jar) for name in COMPILED[program] for jar in _paths(name))
+            compiler = str(Path(java()).resolve().with_name("javac"))
+            command = [compiler, "--release", "11", "-nowarn", "-d", str(target), "-cp", path, *map(str, files)]
+            subprocess.run(command, check=True)
+            os.utime(target)
+        return target
+
+
+def dump_command(case: Case, pid: int) -> Sequence[str]:
+    """Prints a thread dump."""
+    if case.family.java:
+        return [str(Path(java()).resolve().with_name("jstack")), str(pid)]
+    return [str(Path(sys.executable).with_name("py-spy")), "dump", "--pid", str(pid)]

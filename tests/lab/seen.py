@@ -1,0 +1,245 @@
+"""How a case is seen: what is read of a running program, and the files and records that are made of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.lab.layouts import LAYOUTS, WRAPPINGS, Line
+
+TAIL_SECONDS = 0.2
+READ_SECONDS = 10.0
+_PATTERNS = ("kafka.producer:*", "kafka.consumer:*", "kafka.common:*")
+_SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One way of seeing. Moments are seconds after the start, of `dumps` after the onset.
+
+    metrics    a name of ROUTES, or `none`
+    interval   seconds between two readings
+    layout     of LAYOUTS, or `none`: nobody has the log
+    wrapping   of WRAPPINGS, or `none`
+    dumps      when thread dumps are taken
+    begins     what is older is missing
+    ends       seconds before the end of the case: what is younger is missing
+    together   of dumps and pages: all in one file
+    """
+
+    metrics: str
+    interval: float
+    layout: str
+    wrapping: str = "none"
+    dumps: Sequence[float] = ()
+    begins: float = 0.0
+    ends: float = 0.0
+    together: bool = False
+
+
+@dataclass
+class Eyes:
+    """What was seen: moment (epoch milliseconds) and content."""
+
+    metrics: list[tuple[int, str]] = field(default_factory=list)
+    dumps: list[tuple[int, str]] = field(default_factory=list)
+    marks: list[tuple[int, int]] = field(default_factory=list)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def follow(self, read: Callable[[], str | None] | None, interval: float, log: Path) -> list[threading.Thread]:
+        """Begin to read metrics, and to watch the log grow."""
+        threads = [threading.Thread(target=self._watch, args=(log,), daemon=True)]
+        if read is not None:
+            threads.append(threading.Thread(target=self._read, args=(read, interval), daemon=True))
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _watch(self, log: Path) -> None:
+        size = 0
+        while not self.stop.wait(TAIL_SECONDS):
+            now = log.stat().st_size if log.exists() else 0
+            if now != size:
+                size = now
+                self.marks.append((now_ms(), size))
+
+    def _read(self, read: Callable[[], str | None], interval: float) -> None:
+        due = time.monotonic()
+        while not self.stop.wait(max(0.0, due - time.monotonic())):
+            due = max(due + interval, time.monotonic())
+            ts_ms = now_ms()
+            content = read()
+            if content is not None:
+                self.metrics.append((ts_ms, content))
+
+    def dump(self, command: Sequence[str], dated: bool) -> None:
+        """Take a thread dump; none where the process does not answer."""
+        ts_ms = now_ms()
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=READ_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            return
+        if done.returncode == 0 and done.stdout:
+            self.dumps.append((ts_ms, done.stdout if dated else f"{_clock(ts_ms)}\n{done.stdout}"))
+
+
+def now_ms() -> int:
+    """Now."""
+    return int(time.time() * 1000)
+
+
+def _clock(ts_ms: int) -> str:
+    return f"{datetime.fromtimestamp(ts_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _answer(url: str, body: Any = None) -> str | None:
+    """What an address answers; None where it does not."""
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(url, data, timeout=READ_SECONDS) as answer:
+            text: bytes = answer.read()
+    except OSError:
+        return None
+    return text.decode()
+
+
+def _bulk(port: int, role: str) -> str | None:
+    return _answer(f"http://127.0.0.1:{port}/jolokia/", [{"type": "read", "mbean": pattern} for pattern in _PATTERNS])
+
+
+def _single(port: int, role: str) -> str | None:
+    return _answer(f"http://127.0.0.1:{port}/jolokia/read/{_SINGLE[role]}")
+
+
+def _each(port: int, role: str) -> str | None:
+    """One response for each MBean, as a script asks for them one by one."""
+    names = _answer(f"http://127.0.0.1:{port}/jolokia/search/{_SINGLE[role]}")
+    if names is None:
+        return None
+    requests = [{"type": "read", "mbean": name} for name in json.loads(names).get("value", ())]
+    text = _answer(f"http://127.0.0.1:{port}/jolokia/", requests)
+    return None if text is None else "\n".join(json.dumps(one) for one in json.loads(text))
+
+
+def _page(port: int, role: str) -> str | None:
+    return _answer(f"http://127.0.0.1:{port}/metrics")
+
+
+#: How metrics of a JVM are read. The agent or page behind it is the program's part (`programs`).
+ROUTES: Mapping[str, Callable[[int, str], str | None]] = {
+    "jolokia-bulk": _bulk,
+    "jolokia-pretty": _bulk,
+    "jolokia-single": _single,
+    "jolokia-each": _each,
+    "jmx-exporter": _page,
+    "micrometer": _page,
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What of a case is there to be judged: epoch milliseconds of each reading, dump and line."""
+
+    metrics: Sequence[int]
+    dumps: Sequence[int]
+    lines: Sequence[int]
+
+
+def write(seen: Seen, eyes: Eyes, log: Path, folder: Path, start_ms: int, end_ms: int) -> Written:
+    """The files for `diagnose` in FOLDER/seen, the records for the stream in FOLDER/stream.jsonl."""
+    files = folder / "seen"
+    files.mkdir(parents=True)
+    first, last = start_ms + 1000 * seen.begins, end_ms - 1000 * seen.ends
+    metrics = [one for one in eyes.metrics if first <= one[0] <= last]
+    dumps = [one for one in eyes.dumps if first <= one[0] <= last]
+    lines = [] if seen.layout == "none" else [line for line in _lines(seen, eyes, log) if first <= line.ts_ms <= last]
+    if metrics:
+        _write_metrics(seen, metrics, files)
+    if dumps and seen.together:
+        (files / "dumps.txt").write_text("\n\n".join(text for _, text in dumps), encoding="utf-8")
+    for number, (_, text) in enumerate(() if seen.together else dumps, 1):
+        (files / f"jstack-{number}.txt").write_text(text, encoding="utf-8")
+    if lines:
+        _write_log(seen, lines, files / "app.log")
+    with (folder / "stream.jsonl").open("w", encoding="utf-8") as stream:
+        for ts_ms, topic, value in sorted(_records(seen, metrics, dumps, lines)):
+            record = {"ts": ts_ms, "topic": topic, "value": base64.b64encode(value.encode()).decode()}
+            stream.write(f"{json.dumps(record)}\n")
+    return Written([ts for ts, _ in metrics], [ts for ts, _ in dumps], [line.ts_ms for line in lines])
+
+
+def _lines(seen: Seen, eyes: Eyes, log: Path) -> Iterator[Line]:
+    """The lines of the log, each with the moment in which it was there."""
+    if not log.exists():
+        return
+    encoding = LAYOUTS[seen.layout].encoding
+    marks, at, offset = eyes.marks, 0, 0
+    for text in log.read_bytes().decode(encoding, "replace").splitlines(keepends=True):
+        offset += len(text.encode(encoding, "replace"))
+        while at < len(marks) - 1 and marks[at][1] < offset:
+            at += 1
+        yield Line(marks[at][0] if marks else now_ms(), text.rstrip("\n"))
+
+
+def _write_log(seen: Seen, lines: Sequence[Line], file: Path) -> None:
+    wrap = WRAPPINGS.get(seen.wrapping)
+    encoding = LAYOUTS[seen.layout].encoding if wrap is None else "utf-8"
+    text = "".join(f"{wrap(line) if wrap else line.text}\n" for line in lines)
+    file.write_bytes(text.encode(encoding, "replace"))
+
+
+def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) -> None:
+    if seen.metrics == "jolokia-pretty":
+        text = "\n".join(json.dumps(json.loads(content), indent=2) for _, content in metrics)
+        (files / "jolokia.json").write_text(text, encoding="utf-8")
+    elif seen.metrics.startswith("jolokia"):
+        (files / "jolokia.jsonl").write_text("".join(f"{content}\n" for _, content in metrics), encoding="utf-8")
+    elif seen.metrics in ("jmx-exporter", "micrometer") and not seen.together:
+        for ts_ms, content in metrics:
+            name = f"{datetime.fromtimestamp(ts_ms / 1000, UTC):metrics-%Y%m%d-%H%M%S}.prom"
+            (files / name).write_text(content, encoding="utf-8")
+    elif seen.metrics in ("jmx-exporter", "micrometer"):
+        text = "".join(f"# {_clock(ts_ms)}\n{content}\n" for ts_ms, content in metrics)
+        (files / "metrics.txt").write_text(text, encoding="utf-8")
+    else:
+        name = "stats.jsonl" if seen.metrics == "statistics" else "metrics.jsonl"
+        (files / name).write_text("".join(f"{content}\n" for _, content in metrics), encoding="utf-8")
+
+
+def _records(
+    seen: Seen, metrics: Sequence[tuple[int, str]], dumps: Sequence[tuple[int, str]], lines: Sequence[Line]
+) -> Iterator[tuple[int, str, str]]:
+    """Moment, topic and value of each record that a shipper and a script would send."""
+    for ts_ms, content in metrics:
+        for part in content.splitlines() if seen.metrics == "jolokia-each" else (content,):
+            yield ts_ms, "client-metrics", part
+    for ts_ms, text in dumps:
+        yield ts_ms, "client-logs", text
+    wrap = WRAPPINGS.get(seen.wrapping)
+    for event in _events(lines):
+        yield event.ts_ms, "client-logs", wrap(event) if wrap else event.text
+
+
+def _events(lines: Sequence[Line]) -> Iterator[Line]:
+    """Lines with the stack traces below them, as a shipper joins them."""
+    joined: list[str] = []
+    ts_ms = 0
+    for line in lines:
+        more = line.text[:1] in (" ", "\t") or line.text.startswith(("Caused by:", "org.apache.kafka", "java."))
+        if joined and not more:
+            yield Line(ts_ms, "\n".join(joined))
+            joined = []
+        if not joined:
+            ts_ms = line.ts_ms
+        joined.append(line.text)
+    if joined:
+        yield Line(ts_ms, "\n".join(joined))

@@ -1,0 +1,133 @@
+"""The world that the lab's clients live in: one broker, and for each of those at a time a way to it of its own."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from deploy.demo.broker import Broker
+from deploy.demo.gateway import Gateway
+from deploy.demo.processes import free_port
+
+DELAY_SECONDS = 0.6
+
+
+@dataclass
+class Way:
+    """How one case at a time reaches the broker: `front` at first, then `node`, which the broker names as itself."""
+
+    front: Gateway
+    node: Gateway
+
+    @property
+    def servers(self) -> str:
+        """Where its clients begin."""
+        return f"127.0.0.1:{self.front.port}"
+
+    def open(self) -> None:
+        """Everything passes again."""
+        self.front.open()
+        self.node.open()
+
+
+@dataclass
+class Scene:
+    """What an event of the world may touch."""
+
+    world: World
+    way: Way
+    topic: str
+    signal: Callable[[int], None]
+    feeding: bool = True
+
+
+@dataclass(frozen=True)
+class Event:
+    """What befalls a case. `begin` at its onset, `end` when it is over."""
+
+    begin: Callable[[Scene], None]
+    end: Callable[[Scene], None]
+
+
+class World:
+    """The broker. `ways`: how many cases run at once."""
+
+    def __init__(self, folder: Path, ways: int) -> None:
+        self._open = ExitStack()
+        inner = [free_port() for _ in range(ways)]
+        self.ways = [Way(Gateway(free_port(), port), Gateway(free_port(), port)) for port in inner]
+        own, controller, login = free_port(), free_port(), free_port()
+        self.login_servers = f"127.0.0.1:{login}"
+        listeners = {f"WAY{n}": (inner[n], way.node.port) for n, way in enumerate(self.ways)}
+        listeners |= {"PLAINTEXT": (own, own), "LOGIN": (login, login)}
+        bound = [f"{name}://127.0.0.1:{port}" for name, (port, _) in listeners.items()]
+        protocols = [f"{name}:PLAINTEXT" for name in (*listeners, "CONTROLLER") if name != "LOGIN"]
+        jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_orders="right";'
+        properties = {
+            "listeners": ",".join([*bound, f"CONTROLLER://127.0.0.1:{controller}"]),
+            "advertised.listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, (_, port) in listeners.items()),
+            "listener.security.protocol.map": ",".join([*protocols, "LOGIN:SASL_PLAINTEXT"]),
+            "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.login.plain.sasl.jaas.config": jaas,
+            "log.retention.check.interval.ms": "3600000",
+        }
+        self.broker = Broker(folder / "broker", properties, port=own, heap_mb=384, controller_port=controller)
+
+    def __enter__(self) -> Self:
+        self._open.enter_context(self.broker)
+        for way in self.ways:
+            way.open()
+            self._open.callback(way.front.close)
+            self._open.callback(way.node.close)
+        self.feed = KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5)
+        self._open.callback(self.feed.close)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def count(self, topic: str) -> int:
+        """How many records it holds."""
+        consumer = KafkaConsumer(bootstrap_servers=self.broker.bootstrap_servers)
+        try:
+            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+            return sum(consumer.end_offsets(partitions).values())
+        finally:
+            consumer.close()
+
+
+def _both(act: Callable[[Gateway], None]) -> Callable[[Scene], None]:
+    def begin(scene: Scene) -> None:
+        act(scene.way.front)
+        act(scene.way.node)
+
+    return begin
+
+
+def _open(scene: Scene) -> None:
+    scene.way.open()
+
+
+def _feed(on: bool) -> Callable[[Scene], None]:
+    def set_feed(scene: Scene) -> None:
+        scene.feeding = on
+
+    return set_feed
+
+
+EVENTS: Mapping[str, Event] = {
+    "": Event(lambda scene: None, lambda scene: None),
+    "cut": Event(_both(Gateway.shut), _open),
+    "swallow": Event(_both(Gateway.swallow), _open),
+    "delay": Event(_both(lambda gateway: gateway.delay(DELAY_SECONDS)), _open),
+    "cut-node": Event(lambda scene: scene.way.node.shut(), _open),
+    "swallow-node": Event(lambda scene: scene.way.node.swallow(), _open),
+    "freeze-process": Event(lambda scene: scene.signal(signal.SIGSTOP), lambda scene: scene.signal(signal.SIGCONT)),
+    "no-feed": Event(_feed(False), _feed(True)),
+}
