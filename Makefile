@@ -24,7 +24,7 @@ setup: system $(READY) ## what kafka-health needs for a Kafka of your own; demo 
 	@.venv/bin/python -m clienthealth.platform.jars spark
 
 jars: setup
-	@.venv/bin/python -m clienthealth.platform.jars
+	@.venv/bin/python -m deploy.demo.jars
 
 demo: jars ## the whole product on this machine, with clients that really fail; ARGS="--for 300"
 	@exec .venv/bin/kafka-health demo $(ARGS)

@@ -14,10 +14,10 @@ from kafka.errors import KafkaError
 
 from clienthealth.model.errors import ServiceError
 from clienthealth.model.subscription import PLUGIN
-from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import KafkaSettings, Settings, TopicSettings
+from deploy.demo import jars
 from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
 from deploy.supply import plugin

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
-from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.settings import KafkaSettings
 from clienthealth_exporters.jvm.exporter import TARGET_OPTIONS
+from deploy.demo import jars
 from deploy.demo.broker import Broker as RealBroker
 from deploy.demo.gateway import Gateway
 from deploy.demo.load import create_legacy, load_legacy

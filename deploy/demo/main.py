@@ -15,9 +15,8 @@ from pathlib import Path
 
 from clienthealth.model.errors import DependencyError, InputError
 from clienthealth.modes import modes
-from clienthealth.platform import jars
 from clienthealth.platform.java import has_compiler, java, version
-from deploy.demo import alerting, lasting
+from deploy.demo import alerting, jars, lasting
 from deploy.demo.board import Board, account
 from deploy.demo.client import DemoClient
 from deploy.demo.clients import CLIENTS

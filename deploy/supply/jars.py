@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clienthealth.platform import jars
+from deploy.demo import jars
 
 CVES = Path(__file__).with_name("known_cves.toml")
 #: The place of the jars that PySpark brings.
@@ -22,7 +22,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar and where it is used: a set of `platform.jars`, or PySpark. `group` is '' where it does not tell it."""
+    """A jar and where it is used: a set of `deploy.demo.jars`, or PySpark. `group` is '' where it does not tell it."""
 
     used_by: str
     group: str

@@ -16,9 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from clienthealth.model.errors import DependencyError, ServiceError
-from clienthealth.platform import jars
 from clienthealth.platform.checkout import root
 from clienthealth.platform.java import java
+from deploy.demo import jars
 
 SOURCES = "deploy/broker-plugin"
 #: The oldest Java that a broker of 3.7 to 3.9 runs on, and the oldest of their interfaces that we have.

@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from clienthealth.platform import jars
 from clienthealth.platform.java import java
+from deploy.demo import jars
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".cache" / "bench"

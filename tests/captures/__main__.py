@@ -27,8 +27,8 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from clienthealth.platform import jars
 from clienthealth.platform.java import java
+from deploy.demo import jars
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import free_port

@@ -21,9 +21,8 @@ from typing import Any, Literal
 
 from clienthealth.model import canonical
 from clienthealth.model.clients import Client, ClientProcess, Kind
-from clienthealth.ops.cli.replay import in_order
 from clienthealth.read.recordings import Recorded, read
-from clienthealth.read.recordings.times import moved
+from deploy.demo.replay import in_order, moved
 from tests.support.fake_registry import framed
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"

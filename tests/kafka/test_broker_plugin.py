@@ -19,10 +19,10 @@ from clienthealth.model.subscription import PLUGIN
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.ops.doctor.brokers import kafka_works
 from clienthealth.ops.doctor.newest import newest
-from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import IdentitySettings, Settings
+from deploy.demo import jars
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS
 from deploy.demo.gateway import Gateway
@@ -32,12 +32,11 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 
 pytestmark = pytest.mark.long
 
-_LOG4J_1 = jars.SETS["broker"].modules[1:]
 #: The oldest that still gets mends, ours, and the newest.
 BROKERS = {
     "broker-3.9": jars.SETS["broker-3.9"],
     "broker": jars.SETS["broker"],
-    "test-broker-4.4": jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *_LOG4J_1)),
+    "test-broker-4.4": jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *jars.LOG4J_1)),
 }
 _PLUGIN_LOGS = f" {PLUGIN} - "
 TOPIC = "plugin.orders"

@@ -28,11 +28,11 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Identity, LogLine, Snapshot
 from clienthealth.modes import catalogue
 from clienthealth.ops.reference.sources import ROOT
-from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.read.decode import decode_logs, decode_metrics
 from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.settings import Settings
+from deploy.demo import jars
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import free_port
 from tests.support.raw_records import Raw

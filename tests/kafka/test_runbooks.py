@@ -20,7 +20,6 @@ from pathlib import Path
 import pytest
 from kafka.admin import ConfigResource
 
-from clienthealth.platform import jars
 from clienthealth.platform.kafka import admin, consumer, producer
 from clienthealth.platform.self_monitoring.metrics import QUERY, SelfMetrics
 from clienthealth.platform.self_monitoring.port import Port, serve
@@ -28,6 +27,7 @@ from clienthealth.platform.web import Server
 from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
 from clienthealth_exporters.prometheus.states import States
+from deploy.demo import jars
 from deploy.demo.broker import Broker, java_command
 from deploy.demo.processes import Process
 from tests.laws.pages import commands, pages

@@ -16,10 +16,10 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from clienthealth.model.errors import DependencyError, ServiceError
-from clienthealth.platform import jars
 from clienthealth.platform.kafka import admin, consumer, producer
 from clienthealth.settings import KafkaSettings, Settings
 from deploy.demo import cluster as clusters
+from deploy.demo import jars
 from deploy.demo.broker import Broker
 from deploy.demo.cluster import Cluster
 from deploy.demo.legacy import LegacyBroker

@@ -129,12 +129,13 @@ def test_every_help_tells_the_file_of_settings_and_the_version_is_told(capsys: p
 def test_setup_fetches_no_jars_of_the_demo() -> None:
     """Who has a Kafka of his own needs no broker of ours, nor old clients."""
 
-    def fetched(target: str) -> list[str]:
+    def fetched(target: str) -> list[tuple[str, str]]:
         dry = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True)
-        return re.findall(r"clienthealth\.platform\.jars *(.*)", dry.stdout)
+        return re.findall(r"-m (\S+\.jars) *(.*)", dry.stdout)
 
-    assert fetched("setup") == ["spark"]
-    assert fetched("test") == fetched("demo") == ["spark", ""]
+    ours, demos = ("clienthealth.platform.jars", "spark"), ("deploy.demo.jars", "")
+    assert fetched("setup") == [ours]
+    assert fetched("test") == fetched("demo") == [ours, demos]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
 from clienthealth.modes import Mode, catalogue, modes
-from clienthealth.ops.cli.explain import explanation
+from clienthealth.ops.cli.modes import explanation
 from clienthealth.ops.reference.sources import modules, tree
 from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
 

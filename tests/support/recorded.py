@@ -31,8 +31,8 @@ from clienthealth.monitor.bucket import NO_LOG, Bucket, client_of
 from clienthealth.read.decode import decode_any, decode_logs, decode_metrics
 from clienthealth.read.recordings import Recorded as Read
 from clienthealth.read.recordings import read
-from clienthealth.read.recordings.times import time_of
 from clienthealth.settings import Settings
+from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"

@@ -24,7 +24,7 @@ from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import Evidence, Status, Verdict
 from clienthealth.modes import modes
 from clienthealth.ops import cli
-from clienthealth.ops.cli import _reading_progress
+from clienthealth.ops.cli import _stderr
 from clienthealth.read.logs.dump_formats import dumps_in
 from clienthealth.settings import Settings
 
@@ -295,7 +295,7 @@ def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path, capsys:
 def test_how_far_it_has_read_is_shown_on_a_terminal_alone(
     stream: io.StringIO, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_reading_progress, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(_stderr, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(sys, "stderr", stream)
     code_of(str(SHAPES / "jstack-25.txt"))
     assert ("reading jstack-25.txt: 0 of 0 MB" in stream.getvalue()) is shown

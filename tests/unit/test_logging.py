@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pyspark
 
 from clienthealth import spark as streaming
-from clienthealth.ops.cli._logging import _Repeated
+from clienthealth.ops.cli._stderr import _Repeated
 from clienthealth.platform import jars
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clienthealth.read.recordings.times import moved, time_of
+from deploy.demo.replay import moved, time_of
 from tests.support.golden_metrics import AT, GOLDEN
 from tests.support.raw_records import sample
 

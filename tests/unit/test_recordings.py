@@ -14,10 +14,9 @@ from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.errors import InputError
 from clienthealth.ops import cli
-from clienthealth.ops.cli import replay
-from clienthealth.ops.cli.replay import in_order
 from clienthealth.read.recordings import read, readings
-from clienthealth.read.recordings.times import moved, time_of
+from deploy.demo import replay
+from deploy.demo.replay import in_order, moved, time_of
 
 READING = b'{"ts": 1795208530689, "client_id": "p", "metrics": {"producer-metrics/select-total{client-id=p}": 5}}'
 LINE = "2026-11-20 21:02:10,164 INFO  [main] app - hello"
@@ -130,7 +129,7 @@ def test_a_replay_takes_as_long_as_the_recording_or_a_part_of_it(
         waits.extend([seconds] * (seconds > 0))
 
     sink = MagicMock()
-    monkeypatch.setattr("clienthealth.platform.kafka.producer", lambda settings: sink)
+    monkeypatch.setattr("deploy.demo.replay.producer", lambda settings: sink)
     monkeypatch.setattr(replay, "time", SimpleNamespace(time=lambda: now, sleep=sleep))
     with pytest.raises(SystemExit) as left:
         cli.main(["replay", "--speed", speed, str(tmp_path / "metrics.jsonl")])

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.platform import jars
 from clienthealth.platform.java import java
+from deploy.demo import jars
 from tests.laws.pages import pages
 
 RUNBOOKS = {Path(path).stem: text for path, text in pages().items() if path.startswith("alerts/runbooks/")}

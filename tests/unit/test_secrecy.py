@@ -19,7 +19,7 @@ from clienthealth.configuration.text import in_force, toml
 from clienthealth.model.errors import HealthError, SettingsError
 from clienthealth.modes import modes
 from clienthealth.ops import cli
-from clienthealth.ops.cli import _logging
+from clienthealth.ops.cli import _stderr
 from clienthealth.platform.kafka import python_options
 from clienthealth.platform.secrecy import HIDDEN, redacted
 from clienthealth.platform.web import SECURITY_HEADERS
@@ -179,7 +179,7 @@ def test_long_text_is_searched_in_no_time() -> None:
 
 
 def test_logs_and_their_tracebacks_hold_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
-    formatter = _logging._Redacted("%(levelname)s %(message)s")
+    formatter = _stderr._Redacted("%(levelname)s %(message)s")
     try:
         raise ValueError(f"cannot reach {WITHIN[0]} with {WITHIN[5]}")
     except ValueError as error:

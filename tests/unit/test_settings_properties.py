@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from clienthealth.configuration import load
 from clienthealth.model.errors import SettingsError
 from clienthealth.modes import modes
-from clienthealth.ops.cli import check_config, explain
+from clienthealth.ops.cli import check_config
+from clienthealth.ops.cli.modes import run_explain
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import complaint, keys
 
@@ -76,7 +77,7 @@ def outcome(text: str) -> str:
         try:
             check_config.run(argparse.Namespace(config=str(path), spark_submit=None, changed=False))
             for mode in (mode for mode in modes() if mode in text):
-                explain.run(argparse.Namespace(config=str(path), mode=mode, json=False))
+                run_explain(argparse.Namespace(config=str(path), mode=mode, json=False))
         except SettingsError as error:
             return str(error).replace(str(path), "FILE")
         return printed.getvalue()

@@ -30,12 +30,14 @@ from clienthealth.platform.java import java
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
 DOWNLOAD_SECONDS = 60
-_LOG4J_1 = ("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")
 
 
 @dataclass(frozen=True)
 class JarSet:
-    """Modules `group:name:version[:classifier]` with all they need at run time, without `without` (`group:name`)."""
+    """Modules `group:name:version` with all they need at run time, without `without` (`group:name`).
+
+    Without `*:*` they stand alone: `group:name:version[:classifier]`.
+    """
 
     modules: Sequence[str]
     without: Sequence[str] = ()
@@ -92,19 +94,7 @@ SETS = {
             "org.eclipse.jetty:*",
         ),
     ),
-    "broker": JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *_LOG4J_1)),
-    # From which brokers are upgraded. Netty was for a ZooKeeper with TLS.
-    "broker-3.9": JarSet(("org.apache.kafka:kafka_2.13:3.9.2", *_LOG4J_1), without=("io.netty:*",)),
     "jolokia": JarSet(("org.jolokia:jolokia-agent-jvm:2.5.1:javaagent",), without=("*:*",)),
-    "clients-3.9": JarSet(("org.apache.kafka:kafka-clients:3.9.1", *_LOG4J_1)),
-    "clients-4.1": JarSet(("org.apache.kafka:kafka-clients:4.1.2", *_LOG4J_1)),
-    "clients-2.3": JarSet(("org.apache.kafka:kafka-clients:2.3.1", *_LOG4J_1)),
-    "clients-0.11": JarSet(("org.apache.kafka:kafka-clients:0.11.0.3", *_LOG4J_1)),
-    # A broker of 2015, its ZooKeeper and the Scala clients.
-    "legacy": JarSet(
-        ("org.apache.kafka:kafka_2.11:0.8.2.1", *_LOG4J_1),
-        without=("junit:*", "jline:*", "log4j:*", "org.slf4j:slf4j-log4j12", "io.netty:*", "org.jboss.netty:*"),
-    ),
 }
 
 
@@ -247,21 +237,17 @@ def _settings(folder: Path) -> str:
 def _module(name: str, jar_set: JarSet) -> str:
     dependencies = []
     for coordinates in jar_set.modules:
-        group, artifact, version, *classifier = coordinates.split(":")
-        inner = f'<artifact name="{artifact}" type="jar" m:classifier="{classifier[0]}"/>' if classifier else ""
+        group, artifact, version = coordinates.split(":")
         dependencies.append(
-            f'<dependency org="{group}" name="{artifact}" rev="{version}" conf="default->runtime,master">'
-            f"{inner}</dependency>"
+            f'<dependency org="{group}" name="{artifact}" rev="{version}" conf="default->runtime,master"/>'
         )
     for pattern in jar_set.without:
         group, artifact = pattern.split(":")
-        if pattern != "*:*":
-            dependencies.append(f'<exclude org="{group}" module="{artifact}" matcher="exact"/>')
-    transitive = "false" if "*:*" in jar_set.without else "true"
+        dependencies.append(f'<exclude org="{group}" module="{artifact}" matcher="exact"/>')
     return (
-        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<ivy-module version="2.0">'
         f'<info organisation="clienthealth" module="{name}"/>'
-        f'<configurations><conf name="default" transitive="{transitive}"/></configurations>'
+        '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>"
     )
 
@@ -283,9 +269,14 @@ def _proxy() -> list[str]:
     return [f"-Dhttps.proxyHost={parts.hostname}", f"-Dhttps.proxyPort={parts.port or 3128}"]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Fetch the sets that are named, or all."""
     try:
         for chosen in sys.argv[1:] or SETS:
             classpath(chosen)
     except DependencyError as failed:
         sys.exit(f"kafka-health: {failed}")
+
+
+if __name__ == "__main__":
+    main()

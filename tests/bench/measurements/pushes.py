@@ -14,10 +14,10 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from clienthealth.model.subscription import NAME, Subscription
-from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import Settings
+from deploy.demo import jars
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process
 from deploy.demo.topics import create_ours

@@ -11,8 +11,8 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from clienthealth.platform import jars
 from clienthealth.platform.java import java
+from deploy.demo import jars
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import Process

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clienthealth.platform import jars
 from clienthealth.platform.java import java
+from deploy.demo import jars
 from deploy.demo.processes import Process
 from tests.bench.lab import Lab
 from tests.bench.publish import Filled

@@ -1,7 +1,8 @@
-"""The command line: `kafka-health COMMAND`. One module per command; the folder is the list of commands.
+"""The command line: `kafka-health COMMAND`. The folder is the list of commands.
 
-A command module has `HELP` (one line), `configure(parser)` and `run(args) -> exit code`. Modules are imported only
-when their command is called, so that a command without Spark starts at once and needs no Spark.
+The module of a command has `HELP` (one line), `configure(parser)` and `run(args) -> exit code`; where commands share a
+module, HELP has a line for each, and the functions end in `_COMMAND`. Modules are imported only when their command is
+called, so that a command without Spark starts at once and needs no Spark.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import importlib
 import pkgutil
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
 from types import TracebackType
@@ -41,17 +42,21 @@ OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothes
 
 
 @functools.cache
-def commands() -> Mapping[str, str]:
-    """Name and one-line help of every command, read from the modules' sources without importing them."""
-    helps = {}
+def modules() -> Mapping[str, Mapping[str, str]]:
+    """Module → its commands with a line of help each, read from the sources without importing them."""
+    declared = {}
     for module in pkgutil.iter_modules(__path__):
-        if module.name.startswith("_"):
-            continue
         tree = ast.parse(resources.files(__name__).joinpath(f"{module.name}.py").read_text("utf-8"))
         for node in tree.body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "HELP":
-                helps[module.name.replace("_", "-")] = ast.literal_eval(node.value)
-    return helps
+                text = ast.literal_eval(node.value)
+                declared[module.name] = text if isinstance(text, dict) else {module.name.replace("_", "-"): text}
+    return declared
+
+
+def commands() -> Mapping[str, str]:
+    """Name and one-line help of every command."""
+    return dict(sorted(command for of_module in modules().values() for command in of_module.items()))
 
 
 def parser_for(name: str | None) -> argparse.ArgumentParser:
@@ -62,16 +67,22 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"kafka-health {version('kafka-client-health')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_OfCommand)
     for command, text in commands().items():
-        if command != name:
-            if command not in OF_THE_PROJECT:
-                subparsers.add_parser(command, help=text)
-        else:
+        if command == name:
             sub = subparsers.add_parser(command, help=text, description=text)
-            module = importlib.import_module(f"{__name__}.{command.replace('-', '_')}")
             sub.add_argument("--config", metavar="FILE", help=CONFIG)
-            module.configure(sub)
-            sub.set_defaults(run=module.run)
+            configure, run = _functions(command)
+            configure(sub)
+            sub.set_defaults(run=run)
+        elif command not in OF_THE_PROJECT:
+            subparsers.add_parser(command, help=text)
     return parser
+
+
+def _functions(command: str) -> tuple[Callable[..., None], Callable[..., int]]:
+    """Import the module of a command, and return its two functions."""
+    name, of_module = next((name, helps) for name, helps in modules().items() if command in helps)
+    module, end = importlib.import_module(f"{__name__}.{name}"), f"_{command}" if len(of_module) > 1 else ""
+    return getattr(module, f"configure{end}"), getattr(module, f"run{end}")
 
 
 class _OfCommand(argparse.ArgumentParser):

@@ -1,16 +1,23 @@
-"""`kafka-health demo`: the whole product on this machine, with clients that really fail."""
+"""`kafka-health demo` and `kafka-health replay`: the whole product here, and recordings played onto its topics.
+
+Both are of a checkout: `deploy/demo` has what they do.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from clienthealth.configuration import load
 from clienthealth.platform import checkout
 
-HELP = "run the whole product on this machine, with real clients that really fail"
+HELP = {
+    "demo": "run the whole product on this machine, with real clients that really fail",
+    "replay": "play recordings onto the input topics, their times moved to now",
+}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_demo(parser: argparse.ArgumentParser) -> None:
     """How long, with which clients, and what must come of it."""
     parser.add_argument(
         "--for",
@@ -36,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", action="store_true", help="keep the brokers' data and the checkpoints as well")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_demo(args: argparse.Namespace) -> int:
     """Run it; the code is 0, 1 if what must come has not come in time, 130 after Ctrl-C before it had."""
     if args.list:
         for name, client in checkout.load("deploy.demo.clients").CLIENTS.items():
@@ -46,6 +53,21 @@ def run(args: argparse.Namespace) -> int:
     demo = checkout.load("deploy.demo.main")
     code: int = demo.run(demo.Options(args.seconds, args.expect, args.clients, args.dir, args.keep))
     return code
+
+
+def configure_replay(parser: argparse.ArgumentParser) -> None:
+    """What to play, how fast, and onto which topics where the files do not tell."""
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="folder of a recording, or file")
+    parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="times as fast as it happened (1)")
+    parser.add_argument("--stream", choices=("metrics", "logs"), help="which topic, for files whose name does not tell")
+    parser.add_argument("--keep-time", action="store_true", help="leave the recorded times as they are")
+
+
+def run_replay(args: argparse.Namespace) -> int:
+    """Publish all records in the order of their times. Raises InputError."""
+    replay = checkout.load("deploy.demo.replay").replay
+    replay(load(args.config), args.paths, args.speed, args.stream, args.keep_time)
+    return 0
 
 
 def _names(text: str) -> tuple[str, ...]:

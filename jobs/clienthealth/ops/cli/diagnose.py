@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from clienthealth.configuration import load
     from clienthealth.diagnose.examine import examine
     from clienthealth.diagnose.outcome import exit_code
-    from clienthealth.ops.cli._reading_progress import Bar
+    from clienthealth.ops.cli._stderr import Bar
 
     with Bar(sys.stderr) as bar:
         result = examine(args.paths, load(args.config), sys.stdin.buffer, bar if sys.stderr.isatty() else None)

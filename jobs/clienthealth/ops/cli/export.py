@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the exporter."""
     from clienthealth.configuration import load
-    from clienthealth.ops.cli._logging import to_stderr
+    from clienthealth.ops.cli._stderr import to_stderr
 
     to_stderr()
     code: int = _program(args.exporter).run(args, load(args.config))

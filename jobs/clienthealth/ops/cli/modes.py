@@ -1,24 +1,32 @@
-"""`kafka-health modes`: the catalogue of failure modes."""
+"""`kafka-health modes` and `kafka-health explain MODE`: the catalogue of failure modes, and all about one of them."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import textwrap
+from collections.abc import Mapping
+from typing import Any
 
+from clienthealth.configuration import load
+from clienthealth.model.errors import InputError
 from clienthealth.modes import Mode, modes
+from clienthealth.settings.fields import keys
 
-HELP = "list the failure modes that are judged"
+HELP = {
+    "modes": "list the failure modes that are judged",
+    "explain": "explain a failure mode: meaning, thresholds in force, evidence, what to do",
+}
 
 COLUMNS = 80
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_modes(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--json", action="store_true", help="print a JSON array instead of text")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_modes(args: argparse.Namespace) -> int:
     """Print every mode with one sentence each."""
     all_modes = list(modes().values())
     print(json.dumps([entry(mode) for mode in all_modes], indent=2) if args.json else table(all_modes))
@@ -45,3 +53,83 @@ def table(all_modes: list[Mode]) -> str:
         text = textwrap.fill(mode.summary, COLUMNS, initial_indent="  ", subsequent_indent="  ")
         blocks.append(f"{mode.id}  ({kinds})\n{text}")
     return "\n\n".join([*blocks, "Everything about one of them: kafka-health explain MODE"])
+
+
+def configure_explain(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("mode", metavar="MODE", help="a failure mode as `kafka-health modes` lists it")
+    parser.add_argument("--json", action="store_true", help="print a JSON object instead of text")
+
+
+def run_explain(args: argparse.Namespace) -> int:
+    """Print all that is known of a mode. Raises InputError where there is no such mode."""
+    mode = modes().get(args.mode)
+    if mode is None:
+        raise InputError(f"there is no failure mode '{args.mode}'; known are {', '.join(modes())}")
+    explained = explanation(mode, load(args.config).modes.get(mode.id, {}))
+    print(json.dumps(explained, indent=2, ensure_ascii=False) if args.json else text(explained))
+    return 0
+
+
+def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
+    """All about a mode, with the thresholds that the settings put in force."""
+    return {
+        **entry(mode),
+        "impact": mode.impact,
+        "action": mode.advice,
+        "confused_with": list(mode.confused_with),
+        "thresholds": [
+            {
+                "name": key.name,
+                "value": overrides.get(key.name, key.default),
+                "default": key.default,
+                "bounds": key.range,
+                "reason": key.reason,
+            }
+            for key in keys(type(mode.thresholds)).values()
+        ],
+        "log_lines": [wording.id for line in mode.reads for wording in line.wordings],
+        "symptoms": [
+            wording.id for line in mode.lines for wording in line.wordings if line not in mode.reads and not line.relief
+        ],
+        "background": [" ".join(part.split()) for part in mode.background.split("\n\n")],
+    }
+
+
+def text(explained: Mapping[str, Any]) -> str:
+    """The explanation for a person, 80 columns wide."""
+    judged = "when the client has gone" if explained["absence"] else "while the client reports"
+    lines = [
+        explained["title"],
+        "=" * len(explained["title"]),
+        "",
+        _paragraph(explained["summary"]),
+        _paragraph(explained["impact"]),
+    ]
+    lines += ["", "What to do", _paragraph(explained["action"], "  ")]
+    lines += ["", "How it comes about, and how it is recognised"]
+    for part in explained["background"]:
+        lines += [_paragraph(part, "  "), ""]
+    lines += ["Not to be confused with", *(_paragraph(other, "  - ") for other in explained["confused_with"])]
+    lines += ["", "Thresholds in force"]
+    for limit in explained["thresholds"]:
+        changed = "" if limit["value"] == limit["default"] else f" (set; the default is {limit['default']:g})"
+        lines += [f"  {limit['name']} = {limit['value']:g}{changed}", _paragraph(limit["reason"], "      ")]
+    lines += ["", "Evidence", _paragraph(f"{', '.join(explained['evidence'])}; judged {judged}", "  ")]
+    if explained["log_lines"]:
+        lines += ["", "Log lines that the judgement looks at", _paragraph(", ".join(explained["log_lines"]), "  ")]
+    if explained["symptoms"]:
+        lines += ["", "Further lines, which keep its incident open", _paragraph(", ".join(explained["symptoms"]), "  ")]
+    lines += ["", _paragraph(f"Befalls: {', '.join(explained['kinds'])}. Id: {explained['id']}.")]
+    return "\n".join(lines)
+
+
+def _paragraph(words: str, indent: str = "") -> str:
+    return textwrap.fill(
+        words.replace("`", ""),
+        COLUMNS,
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.once and "PYSPARK_GATEWAY_PORT" not in os.environ:
         with _alone(settings.monitor.checkpoint):
             return _supervised(args.config)
-    from clienthealth.ops.cli._logging import to_stderr
+    from clienthealth.ops.cli._stderr import to_stderr
     from clienthealth.spark.program import run as run_monitor
     from clienthealth.spark.session import session
 

@@ -1,4 +1,4 @@
-"""`kafka-health review`: the weekly reliability review."""
+"""`kafka-health review` and `kafka-health maintain`: the reliability review, and the history that it rests on."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 _FROM = "an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); alone: all that it names"
 
-HELP = "write the reliability review of a week (or of any stretch of time) from the history"
+HELP = {
+    "review": "write the reliability review of a week (or of any stretch of time) from the history",
+    "maintain": "delete history past its retention and join its small files; may run beside the monitor",
+}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_review(parser: argparse.ArgumentParser) -> None:
     """Options; what is not given comes from the settings, section [review]."""
     parser.add_argument("--week", metavar="WEEK", help="an ISO week, as 2026-W46 (default: the last full one, UTC)")
     parser.add_argument("--from", dest="begin", metavar="WHEN", help=_FROM)
@@ -47,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mail", action="store_true", help="send the review to [review] mail_to as well")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_review(args: argparse.Namespace) -> int:
     """Make the review, write it, send it where asked."""
     from clienthealth.configuration import load, placed
     from clienthealth.review.actions import FILE
@@ -152,3 +155,31 @@ def actions_beside(folder: Path) -> Path:
 
     own = folder / FILE
     return own if own.is_file() else folder.resolve().parent / FILE
+
+
+def configure_maintain(parser: argparse.ArgumentParser) -> None:
+    """Options; what is not given comes from the settings."""
+    parser.add_argument("--alone", action="store_true", help="no monitor runs that writes it (needed on S3)")
+    parser.add_argument("--history", metavar="DIR", help="folder or URL of the history (default: [monitor] history)")
+
+
+def run_maintain(args: argparse.Namespace) -> int:
+    """Maintain all tables and say what was done."""
+    from clienthealth.configuration import load, placed
+    from clienthealth.spark.maintenance import maintain
+    from clienthealth.spark.session import session
+
+    settings = load(args.config)
+    if args.history:
+        settings = placed(replace(settings, monitor=replace(settings.monitor, history=args.history)))
+    spark = session("kafka-client-health-maintenance", settings, batch=True)
+    try:
+        today = datetime.now(UTC).date()
+        for done in maintain(spark, settings.monitor.history, settings.review.retention_days, today, args.alone):
+            print(
+                f"{done.table}: {done.days} days deleted, {done.removed} small files joined to {done.added}; "
+                f"{done.files} files, {done.bytes / 1e6:.1f} MB"
+            )
+    finally:
+        spark.stop()
+    return 0

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
     from clienthealth.configuration import load
     from clienthealth.model.errors import InputError
-    from clienthealth.ops.cli._logging import to_stderr
+    from clienthealth.ops.cli._stderr import to_stderr
 
     to_stderr(logging.WARNING)
     settings = load(args.config)

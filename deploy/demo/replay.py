@@ -1,15 +1,24 @@
-"""The times in a record of any format, read and moved without decoding it: for replays.
+"""Plays recordings onto the input topics, as if they happened now: their times are moved, in records of any format.
 
-A record's own time stands in a field that is named for it, at the beginning of a line, or at the end of a sample in
-line protocol or Prometheus's text. Times are epoch numbers (10 digits for seconds, 13, 16 or 19 for milliseconds to
-nanoseconds) and dates as people and ISO 8601 write them.
+A record is not decoded for it. Its own time stands in a field that is named for it, at the beginning of a line, or at
+the end of a sample in line protocol or Prometheus's text. Times are epoch numbers (10 digits for seconds, 13, 16 or 19
+for milliseconds to nanoseconds) and dates as people and ISO 8601 write them.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+
+from clienthealth.model.errors import InputError
+from clienthealth.platform.kafka import producer
+from clienthealth.read.recordings import Recorded, read
+from clienthealth.settings import Settings
 
 EPOCH = rb"(?<![\w.+-])(?:\d{10}\.\d+|\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\w.]|-\d)"
 DATE = rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
@@ -27,6 +36,49 @@ PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.
 NEAR_MS = 86_400_000
 
 
+def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
+    """Publish all records in the order of their times. Raises InputError."""
+    if speed <= 0:
+        raise InputError("--speed must be greater than 0")
+    records = read(paths)
+    undecided = {r.file for r in records if r.stream == "any"}
+    if undecided and not undecided_stream:
+        raise InputError(f"say with --stream whether these hold metrics or logs: {', '.join(sorted(undecided))}")
+    timed = in_order(records)
+    start, end = timed[0][0], timed[-1][0]
+    began = time.time()
+    # The last record is played at its own, moved time: a faster replay begins in the past, never ends in the future.
+    shift_ms = 0 if keep_time else int(began * 1000) - start - int((end - start) * (1 - 1 / speed))
+    topics = {"metrics": settings.topics.metrics[0], "logs": settings.topics.logs[0]}
+    sink = producer(settings)
+    try:
+        for count, (ts_ms, record) in enumerate(timed, 1):
+            due = began + (ts_ms - start) / 1000 / speed
+            time.sleep(max(0.0, due - time.time()))
+            stream = undecided_stream if record.stream == "any" else record.stream
+            identity = {"service": record.service, "host": record.instance, "instance": record.instance}
+            headers = [(name, value.encode()) for name, value in identity.items()]
+            sink.send(topics[stream], value=moved(record.value, shift_ms), headers=headers)
+            if count % 100 == 0 and sys.stderr.isatty():
+                print(f"\r{count} of {len(timed)} records", end="", file=sys.stderr)
+        sink.flush()
+    finally:
+        sink.close()
+    print(f"played {len(timed)} records in {time.time() - began:.0f} s")
+
+
+def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
+    """Records with their times in epoch ms, in order; one that tells no time goes with the one before it."""
+    timed = []
+    last: int | None = None
+    for record in records:
+        own_time = time_of(record.value)
+        last = own_time if own_time is not None else last
+        timed.append((last, record))
+    first = min((ts for ts, _ in timed if ts is not None), default=0)
+    return sorted(((first if ts is None else ts, record) for ts, record in timed), key=lambda pair: pair[0])
+
+
 def time_of(value: bytes) -> int | None:
     """The record's own time as epoch ms; None where it tells none. A date without a zone is taken as UTC."""
     match = LINE.match(value) or next(
@@ -42,8 +94,8 @@ def moved(value: bytes, shift_ms: int) -> bytes:
         return value
 
     def replaced(match: re.Match[bytes]) -> bytes:
-        time = _millis(match[0])
-        if time is None or abs(time - own) > NEAR_MS:
+        millis = _millis(match[0])
+        if millis is None or abs(millis - own) > NEAR_MS:
             return match[0]
         return _epoch(match[0], shift_ms) if match["epoch"] else _date(match[0], shift_ms)
 

@@ -1,0 +1,31 @@
+"""The jars of the demo's brokers and clients, and of tests, beside those of the product.
+
+python -m deploy.demo.jars [SET…]      fetches the named sets, or those of the product and of the demo
+"""
+
+from __future__ import annotations
+
+from clienthealth.platform.jars import SETS, JarSet, cache, classpath, main
+
+__all__ = ["LOG4J_1", "SETS", "JarSet", "cache", "classpath"]
+
+LOG4J_1 = ("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")
+SETS.update(
+    {
+        "broker": JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *LOG4J_1)),
+        # From which brokers are upgraded. Netty was for a ZooKeeper with TLS.
+        "broker-3.9": JarSet(("org.apache.kafka:kafka_2.13:3.9.2", *LOG4J_1), without=("io.netty:*",)),
+        "clients-3.9": JarSet(("org.apache.kafka:kafka-clients:3.9.1", *LOG4J_1)),
+        "clients-4.1": JarSet(("org.apache.kafka:kafka-clients:4.1.2", *LOG4J_1)),
+        "clients-2.3": JarSet(("org.apache.kafka:kafka-clients:2.3.1", *LOG4J_1)),
+        "clients-0.11": JarSet(("org.apache.kafka:kafka-clients:0.11.0.3", *LOG4J_1)),
+        # A broker of 2015, its ZooKeeper and the Scala clients.
+        "legacy": JarSet(
+            ("org.apache.kafka:kafka_2.11:0.8.2.1", *LOG4J_1),
+            without=("junit:*", "jline:*", "log4j:*", "org.slf4j:slf4j-log4j12", "io.netty:*", "org.jboss.netty:*"),
+        ),
+    }
+)
+
+if __name__ == "__main__":
+    main()
