@@ -4,9 +4,10 @@
 
 In a copy of the checkout laws, unit tests and rules are run once, to know which test runs which line. Then each mutant
 is put into its place, and the tests that run that line are run until one fails, then those that run others of its file.
-`--whole`: with what is marked long. `--beside FOLDER`: of the statements that this other checkout has as well, so that
-the same mutants can be tried in both. Results are written to .cache/mutants/ as they come; a second run goes on where
-the first ended.
+Those that survive are put in all at once for one run of all tests, as one may fail in another process or by what was
+kept; what fails is tried with each alone. `--whole`: with what is marked long. `--beside FOLDER`: of the statements
+that this other checkout has as well, so that the same mutants can be tried in both. Results are written to
+.cache/mutants/ as they come; a second run goes on where the first ended.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -221,7 +223,7 @@ def copied(folder: Path) -> Path:
 
 
 class Tried:
-    """The tests of a copy of the checkout. `short`: without what is long."""
+    """The tests of a copy of the checkout. `short`: without what is long. `failing`: what fails without a mutant."""
 
     def __init__(self, short: bool) -> None:
         self.name = "short" if short else "whole"
@@ -237,6 +239,7 @@ class Tried:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         self._environment.pop("VIRTUAL_ENV", None)
+        self.failing: set[str] = set()
 
     def _paths(self) -> list[str]:
         return [str(self.folder / part) for part in ("jobs", "exporters", "")]
@@ -249,7 +252,7 @@ class Tried:
             program = _RUN.format(data=str(self._data), source=self._paths()[:2], seconds=str(self._timed))
             done = self._run([self._python, "-c", program, "-q", "-p", "no:cacheprovider", *self._chosen, *LAYERS])
             self._log.write_text(done.stdout + done.stderr, encoding="utf-8")
-        failing = set(re.findall(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", self._log.read_text("utf-8"), re.MULTILINE))
+        self.failing = _failing(self._log.read_text(encoding="utf-8"))
         seconds = json.loads(self._timed.read_text(encoding="utf-8"))
         if not seconds:
             raise SystemExit(
@@ -260,34 +263,48 @@ class Tried:
         of_files = {}
         for file in data.measured_files():
             of_files[str(Path(file).relative_to(self.folder))] = {
-                line: sorted({*tests} - {""} - failing, key=lambda test: (seconds[test], test))
+                line: sorted({*tests} - {""} - self.failing, key=lambda test: (seconds[test], test))
                 for line, tests in data.contexts_by_lineno(file).items()
             }
         return of_files
 
     def notices(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
         """The test that fails, or why none could pass; None where all pass."""
-        path = self.folder / mutant.path
-        text, stat = path.read_bytes(), path.stat()
-        lines = text.split(b"\n")
-        line = lines[mutant.line - 1]
-        lines[mutant.line - 1] = line[: mutant.begin] + mutant.now.encode() + line[mutant.end :]
-        path.write_bytes(b"\n".join(lines))
         first, rest = tests[:FIRST], tests[FIRST:]
+        with self._put([mutant]):
+            try:
+                return self._failure(first) or (self._failure(rest) if rest else None)
+            except subprocess.TimeoutExpired:
+                return "it goes on for ever"
+
+    def fails_with(self, mutants: Sequence[Mutant]) -> list[str]:
+        """All tests that fail where all these mutants are in their places."""
+        with self._put(mutants):
+            done = self._run([self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *self._chosen, *LAYERS])
+        return sorted(_failing(done.stdout) - self.failing)
+
+    @contextmanager
+    def _put(self, mutants: Sequence[Mutant]) -> Iterator[None]:
+        before = {path: (path.read_bytes(), path.stat()) for path in {self.folder / one.path for one in mutants}}
+        # The last of a line first, so that the others stand where they stood.
+        for mutant in sorted(mutants, key=lambda one: -one.begin):
+            path = self.folder / mutant.path
+            lines = path.read_bytes().split(b"\n")
+            line = lines[mutant.line - 1]
+            lines[mutant.line - 1] = line[: mutant.begin] + mutant.now.encode() + line[mutant.end :]
+            path.write_bytes(b"\n".join(lines))
         try:
-            return self._failure(first) or (self._failure(rest) if rest else None)
-        except subprocess.TimeoutExpired:
-            return "it goes on for ever"
+            yield
         finally:
-            path.write_bytes(text)
-            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            for path, (text, stat) in before.items():
+                path.write_bytes(text)
+                os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
     def _failure(self, tests: Sequence[str]) -> str | None:
         names = KEPT / f"tests-{self.name}"
         names.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
         done = self._run([self._python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"@{names}"])
-        failed = re.findall(r"^(?:FAILED|ERROR) tests/.*", done.stdout, re.MULTILINE)
-        return None if done.returncode == 0 else (failed or ["no test could be collected"])[0][:200]
+        return None if done.returncode == 0 else next(iter(_failing(done.stdout)), "no test could be collected")
 
     def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -301,6 +318,27 @@ class Tried:
         )
 
 
+def _failing(output: str) -> set[str]:
+    return set(re.findall(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", output, re.MULTILINE))
+
+
+class Results:
+    """What noticed each mutant, None where nothing did, as a file that grows."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        rows = [json.loads(line) for line in file.open(encoding="utf-8")] if file.exists() else []
+        self.noticed: dict[str, str | None] = {row["mutant"]: row["noticed"] for row in rows}
+
+    def add(self, mutant: Mutant, noticed: str | None) -> None:
+        """Write it down, and say it."""
+        self.noticed[str(mutant)] = noticed
+        with self._file.open("a", encoding="utf-8") as output:
+            output.write(json.dumps({"mutant": str(mutant), "noticed": noticed}) + "\n")
+        sys.stdout.write(f"{mutant}\n    {noticed or 'NOT NOTICED'}\n")
+        sys.stdout.flush()
+
+
 def main(arguments: Sequence[str]) -> int:
     """Try mutants; each is a line of the results as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -311,20 +349,19 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     chosen = _chosen(options.seed, options.count, options.beside)
     tried = Tried(short=not options.whole)
-    results = KEPT / f"{tried.name}-{options.seed}.jsonl"
-    before = [json.loads(line) for line in results.open(encoding="utf-8")] if results.exists() else []
-    known, by_name = tried.known(), {row["mutant"]: row["noticed"] for row in before}
+    results = Results(KEPT / f"{tried.name}-{options.seed}.jsonl")
+    known = tried.known()
     for mutant in chosen:
-        if str(mutant) not in by_name:
+        if str(mutant) not in results.noticed:
             of_file = known.get(mutant.path, {})
             # What runs at the import alone, or whose result is kept, is a matter of all that run anything of the file.
             tests = {test: None for of_line in (of_file.get(mutant.line, ()), *of_file.values()) for test in of_line}
-            by_name[str(mutant)] = tried.notices(mutant, [*tests]) if tests else None
-            with results.open("a", encoding="utf-8") as output:
-                output.write(json.dumps({"mutant": str(mutant), "noticed": by_name[str(mutant)]}) + "\n")
-        sys.stdout.write(f"{mutant}\n    {by_name[str(mutant)] or 'NOT NOTICED'}\n")
-        sys.stdout.flush()
-    noticed = sum(by_name[str(mutant)] is not None for mutant in chosen)
+            results.add(mutant, tried.notices(mutant, [*tests]) if tests else None)
+    left = [mutant for mutant in chosen if results.noticed[str(mutant)] is None]
+    tests_of_left = tried.fails_with(left) if left else []
+    for mutant in left:
+        results.add(mutant, tried.notices(mutant, tests_of_left) if tests_of_left else None)
+    noticed = sum(results.noticed[str(mutant)] is not None for mutant in chosen)
     sys.stdout.write(f"{noticed} of {len(chosen)} are noticed by {tried.name} laws, unit tests and rules\n")
     return 0
 
