@@ -27,7 +27,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from clienthealth.ops.doctor.newest import newest
+from clienthealth.ops.doctor.records import newest
 from clienthealth.read.mbeans import MBeans, object_name
 from clienthealth.settings import KafkaSettings, Settings
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError

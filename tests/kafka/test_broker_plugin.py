@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from clienthealth.model.subscription import PLUGIN
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.ops.doctor.brokers import kafka_works
-from clienthealth.ops.doctor.newest import newest
+from clienthealth.ops.doctor.records import newest
 from clienthealth.platform.java import java
 from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import IdentitySettings, Settings

@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError
 
 from clienthealth.ops.cli import main
-from clienthealth.ops.doctor import Finding, checks, codecs
+from clienthealth.ops.doctor import Finding, checks, machine
 from clienthealth.ops.doctor.brokers import groups_readable, kafka_works
 from clienthealth.ops.doctor.servers import servers
 from clienthealth.platform.kafka import producer
@@ -206,14 +206,14 @@ def test_a_topic_tells_its_codec(broker: Broker, monkeypatch: pytest.MonkeyPatch
     settings = replace(settings, topics=replace(settings.topics, logs=("packed-lz4",)))
     findings = list(kafka_works(settings))
     assert "It is compressed with lz4, which can be read here." in texts(iter(findings), "topic packed-lz4", "ok")
-    assert [finding.state for finding in codecs.codecs_present(settings)] == ["ok"]
-    monkeypatch.setattr(codecs, "READABLE", {**codecs.READABLE, "lz4": lambda: False})
+    assert [finding.state for finding in machine.codecs_present(settings)] == ["ok"]
+    monkeypatch.setattr(machine, "READABLE", {**machine.READABLE, "lz4": lambda: False})
     findings = list(kafka_works(settings))
     (lz4,) = texts(iter(findings), "topic packed-lz4", "failed")
     assert lz4.startswith("It is compressed with lz4, which nothing here unpacks: pip install")
     any_codec, empty = texts(iter(findings), "topic packed-metrics", "warning")
     assert "lz4 cannot be read" in any_codec and "no records yet" in empty
-    assert [finding.state for finding in codecs.codecs_present(settings)] == ["warning"]
+    assert [finding.state for finding in machine.codecs_present(settings)] == ["warning"]
 
 
 def test_an_absent_kafka_is_one_failure() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clienthealth.ops.cli import main
-from clienthealth.ops.doctor import newest
+from clienthealth.ops.doctor import records
 from tests.support.raw_records import SAMPLES
 
 CLIENT = {"service": "s", "instance": "i", "client_id": "p", "kind": "producer"}
@@ -103,7 +103,7 @@ def test_wrong_usage_and_nothing_to_read(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_kafka_that_is_not_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newest, "TIMEOUT_MS", 500)
+    monkeypatch.setattr(records, "TIMEOUT_MS", 500)
     config = tmp_path / "health.toml"
     config.write_text('[kafka]\nbootstrap_servers = "127.0.0.1:9"\n')
     assert ran("--topic", "t", "--config", config) == 2

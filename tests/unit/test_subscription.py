@@ -1,4 +1,4 @@
-"""The subscription by which clients push what we read, and what the doctor says of plugin, subscription and pushes."""
+"""The subscription by which clients push what we read, and what the doctor says of plugin, subscription and brokers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka.errors import ClusterAuthorizationFailedError, UnsupportedVersionErro
 from clienthealth.model.readings import Source
 from clienthealth.model.subscription import NAME, NAME_LIBRDKAFKA, PLUGIN, Subscription
 from clienthealth.model.telemetry import RawRecord
-from clienthealth.ops.doctor import pushes
+from clienthealth.ops.doctor import brokers
 from clienthealth.settings import Settings
 
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
@@ -62,7 +62,7 @@ class Cluster:
 def findings(*reporters: str | None, subscriptions: dict[str, dict[str, str]] | Exception) -> list[tuple[str, str]]:
     """State and text of what is found of such a cluster."""
     client = cast("KafkaAdminClient", Cluster(list(reporters), subscriptions))
-    checked = pushes.clients_asked(Settings(), client, range(1, len(reporters) + 1))
+    checked = brokers.clients_asked(Settings(), client, range(1, len(reporters) + 1))
     return [(finding.state, finding.text) for finding in checked]
 
 
@@ -145,8 +145,8 @@ def test_the_doctor_tells_what_is_missing() -> None:
     ("reporters", "subscriptions", "text"),
     [
         ("x.Y", {}, "No broker has our plugin"),
-        (None, {}, pushes.UNSEEN),
-        ("x.Y", ClusterAuthorizationFailedError(), pushes.UNSEEN),
+        (None, {}, brokers.UNSEEN),
+        ("x.Y", ClusterAuthorizationFailedError(), brokers.UNSEEN),
         ("x.Y", UnsupportedVersionError(), "The brokers are older than 3.7"),
     ],
 )
@@ -161,8 +161,8 @@ def test_the_doctor_counts_who_pushes() -> None:
         headers = {"client_instance_id": instance.encode(), "client_software_version": version.encode()}
         return RawRecord(b"", Source("m", 0, 0), 0, headers={**headers, "client_software_name": b"apache-kafka-java"})
 
-    told = list(pushes.who_pushes("m", [record("a", "3.9.1"), record("b", "4.1.2"), record("c", "4.1.2")] * 2))
+    told = list(brokers.who_pushes("m", [record("a", "3.9.1"), record("b", "4.1.2"), record("c", "4.1.2")] * 2))
     assert [finding.text for finding in told] == [
         "Its newest records were pushed by 3 client(s): 2 apache-kafka-java 4.1.2, 1 apache-kafka-java 3.9.1."
     ]
-    assert list(pushes.who_pushes("m", [RawRecord(b"", Source("m", 0, 0), 0)])) == []
+    assert list(brokers.who_pushes("m", [RawRecord(b"", Source("m", 0, 0), 0)])) == []

@@ -15,7 +15,7 @@ from clienthealth.model.errors import InputError
 if TYPE_CHECKING:
     from clienthealth.model.readings import Source
     from clienthealth.model.telemetry import RawRecord, Stream
-    from clienthealth.ops.doctor.survey import Survey
+    from clienthealth.ops.doctor.records import Survey
     from clienthealth.settings import Settings
 
 HELP = "what the records of a topic, file or folder are: by format, and why some are rejected"
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look at each, print what was found. Raises InputError, ServiceError."""
     from clienthealth.configuration import load
-    from clienthealth.ops.doctor.survey import survey
+    from clienthealth.ops.doctor.records import survey
 
     if not args.paths and not args.topic:
         raise InputError("name a file or folder, or a topic with --topic")
@@ -71,7 +71,7 @@ def _of_topics(
     """Topics with what they are meant to hold, their newest records, and what of them could not be read."""
     if not topics:
         return
-    from clienthealth.ops.doctor.newest import newest
+    from clienthealth.ops.doctor.records import newest
 
     for topic in topics:
         stream: Stream | None = args.stream

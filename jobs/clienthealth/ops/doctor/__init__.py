@@ -32,11 +32,11 @@ def checks() -> tuple[tuple[str, Check], ...]:
 
     This machine, Kafka, the monitor, what shows the results; at last what has to start Spark.
     """
-    from clienthealth.ops.doctor import brokers, codecs, limits, machine, owned, servers, stores
+    from clienthealth.ops.doctor import brokers, machine, owned, servers, stores
 
     quick = (
-        *(machine.java_works, machine.jars_present, codecs.codecs_present, brokers.kafka_works),
-        *(limits.limits, owned.owners_known, servers.servers),
+        *(machine.java_works, machine.jars_present, machine.codecs_present, brokers.kafka_works),
+        *(servers.limits, owned.owners_known, servers.servers),
     )
     return (
         *(("", check) for check in quick),

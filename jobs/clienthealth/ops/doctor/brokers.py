@@ -1,8 +1,8 @@
-"""Checks of Kafka: reachable, authorised for topics and groups, topics as they should be."""
+"""Checks of Kafka: reachable, authorised for topics and groups, topics as they should be, clients asked to push."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -16,10 +16,10 @@ from kafka.errors import (
 )
 
 from clienthealth.model.errors import HealthError
+from clienthealth.model.subscription import Subscription, brokers_with_plugin, subscriptions, takes_pushes
 from clienthealth.model.telemetry import Stream
-from clienthealth.ops.doctor import Finding, clocks, codecs, pushes
-from clienthealth.ops.doctor.newest import TIMEOUT_MS, newest
-from clienthealth.ops.doctor.readable import records_readable
+from clienthealth.ops.doctor import Finding, State, machine
+from clienthealth.ops.doctor.records import TIMEOUT_MS, clocks_agree, newest, records_readable, who_pushes
 from clienthealth.platform import topics as declared
 from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
@@ -29,6 +29,9 @@ NEWEST = 500
 #: What Spark names the consumer groups of its readers after.
 READERS = "spark-kafka-source-"
 DESCRIBE = "For their lag, grant it: kafka-acls.sh --operation Describe --topic '*' --group '*'."
+PUSHES = "pushes"
+UNSEEN = "This user may not see what brokers ask of their clients"
+GRANT = "to have it checked: kafka-acls.sh --operation DescribeConfigs --cluster."
 
 
 def kafka_works(settings: Settings) -> Iterator[Finding]:
@@ -56,7 +59,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         else:
             yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")
         there = [broker["broker_id"] for broker in brokers if broker["broker_id"] not in away]
-        yield from pushes.clients_asked(settings, client, there)
+        yield from clients_asked(settings, client, there)
         yield from _topics(settings, client, len(brokers))
         yield from groups_readable(client)
     except KafkaError as error:
@@ -81,8 +84,17 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
         yield Finding(f"topic {name}", "failed", text)
     streams: dict[str, Stream] = {**dict.fromkeys(topics.metrics, "metrics"), **dict.fromkeys(topics.logs, "logs")}
     for name, stream in streams.items():
-        if name in existing:
-            yield from _records(settings, name, stream)
+        if name not in existing:
+            continue
+        try:
+            records, _ = newest(settings, name, NEWEST)
+            yield from records_readable(settings, name, stream, records)
+        except HealthError as error:
+            yield Finding(f"topic {name}", "warning", f"Its records could not be looked at: {error}.")
+            continue
+        if stream == "metrics":
+            yield from clocks_agree(settings, name, records)
+            yield from who_pushes(name, records)
 
 
 def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any], brokers: int) -> Iterator[Finding]:
@@ -103,20 +115,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     yield _policy(about, config, compacted=states)
     if read:
         yield _retention(about, config, settings.monitor.start_seconds_back)
-    yield codecs.of_topic(about, config.get("compression.type", "producer"))
-
-
-def _records(settings: Settings, topic: str, stream: Stream) -> Iterator[Finding]:
-    """What the newest records of a topic are, and what they tell of clocks."""
-    try:
-        records, _ = newest(settings, topic, NEWEST)
-        yield from records_readable(settings, topic, stream, records)
-    except HealthError as error:
-        yield Finding(f"topic {topic}", "warning", f"Its records could not be looked at: {error}.")
-        return
-    if stream == "metrics":
-        yield from clocks.clocks_agree(settings, topic, records)
-        yield from pushes.who_pushes(topic, records)
+    yield machine.of_topic(about, config.get("compression.type", "producer"))
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
@@ -153,31 +152,78 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         return
     authorised = not error and isinstance(allowed, list)
     if GroupAuthorizationFailedError.__name__ in error or (authorised and not {"READ", "ALL"} & set(allowed or ())):
-        yield Finding(
-            about,
-            "failed",
-            f"The monitor reads in groups named {READERS}…, and this user lacks the right to READ in them; grant it: "
-            f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed.",
-        )
+        text = f"The monitor reads in groups named {READERS}…, and this user lacks the right to READ in them; grant it:"
+        grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
+        yield Finding(about, "failed", f"{text} {grant}.")
     else:
         # Of a group that is not there yet, brokers say no more than that one may ask.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'look at'} groups named {READERS}….")
+    yield Finding(about, *_groups_seen(client))
+
+
+def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
     try:
         seen = client.list_groups()
     except AuthorizationError as error:
-        yield Finding(about, "failed", f"This user may not list consumer groups: {type(error).__name__}. {DESCRIBE}")
-        return
+        return "failed", f"This user may not list consumer groups: {type(error).__name__}. {DESCRIBE}"
     except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
-        yield Finding(about, "skipped", "The brokers still load their consumer groups; ask again in a minute.")
-        return
+        return "skipped", "The brokers still load their consumer groups; ask again in a minute."
     except KafkaError as failed:
-        yield Finding(about, "warning", f"Groups could not be listed: {type(failed).__name__}: {failed}.")
-        return
+        return "warning", f"Groups could not be listed: {type(failed).__name__}: {failed}."
     if seen:
-        yield Finding(about, "ok", f"This user sees {len(seen)} consumer group(s), whose lag can be told.")
-    else:
-        text = "This user sees no consumer group: there is none, or it lacks the right to Describe them."
-        yield Finding(about, "skipped", f"{text} {DESCRIBE}")
+        return "ok", f"This user sees {len(seen)} consumer group(s), whose lag can be told."
+    return (
+        "skipped",
+        f"This user sees no consumer group: there is none, or it lacks the right to Describe them. {DESCRIBE}",
+    )
+
+
+def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
+    """Have the brokers our plugin, and do they ask their clients. Another way to hear them may do as well."""
+    try:
+        with_plugin = brokers_with_plugin(client, nodes)
+        present = subscriptions(client)
+        idle = [node for node in with_plugin or () if not takes_pushes(client, node)]
+    except KafkaError as error:
+        yield Finding(PUSHES, "skipped", f"{UNSEEN} ({type(error).__name__}); {GRANT}")
+        return
+    if with_plugin is None:
+        yield Finding(PUSHES, "skipped", f"{UNSEEN}; {GRANT}")
+        return
+    if present is None:
+        yield Finding(PUSHES, "skipped", "The brokers are older than 3.7: clients cannot push their metrics.")
+        return
+    if not with_plugin:
+        text = (
+            "No broker has our plugin: clients are heard by other ways only. deploy/README.md says how to install it."
+        )
+        yield Finding(PUSHES, "skipped", text)
+        return
+    lacking = [node for node in nodes if node not in with_plugin]
+    if lacking:
+        text = f"Of {len(nodes)} brokers {len(lacking)} lack our plugin ({', '.join(map(str, lacking))})"
+        yield Finding(PUSHES, "warning", f"{text}: clients that push to them are not heard. Restart them with it.")
+    if idle:
+        text = f"The plugin of broker(s) {', '.join(map(str, idle))} takes no pushes: its settings are wrong"
+        yield Finding(PUSHES, "failed", f"{text}. The log of the broker names them ('Client telemetry is not taken').")
+    if not (lacking or idle):
+        yield Finding(PUSHES, "ok", f"All {len(nodes)} broker(s) have our plugin.")
+    of_java, of_librdkafka = Subscription.ours()
+    yield _asked(settings, of_java, present, "Clients", "failed")
+    yield _asked(settings, of_librdkafka, present, "Those on librdkafka", "skipped")
+
+
+def _asked(
+    settings: Settings, wanted: Subscription, present: Mapping[str, Subscription], who: str, otherwise: State
+) -> Finding:
+    covering = [one for one in present.values() if one.covers(wanted)]
+    if covering:
+        one = min(covering, key=lambda one: one.interval_ms)
+        often = f"every {one.interval_ms / 1000:g} s"
+        return Finding(PUSHES, "ok", f"{who} are asked for their metrics {often} ({one.name}).")
+    command = wanted.command(settings.kafka.bootstrap_servers)
+    text = f"{who} are not asked for {'all ' if present else ''}metrics that we read"
+    return Finding(PUSHES, otherwise, f"{text}. 'kafka-health init' does it, or: {command}")
 
 
 def _config(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
@@ -189,20 +235,12 @@ def _config(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
 
 def _policy(about: str, config: Mapping[str, str], compacted: bool) -> Finding:
     policy = config.get("cleanup.policy", "")
-    if compacted and "compact" not in policy:
-        return Finding(
-            about,
-            "failed",
-            f"Its cleanup.policy is '{policy}': states of clients that change rarely would vanish. Set it to "
-            "compact,delete.",
-        )
-    if not compacted and "compact" in policy:
-        return Finding(
-            about,
-            "failed",
-            f"Its cleanup.policy is '{policy}': older readings of a client would be thrown away. Set it to delete.",
-        )
-    return Finding(about, "ok", f"Its cleanup.policy is '{policy}', as it should be.")
+    if compacted == ("compact" in policy):
+        return Finding(about, "ok", f"Its cleanup.policy is '{policy}', as it should be.")
+    lost, wanted = "states of clients that change rarely would vanish", "compact,delete"
+    if not compacted:
+        lost, wanted = "older readings of a client would be thrown away", "delete"
+    return Finding(about, "failed", f"Its cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
 
 
 def _retention(about: str, config: Mapping[str, str], needed_seconds: int) -> Finding:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 
 import msgspec
 
-from clienthealth.configuration.owners import Owners, Row, read_owners
+from clienthealth.configuration.owners import Owners, read_owners
 from clienthealth.model.errors import HealthError
 from clienthealth.ops.doctor import Finding
-from clienthealth.ops.doctor.newest import newest
+from clienthealth.ops.doctor.records import newest
 from clienthealth.settings import Settings
 
 ABOUT = "owners"
@@ -49,22 +50,15 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
     if trouble:
         yield Finding(ABOUT, "skipped", f"Nobody knows all services that report: {trouble}.")
         return
-    clients = [*_clients(record.value for record in records)]
+    decoder, clients = msgspec.json.Decoder(_Record), []
+    for record in records:
+        # The exporter counts what is no state of a client.
+        with suppress(msgspec.DecodeError):
+            clients += [decoder.decode(record.value).client] if record.value is not None else []
     if not clients:
         yield Finding(ABOUT, "skipped", f"No service has reported yet: {settings.topics.health} is empty.")
         return
     yield from compared(owners, clients)
-
-
-def _clients(values: Iterable[bytes | memoryview | None]) -> Iterator[_Client]:
-    decoder = msgspec.json.Decoder(_Record)
-    for value in values:
-        if value is not None:
-            try:
-                yield decoder.decode(value).client
-            except msgspec.DecodeError:
-                # The exporter counts what is no state of a client.
-                continue
 
 
 def compared(owners: Owners, clients: Sequence[_Client]) -> Iterator[Finding]:
@@ -72,7 +66,12 @@ def compared(owners: Owners, clients: Sequence[_Client]) -> Iterator[Finding]:
     services = sorted({client.service for client in clients if client.kind != "group"})
     groups = {client.group or (client.client_id if client.kind == "group" else "") for client in clients} - {""}
     alone = [service or "(no name)" for service in services if owners.owner_of(service) is None]
-    idle = [row.place for row in owners.rows if not _names(row, services, groups)]
+    idle = [
+        row.place
+        for row in owners.rows
+        if not any(fnmatchcase(name, glob) for glob in row.services for name in services)
+        and not any(fnmatchcase(name, glob) for glob in row.groups for name in groups)
+    ]
     if alone:
         yield Finding(
             ABOUT,
@@ -84,12 +83,6 @@ def compared(owners: Owners, clients: Sequence[_Client]) -> Iterator[Finding]:
         yield Finding(ABOUT, "warning", f"These owners name nothing that reports: {_listed(idle)}.")
     if not alone and not idle:
         yield Finding(ABOUT, "ok", f"All {len(services)} services that report have an owner.")
-
-
-def _names(row: Row, services: Iterable[str], groups: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, glob) for glob in row.services for name in services) or any(
-        fnmatchcase(name, glob) for glob in row.groups for name in groups
-    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -29,10 +29,11 @@ def places_work(settings: Settings) -> Iterator[Finding]:
         HISTORY: settings.monitor.history,
         "review.out": settings.review.out,
     }
-    wrong = {about: why for about, place in places.items() if not is_url(place) and (why := _unfit(Path(place)))}
-    for about, why in wrong.items():
-        yield Finding(about, "failed", why)
-    left = {about: place for about, place in places.items() if about not in wrong}
+    left = dict(places)
+    for about, place in places.items():
+        if not is_url(place) and (why := _unfit(place)):
+            yield Finding(about, "failed", why)
+            del left[about]
     if importlib.util.find_spec("pyspark") is None:
         for about, place in left.items():
             yield Finding(about, "skipped", f"PySpark is not installed here, so nobody tried to write {place}.")
@@ -40,9 +41,14 @@ def places_work(settings: Settings) -> Iterator[Finding]:
         yield from _tried(settings, left)
 
 
-def _unfit(place: Path) -> str | None:
+def _there(place: str) -> Path:
+    """The folder of this machine, or the nearest above it that is there."""
+    return next(folder for folder in (Path(place), *Path(place).parents) if folder.exists())
+
+
+def _unfit(place: str) -> str | None:
     """Why a folder of this machine cannot be used; None where it seems that it can."""
-    folder = next(folder for folder in (place, *place.parents) if folder.exists())
+    folder = _there(place)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         return f"{place} cannot be written: {folder} belongs to another user or is a file."
     free = shutil.disk_usage(folder).free
@@ -109,10 +115,6 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
         losses.close()
     gone = listing(f"{count} records of {topic}" for topic, count in deleted.items())
     return gone and f"{gone} were deleted by Kafka before the monitor read them: that time is a gap in reviews"
-
-
-def _there(place: str) -> Path:
-    return next(folder for folder in (Path(place), *Path(place).parents) if folder.exists())
 
 
 @contextmanager

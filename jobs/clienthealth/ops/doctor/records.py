@@ -1,0 +1,265 @@
+"""The newest records of a topic, as many as are wanted: what they hold, by format, and what they tell of clocks.
+
+The checks look at them, and `kafka-health formats` does. Kafka's own time of a record is no help for clocks: it is that
+of whoever sent it, often a collector, and a client with a wrong clock tells its wrong time within the record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from clienthealth.model.errors import ServiceError
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import RawRecord, Stream
+from clienthealth.modes import catalogue
+from clienthealth.ops.doctor import Finding, State
+from clienthealth.platform.kafka import Extent, admin, consumer, extents
+from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics
+from clienthealth.read.logs.events import events_and_dumps
+from clienthealth.settings import Settings
+from clienthealth.settings.fields import LARGEST
+
+READ_SECONDS = 5.0
+TIMEOUT_MS = 10_000
+_DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = {
+    "metrics": decode_metrics,
+    "logs": decode_logs,
+    None: decode_any,
+}
+#: What a topic without records means: metrics are what judgement stands on, logs add to it.
+_EMPTY: Mapping[Stream, tuple[State, str]] = {
+    "metrics": ("warning", "It has no records yet: nothing can be judged until somebody writes metrics to it."),
+    "logs": ("skipped", "It has no records yet: what logs alone show cannot be judged."),
+}
+CLOCK = "clock"
+#: A reading's time may be a little before or after ours; more shifts windows.
+SKEW_WARNING_SECONDS = 5.0
+#: A reading was sent so much later than its own time: its client's clock is behind, or its collector holds it back.
+DELAY_WARNING_SECONDS = 30.0
+NAMED = 3
+
+
+class Newest(NamedTuple):
+    """The newest records of a topic. `trouble`: the partitions that could not be read, and why; '' if all could."""
+
+    records: list[RawRecord]
+    trouble: str
+
+
+def newest(settings: Settings, topic: str, count: int) -> Newest:
+    """So many of the newest records, or a few more: as many of each partition. None where the topic is empty.
+
+    Raises ServiceError if there is no such topic, or it cannot be read.
+    """
+    options = {
+        "client_id": "kafka-health-doctor",
+        "bootstrap_timeout_ms": TIMEOUT_MS,
+        "request_timeout_ms": TIMEOUT_MS,
+    }
+    try:
+        with closing(admin(settings, **options)) as client:
+            there = extents(client, [topic])
+        if not (there.known or there.unread):
+            raise ServiceError(f"{topic} does not exist, or this user may not see it")
+        with closing(consumer(settings, group_id=None, allow_auto_create_topics=False, **options)) as reader:
+            records = list(_read(reader, there.known, count))
+    except KafkaError as error:
+        raise ServiceError(f"{topic} could not be read: {type(error).__name__}: {error}") from error
+    if there.trouble and not records:
+        raise ServiceError(f"{topic} could not be read: {there.trouble}")
+    return Newest(records, there.trouble)
+
+
+def _read(reader: KafkaConsumer, known: Mapping[TopicPartition, Extent], count: int) -> Iterator[RawRecord]:
+    filled = {partition: extent for partition, extent in known.items() if extent.end > extent.begin}
+    if not filled:
+        return
+    reader.assign(sorted(filled))
+    for partition, (begin, end) in filled.items():
+        reader.seek(partition, max(begin, end - -(-count // len(known))))
+    deadline = time.monotonic() + READ_SECONDS
+    while time.monotonic() < deadline and any((reader.position(of, 500) or 0) < end for of, (_, end) in filled.items()):
+        for records in reader.poll(timeout_ms=500).values():
+            for record in records:
+                headers = {name: value for name, value in record.headers if value is not None}
+                source = Source(record.topic, record.partition, record.offset)
+                yield RawRecord(record.value, source, record.timestamp, record.key, headers)
+
+
+@dataclass
+class FormatCounts:
+    """What the records of one format hold.
+
+    records  that could be read to the end
+    lines    of logs, whether they say something of Kafka or not; `events`: what they report of Kafka clients
+    """
+
+    records: int = 0
+    readings: int = 0
+    lines: int = 0
+    events: int = 0
+    dumps: int = 0
+    clients: set[tuple[str | None, ...]] = field(default_factory=set)
+
+
+@dataclass
+class Reject:
+    """Records that are rejected for one reason. `first`: the first of them; `detail`: its reason in full."""
+
+    detail: str
+    first: Source
+    records: int = 0
+
+
+@dataclass
+class Survey:
+    """What the records of one topic or file are. A record counts once: by its format, or by its first reject."""
+
+    records: int = 0
+    formats: dict[str, FormatCounts] = field(default_factory=dict)
+    rejects: dict[str, Reject] = field(default_factory=dict)
+
+    @property
+    def rejected(self) -> int:
+        """Records of which a part or all cannot be used."""
+        return sum(reject.records for reject in self.rejects.values())
+
+
+def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settings, now_ms: int) -> Survey:
+    """Look at records of metrics, of logs, or (None) of either.
+
+    Raises ServiceError where a schema registry that they need is away.
+    """
+    result = Survey()
+    for record in records:
+        result.records += 1
+        decoded = _DECODERS[stream](record, settings, now_ms)
+        if decoded.errors:
+            reason, _, detail = decoded.errors[0].partition(":")
+            result.rejects.setdefault(reason, Reject(detail.strip(), record.source)).records += 1
+            continue
+        counts = result.formats.setdefault(decoded.format or "", FormatCounts())
+        counts.records += 1
+        counts.readings += len(decoded.snapshots)
+        counts.lines += len(decoded.lines)
+        clients = (snapshot.client for snapshot in decoded.snapshots)
+        counts.clients.update((who.service, who.instance, who.client_id, who.kind) for who in clients)
+        for line in decoded.lines:
+            events, dumps = events_and_dumps(line, record.source, catalogue())
+            counts.events += len(events)
+            counts.dumps += len(dumps)
+    return result
+
+
+def records_readable(settings: Settings, topic: str, stream: Stream, records: Sequence[RawRecord]) -> Iterator[Finding]:
+    """What the records are, and why those are rejected that are. Raises ServiceError: a schema registry is away."""
+    result = survey(records, stream, settings, int(time.time() * 1000))
+    about = f"topic {topic}"
+    if not result.records:
+        yield Finding(about, *_EMPTY[stream])
+    if result.formats:
+        formats = ", ".join(f"{counts.records:,} {name}" for name, counts in result.formats.items())
+        yield Finding(about, "ok", f"Of its newest {result.records:,} records can be read: {formats}.")
+    for reason, reject in result.rejects.items():
+        why = f"{reason}: {reject.detail}" if reject.detail else reason
+        first = f"partition {reject.first.partition}, offset {reject.first.offset}"
+        yield Finding(
+            about,
+            "warning" if result.formats else "failed",
+            f"{reject.records:,} of its newest {result.records:,} records are rejected as {why} (the first: {first}). "
+            f"To look closer: kafka-health formats --topic {topic}",
+        )
+
+
+class ReadingClock(NamedTuple):
+    """What a reading says of time: whose it is, its own time against ours, and against Kafka's (seconds, + ahead)."""
+
+    client: str
+    ahead: float
+    behind_sent: float
+
+
+def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
+    """The newest readings of a topic: none may be from the future, and none much older than its record."""
+    if not records:
+        yield Finding(CLOCK, "skipped", f"{topic} has no records yet, so clocks cannot be compared.")
+        return
+    reading_clocks = list(_reading_clocks(settings, records, time.time()))
+    if not reading_clocks:
+        yield Finding(CLOCK, "skipped", f"None of the newest {len(records)} records of {topic} tells a reading's time.")
+        return
+    yield from judged(topic, reading_clocks, settings.monitor.future_seconds)
+
+
+def judged(topic: str, reading_clocks: Iterable[ReadingClock], future_seconds: float) -> Iterator[Finding]:
+    """What the times of readings say of their clients' clocks."""
+    ahead: dict[str, float] = {}
+    behind: dict[str, float] = {}
+    for reading in reading_clocks:
+        ahead[reading.client] = max(reading.ahead, ahead.get(reading.client, reading.ahead))
+        behind[reading.client] = min(reading.behind_sent, behind.get(reading.client, reading.behind_sent))
+    rejected = {client: by for client, by in ahead.items() if by > future_seconds}
+    early = {client: by for client, by in ahead.items() if SKEW_WARNING_SECONDS < by <= future_seconds}
+    late = {client: by for client, by in behind.items() if by > DELAY_WARNING_SECONDS}
+    if rejected:
+        yield Finding(
+            CLOCK,
+            "failed",
+            f"Readings on {topic} tell a time in the future, and are rejected: {_worst(rejected)}. Mend the clocks of "
+            "these clients, or of this machine.",
+        )
+    if early:
+        text = f"Readings on {topic} tell a time in the future: {_worst(early)}. Compare clocks."
+        yield Finding(CLOCK, "warning", text)
+    if late:
+        yield Finding(
+            CLOCK,
+            "warning",
+            f"Readings on {topic} are older than their records: {_worst(late)}. The clocks of these clients are "
+            "behind, or a collector holds readings back.",
+        )
+    if not (rejected or early or late):
+        newest = max(0.0, -max(ahead.values()))
+        yield Finding(
+            CLOCK, "ok", f"The newest reading on {topic} is {newest:.0f} s old by our clock, none is from the future."
+        )
+
+
+def _worst(skews: dict[str, float]) -> str:
+    order = sorted(skews.items(), key=lambda item: -item[1])
+    named = ", ".join(f"{client} by {by:.0f} s" for client, by in order[:NAMED])
+    return named + (f" and {len(order) - NAMED} clients more" if len(order) > NAMED else "")
+
+
+def _reading_clocks(settings: Settings, records: Iterable[RawRecord], now: float) -> Iterator[ReadingClock]:
+    anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
+    for record in records:
+        for snapshot in decode_metrics(record, anytime, int(now * 1000)).snapshots:
+            if snapshot.ts_ms is not None:
+                who = snapshot.client
+                name = "/".join(part for part in (who.service, who.instance, who.client_id) if part)
+                yield ReadingClock(name, snapshot.ts_ms / 1000 - now, (record.ts_ms - snapshot.ts_ms) / 1000)
+
+
+def who_pushes(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
+    """How many clients of which versions the newest records of a topic were pushed by."""
+    by_instance: dict[bytes, str] = {}
+    for record in records:
+        instance = record.headers.get("client_instance_id")
+        if instance:
+            said = (record.headers.get(f"client_software_{part}", b"") for part in ("name", "version"))
+            by_instance[bytes(instance)] = " ".join(bytes(part).decode("utf-8", "replace") for part in said).strip()
+    if by_instance:
+        versions = Counter(version or "of unknown version" for version in by_instance.values())
+        shown = ", ".join(f"{count} {version}" for version, count in versions.most_common())
+        yield Finding(
+            f"topic {topic}", "ok", f"Its newest records were pushed by {len(by_instance)} client(s): {shown}."
+        )
