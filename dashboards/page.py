@@ -16,9 +16,8 @@ from grafana_foundation_sdk.cog.variants import Dataquery
 from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
-from clienthealth.configuration.installation import KEPT, keeping, kept_labels, listed, named
+from clienthealth.configuration.installation import KEPT, dashboard_uid, filled, keeping, kept_labels, listed, named
 from clienthealth.settings import Settings
-from clienthealth.settings.links import dashboard_uid, filled
 from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, variable

@@ -9,9 +9,17 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
-from clienthealth.configuration.installation import KEPT, listed, matchers, named, of_row, of_series, own_page
+from clienthealth.configuration.installation import (
+    KEPT,
+    dashboard_uid,
+    listed,
+    matchers,
+    named,
+    of_row,
+    of_series,
+    own_page,
+)
 from clienthealth.settings import Settings
-from clienthealth.settings.links import dashboard_uid
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"

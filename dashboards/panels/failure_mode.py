@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clienthealth.configuration.installation import runbooks
 from clienthealth.model.errors import CatalogueError
 from clienthealth.modes import Mode
 from clienthealth.settings import LinkSettings
-from clienthealth.settings.links import runbooks
 from dashboards.page import Page, Section
 from dashboards.panel import Panel, words
 from dashboards.panels import groups, verdicts

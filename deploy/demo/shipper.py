@@ -12,13 +12,13 @@ import argparse
 import json
 import logging
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 from clienthealth.configuration import load
 from clienthealth.model.clients import ClientProcess
 from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
-from clienthealth_exporters.jvm.ecs import log_record
 from clienthealth_exporters.publish import Publisher
 from deploy.demo.log_file import LogEvent, LogFile
 
@@ -70,16 +70,19 @@ class Shipper:
                 log.info("ships %s of %s", source["file"], source["instance"])
 
     def _send(self, process: ClientProcess, event: LogEvent) -> None:
-        record = log_record(
-            process,
-            event.ts_ms,
-            event.message,
-            level=event.level,
-            logger=event.logger,
-            thread=event.thread,
-            stack="\n".join(event.stack),
-        )
-        self._publisher.send(self._topic, process.key, record)
+        # The Elastic Common Schema with dotted keys.
+        record = {
+            "@timestamp": datetime.fromtimestamp(event.ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            "log.level": event.level,
+            "log.logger": event.logger,
+            "process.thread.name": event.thread,
+            "message": event.message,
+            "error.stack_trace": "\n".join(event.stack),
+            "service.name": process.service,
+            "host.name": process.host,
+            "service.node.name": process.instance,
+        }
+        self._publisher.send(self._topic, process.key, {name: value for name, value in record.items() if value})
 
 
 def main(files: Path, settings: Settings) -> int:

@@ -18,7 +18,7 @@ from typing import Any, Self
 from clienthealth.configuration import load
 from clienthealth.model.errors import ServiceError
 from clienthealth.platform import checkout
-from clienthealth.platform.self_monitoring.metrics import PREFIX, QUERY
+from clienthealth.platform.self_monitoring import PREFIX, QUERY
 from clienthealth.settings import Settings
 from clienthealth_exporters.jvm.exporter import PUSHED
 from deploy.demo import alerting

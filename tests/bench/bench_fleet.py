@@ -135,7 +135,7 @@ def measured(clients: int, profile: str, shard: str) -> None:
     taking_in += _cpu(lambda: _taken_in(states, slice_))
     first = _cpu(exporter.metrics)
     page = exporter.metrics()
-    series = sum(block.count(b"\n") - block.count(b"\n#") for block in page.plain())
+    series = sum(block.count(b"\n") - block.count(b"\n#") for block in page)
     changed = next(records(1, failing=1.0))
     states.put(*changed)
     again = _cpu(exporter.metrics)
@@ -144,7 +144,7 @@ def measured(clients: int, profile: str, shard: str) -> None:
     gc.collect()
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     print(
-        f"{profile:10} {shard or '-':6} {series:10,} series {page.size / 1e6:8.1f} MB  "
+        f"{profile:10} {shard or '-':6} {series:10,} series {sum(map(len, page)) / 1e6:8.1f} MB  "
         f"start {taking_in + first:6.2f} s CPU  page {again:5.2f} s  status page {overview:5.2f} s  "
         f"memory {rss:6.0f} MB",
         flush=True,

@@ -49,7 +49,7 @@ def main() -> None:
         states.put(*record)
     put("all records taken in (CPU)", time.process_time() - cpu)
     exporter = Exporter(Settings(), states, lambda: None)
-    page = exporter.metrics().text
+    page = b"".join(exporter.metrics()).decode()
     body = page.encode()
     print(f"{'page':52}{len(body) / 1e6:9.1f} MB  {page.count(chr(10)):,} lines")
     print(f"{'page, gzip':52}{len(gzip.compress(body, 1)) / 1e6:9.1f} MB")

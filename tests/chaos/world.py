@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from clienthealth.configuration import load
 from clienthealth.model.errors import ServiceError
 from clienthealth.platform.kafka import admin
-from clienthealth.platform.self_monitoring.metrics import PREFIX, QUERY
+from clienthealth.platform.self_monitoring import PREFIX, QUERY
 from clienthealth.settings import KafkaSettings, Settings
 from deploy.demo.broker import Broker
 from deploy.demo.gateway import Gateway

@@ -233,7 +233,7 @@ def show(world: World) -> States:
     for one in records:
         name, value, _ = wire(one)
         states.put(name, value, now_ms())
-    world.client_page = exporter(states).metrics().text
+    world.client_page = b"".join(exporter(states).metrics()).decode()
     return states
 
 
@@ -242,7 +242,7 @@ def metrics(*records: dict[str, Any]) -> str:
     for one in records:
         name, value, _ = wire(one)
         states.put(name, value, now_ms())
-    return exporter(states).metrics().text
+    return b"".join(exporter(states).metrics()).decode()
 
 
 def exporter(states: States) -> Exporter:

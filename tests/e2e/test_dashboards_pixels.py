@@ -95,7 +95,7 @@ class Turning:
             }
             self._put(one | {"window_end": now_ms(), "indicators": one["indicators"] | worse})
         self._turn += 1
-        return self._exporter.metrics().text
+        return b"".join(self._exporter.metrics()).decode()
 
 
 @pytest.fixture(scope="module")

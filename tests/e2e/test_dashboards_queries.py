@@ -23,11 +23,10 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from clienthealth.configuration.installation import fixed_labels
+from clienthealth.configuration.installation import dashboard_uid, fixed_labels
 from clienthealth.modes import modes
-from clienthealth.platform.self_monitoring.metrics import QUERY, SelfMetrics
+from clienthealth.platform.self_monitoring import QUERY, SelfMetrics
 from clienthealth.settings import MonitorSettings, PrometheusSettings, Settings
-from clienthealth.settings.links import dashboard_uid
 from clienthealth.spark.stepping import Summary
 from clienthealth_exporters.alerts.build import write
 from clienthealth_exporters.prometheus.exporter import Exporter
@@ -303,7 +302,7 @@ def watching(
     assert PROMETHEUS
     records = [(name, value) for name, value, _ in (wire(dict(one)) for one in fleet)]
     # Made once: what nobody changes need not be made anew for each scrape, and does not grow old.
-    texts = [_exporter(cluster, records).metrics().text for cluster in clusters]
+    texts = [b"".join(_exporter(cluster, records).metrics()).decode() for cluster in clusters]
     pages: list[Callable[[], str]] = [*(partial(str, text) for text in texts), *others]
     with ExitStack() as stack:
         clients = ", ".join([stack.enter_context(serving(page)) for page in pages])

@@ -21,8 +21,7 @@ import pytest
 from kafka.admin import ConfigResource
 
 from clienthealth.platform.kafka import admin, consumer, producer
-from clienthealth.platform.self_monitoring.metrics import QUERY, SelfMetrics
-from clienthealth.platform.self_monitoring.port import Port, serve
+from clienthealth.platform.self_monitoring import QUERY, Port, SelfMetrics, serve
 from clienthealth.platform.web import Server
 from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import PROBES, Exporter

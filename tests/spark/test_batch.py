@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from clienthealth.model.readings import Source
-from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.settings import Settings
 from clienthealth.spark import batch
 

@@ -18,8 +18,7 @@ import promql_parser as promql
 from grafana_foundation_sdk.models import common, units
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from clienthealth.configuration.installation import KEPT
-from clienthealth.settings.links import UID_LENGTH, UID_PREFIX
+from clienthealth.configuration.installation import KEPT, UID_LENGTH, UID_PREFIX
 from clienthealth_exporters.prometheus.series import CLIENT, FAMILIES
 from dashboards.look import CLEAR, FAILURES, NEUTRAL, PALETTE, UNKNOWN
 from dashboards.page import plain

@@ -16,7 +16,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.measure.packed import Chunk, encode
 from clienthealth.modes import catalogue
-from clienthealth.platform.compressed_pages import Page
 from clienthealth.platform.web import Request
 from clienthealth.read.logs.events import literals
 from clienthealth.settings import Settings
@@ -136,8 +135,6 @@ class Streamed:
         response = self._exporter(Request(path, query or {}))
         assert response.status == 200, path
         body = response.body
-        if isinstance(body, Page):
-            return body.text
         return body if isinstance(body, str) else b"".join(body).decode()
 
 

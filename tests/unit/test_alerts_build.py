@@ -11,8 +11,8 @@ import pytest
 from clienthealth.model.errors import SettingsError
 from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts import build
+from clienthealth_exporters.alerts.build import catalogue, with_head
 from clienthealth_exporters.alerts.rules import rules
-from clienthealth_exporters.alerts.runbook_heads import catalogue, with_head
 from tests.support.alert_rules import ROOT, RULE_FILES, read
 
 

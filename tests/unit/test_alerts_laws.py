@@ -10,10 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from clienthealth.configuration.installation import KEPT
+from clienthealth.configuration.installation import KEPT, UID_LENGTH, dashboard_uid
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
-from clienthealth.settings.links import UID_LENGTH, dashboard_uid
 from clienthealth_exporters.prometheus.limits import BURNS, Burn
 from tests.support.alert_rules import ROOT, TEST_FILES, Rule, alerts, every_alert, read
 from tests.support.known_metrics import known_labels

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import promql_parser as promql
 import pytest
 
+from clienthealth.configuration.installation import UID_LENGTH
 from clienthealth.model.errors import CatalogueError
 from clienthealth.modes import modes
 from clienthealth.settings import LinkSettings, PrometheusSettings, ReviewSettings, Settings
-from clienthealth.settings.links import UID_LENGTH
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from dashboards.build import boards

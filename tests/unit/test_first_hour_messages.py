@@ -14,7 +14,7 @@ from clienthealth.ops.cli.monitor import _alone
 from clienthealth.ops.reference.sources import ROOT
 from clienthealth.platform.java import java, version
 from clienthealth.platform.kafka import admin
-from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.settings import KafkaSettings, Settings
 from clienthealth.spark.failures import explained
 

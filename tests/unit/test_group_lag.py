@@ -13,9 +13,9 @@ from clienthealth.model.health_record import decode
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
 from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import Settings
+from clienthealth_exporters.groups.exporter import Snapshots
 from clienthealth_exporters.groups.reader import Group, GroupsReading, Offsets
 from clienthealth_exporters.groups.reader import Member as Owner
-from clienthealth_exporters.groups.snapshots import Snapshots
 from clienthealth_exporters.prometheus.services import standing
 from tests.support.raw_records import SAMPLES, Raw, sample
 from tests.support.stepped import Stepped

@@ -23,9 +23,8 @@ from kafka.errors import (
 from clienthealth.model.errors import InputError, ServiceError
 from clienthealth.settings import GroupSettings, Settings
 from clienthealth_exporters.groups import exporter
-from clienthealth_exporters.groups.exporter import only, readings, table
+from clienthealth_exporters.groups.exporter import Snapshots, only, readings, table
 from clienthealth_exporters.groups.reader import GroupReader, Member, Offsets
-from clienthealth_exporters.groups.snapshots import Snapshots
 from tests.support.waiting import WAIT_SECONDS
 
 ORDERS = TopicPartition("orders", 0)

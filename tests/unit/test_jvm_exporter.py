@@ -15,10 +15,9 @@ import pytest
 from clienthealth.model.errors import InputError, SettingsError
 from clienthealth.read.mbeans import RUNTIME
 from clienthealth.settings import JvmSettings, Settings
-from clienthealth_exporters.jvm.ecs import dump_record, shortened
+from clienthealth_exporters.jvm.dumps import DumpBudget, dump_record, shortened
 from clienthealth_exporters.jvm.exporter import Exporter, Target, Targets, Watch
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
-from clienthealth_exporters.jvm.suspicion import DumpBudget
 from clienthealth_exporters.publish import Publisher
 from tests.support.waiting import WAIT_SECONDS
 from tests.unit.test_mbeans import JAVA, PROCESS

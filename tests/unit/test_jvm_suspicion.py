@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
-from clienthealth_exporters.jvm.suspicion import DumpBudget, DumpPlan, Reason, Suspicion
+from clienthealth_exporters.jvm.dumps import DumpBudget, DumpPlan, Reason, Suspicion
 
 
 def snapshot(

@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.settings import Settings
 from clienthealth.spark.losses import Losses
 

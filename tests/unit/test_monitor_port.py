@@ -14,8 +14,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from clienthealth.model.errors import ServiceError
-from clienthealth.platform.self_monitoring.metrics import QUERY, SelfMetrics
-from clienthealth.platform.self_monitoring.port import HUNG_SECONDS, Port, serve
+from clienthealth.platform.self_monitoring import HUNG_SECONDS, QUERY, Port, SelfMetrics, serve
 from clienthealth.platform.web import Request
 from clienthealth.settings import Settings
 from clienthealth.spark.decoding import COUNTS, Count, decoder

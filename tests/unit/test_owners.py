@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clienthealth.configuration.owners import Owner, Owners, Row, read_owners
+from clienthealth.configuration.owners import LOOK_SECONDS, Owner, Owners, OwnersInForce, Row, read_owners
 from clienthealth.model.errors import SettingsError
 from clienthealth.ops.doctor.owned import _Client, compared
 from clienthealth.platform.web import Request
@@ -19,7 +19,6 @@ from clienthealth.settings import OwnerSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts.build import routes_of, write
 from clienthealth_exporters.alerts.rules import FILES, rules
 from clienthealth_exporters.prometheus.exporter import Exporter
-from clienthealth_exporters.prometheus.owners_in_force import LOOK_SECONDS, OwnersInForce
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, wire
 
@@ -133,19 +132,16 @@ def served(tmp_path: Path, *records: dict[str, object]) -> Exporter:
 
 def test_metrics_say_who_owns_services_and_groups(tmp_path: Path) -> None:
     member = record(service="billing", client_id="c", kind="consumer", group="invoices")
-    text = (
-        served(
-            tmp_path,
-            deadlock(service="orders-api"),
-            healthy(1, service="carts"),
-            member,
-            group("orders-7"),
-            group("invoices"),
-            group("other"),
-        )
-        .metrics()
-        .text
+    exporter = served(
+        tmp_path,
+        deadlock(service="orders-api"),
+        healthy(1, service="carts"),
+        member,
+        group("orders-7"),
+        group("invoices"),
+        group("other"),
     )
+    text = b"".join(exporter.metrics()).decode()
     lines = {line for line in text.splitlines() if "owner" in line.partition("{")[0] or "slo" in line.partition("{")[0]}
     labels = 'team="payments",tier="1",pager="payments-oncall"'
     assert {line for line in lines if not line.startswith("#")} == {

@@ -33,7 +33,7 @@ def served(*records: dict[str, Any], trouble: str | None = None, **options: Any)
     states = States(settings, clock=lambda: NOW)
     for one in records:
         states.put(*wire(one))
-    return lines(Exporter(settings, states, lambda: trouble, clock=lambda: NOW).metrics().text)
+    return lines(b"".join(Exporter(settings, states, lambda: trouble, clock=lambda: NOW).metrics()).decode())
 
 
 def lines(text: str) -> list[str]:
@@ -135,7 +135,7 @@ def test_hostile_names_stay_inside_their_label() -> None:
     settings = Settings()
     states = States(settings, clock=lambda: NOW)
     states.put(b"k", json.dumps(hostile).encode(), NOW_MS)
-    text = Exporter(settings, states, lambda: None).metrics().text.encode("utf-8", "replace").decode()
+    text = b"".join(Exporter(settings, states, lambda: None).metrics()).decode()
     (sample,) = [s for f in text_string_to_metric_families(text) for s in f.samples if s.name == "kafka_client_up"]
     assert sample.labels["service"] == HOSTILE.replace("\ud800", "?")
 
@@ -203,7 +203,7 @@ def test_ids_without_end_fill_neither_memory_nor_page() -> None:
     assert len(states.live()) == 100
     assert sum(state.departed for state in states.live()) < 10, "those that live have the places"
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_clients=100, max_series_per_metric=40))
-    text = Exporter(settings, states, lambda: None).metrics().text
+    text = b"".join(Exporter(settings, states, lambda: None).metrics()).decode()
     assert len([line for line in lines(text) if line.startswith("kafka_client_up{")]) == 40
     assert sum(state.lines is not None for state in states.live()) == 40, "no lines of those that are not served"
     dropped = 'kafka_client_health_series_dropped_total{metric="kafka_client_up"}'
@@ -216,12 +216,12 @@ def test_cap_leaves_out_the_healthy_and_counts_them() -> None:
     for one in (healthy(1), healthy(2), deadlock()):
         states.put(*wire(one))
     exporter = Exporter(settings, states, lambda: None)
-    scraped = lines(exporter.metrics().text)
+    scraped = lines(b"".join(exporter.metrics()).decode())
     (up,) = (line for line in scraped if line.startswith("kafka_client_up{"))
     assert "order-producer" in up
     dropped = 'kafka_client_health_series_dropped_total{metric="kafka_client_up"}'
     assert f"{dropped} 2" in scraped
-    assert f"{dropped} 4" in lines(exporter.metrics().text), "counted at every scrape"
+    assert f"{dropped} 4" in lines(b"".join(exporter.metrics()).decode()), "counted at every scrape"
     assert 'kafka_client_service_clients{service="billing",status="ok"} 2' in scraped, "counts are outside of the cap"
 
 
@@ -239,7 +239,7 @@ def test_after_kafka_is_lost_the_last_state_stays() -> None:
     states.put(*wire(deadlock()))
     troubles = iter([None, "Kafka at x is lost"])
     exporter = Exporter(settings, states, lambda: next(troubles))
-    before, after = lines(exporter.metrics().text), lines(exporter.metrics().text)
+    before, after = lines(b"".join(exporter.metrics()).decode()), lines(b"".join(exporter.metrics()).decode())
     assert before[:-3] == after[:-3] and len(after) > 10
     assert "kafka_client_health_exporter_up 0" in after
 
@@ -260,7 +260,7 @@ def test_promtool_finds_nothing_to_complain_of() -> None:
     queue = {"queues": [{"topic": "t", "used_ratio": 0.5}], "poll_idle_ratio": 0.1, "last_poll_age_seconds": 2}
     for one in (deadlock(), healthy(), group(), record(kind="consumer", instance="i", indicators=queue)):
         states.put(*wire(one))
-    text = Exporter(settings, states, lambda: None).metrics().text
+    text = b"".join(Exporter(settings, states, lambda: None).metrics()).decode()
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
@@ -284,7 +284,7 @@ def test_no_record_breaks_a_scrape(outer: list[tuple[str, Any]], inside: list[tu
     states = States(settings, clock=lambda: NOW)
     states.put(*wire(deadlock()))
     states.put(key("consumer-groups", "prod-eu", "x"), json.dumps(broken).encode(), NOW_MS)
-    text = Exporter(settings, states, lambda: None).metrics().text
+    text = b"".join(Exporter(settings, states, lambda: None).metrics()).decode()
     values = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     assert any(sample.labels.get("client_id") == "order-producer" for sample in values)
     for sample in values:

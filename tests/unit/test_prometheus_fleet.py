@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from clienthealth.configuration import installation
 from clienthealth.model.errors import SettingsError
 from clienthealth.platform.web import Request, Response
 from clienthealth.settings import LinkSettings, MonitorSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts.rules import rules
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.services import VERSIONS
-from clienthealth_exporters.prometheus.shard import owner
 from clienthealth_exporters.prometheus.states import States
 from dashboards.build import boards
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
@@ -29,7 +29,7 @@ def served(*records: dict[str, Any], cluster: str = "", **options: Any) -> list[
     states = States(settings, clock=lambda: NOW)
     for one in records:
         states.put(*wire(one))
-    text = Exporter(settings, states, lambda: None, clock=lambda: NOW).metrics().text
+    text = b"".join(Exporter(settings, states, lambda: None, clock=lambda: NOW).metrics()).decode()
     return [line for line in text.splitlines() if not line.startswith(("#", "kafka_client_health"))]
 
 
@@ -101,7 +101,7 @@ def test_a_client_of_which_nothing_is_heard_is_unknown_in_the_sums() -> None:
     states = States(settings, clock=lambda: now[0])
     states.put(*wire(deadlock()))
     now[0] += 1_000
-    text = Exporter(settings, states, lambda: None).metrics().text
+    text = b"".join(Exporter(settings, states, lambda: None).metrics()).decode()
     assert 'kafka_client_service_clients{service="orders-api",status="unknown"} 1\n' in text
     assert 'kafka_client_service_clients{service="orders-api",status="confirmed"} 0\n' in text
     assert "kafka_client_service_producer_buffer_used_ratio_max" not in text
@@ -142,7 +142,7 @@ def test_labels_of_the_installation_come_first_everywhere() -> None:
     begin = r'cluster="e\"u",env="prod",shard="1/1"'
     assert labelled == [line.replace("{", f"{{{begin},", 1) for line in plain]
     settings = Settings(prometheus=PrometheusSettings(labels={"env": "prod"}))
-    own = Exporter(settings, States(settings, clock=lambda: NOW), lambda: None).metrics().text
+    own = b"".join(Exporter(settings, States(settings, clock=lambda: NOW), lambda: None).metrics()).decode()
     assert 'kafka_client_health_exporter_up{env="prod"} 1\n' in own
 
 
@@ -205,7 +205,7 @@ def test_a_shard_without_news_goes_on_aging_by_those_of_the_others() -> None:
 
 def test_a_group_that_went_with_its_shard_is_forgotten() -> None:
     name, value, at = wire(group())
-    number = next(n for n in (1, 2) if not owner(PrometheusSettings(shard=f"{n}/2"))(name))
+    number = next(n for n in (1, 2) if not installation.served(PrometheusSettings(shard=f"{n}/2"))(name))
     states = States(Settings(prometheus=PrometheusSettings(shard=f"{number}/2")), clock=lambda: NOW)
     for worker in range(20):
         states.put(*wire(consumer(instance=f"i-{worker}", group="order-workers")))
@@ -225,7 +225,7 @@ def asked(exporter: Exporter, names: dict[str, str]) -> Response:
 def other_shard(one: dict[str, Any]) -> str:
     """A shard of four that does not serve a client."""
     name = wire(one)[0]
-    return next(f"{n}/4" for n in range(1, 5) if not owner(PrometheusSettings(shard=f"{n}/4"))(name))
+    return next(f"{n}/4" for n in range(1, 5) if not installation.served(PrometheusSettings(shard=f"{n}/4"))(name))
 
 
 @pytest.mark.parametrize("ending", ["silent for long", "its record is deleted"])
@@ -273,7 +273,7 @@ def test_a_shard_leads_on_to_the_one_that_serves_the_client() -> None:
 
 
 def owner_of(one: dict[str, Any]) -> int:
-    return next(n for n in range(1, 5) if owner(PrometheusSettings(shard=f"{n}/4"))(wire(one)[0]))
+    return next(n for n in range(1, 5) if installation.served(PrometheusSettings(shard=f"{n}/4"))(wire(one)[0]))
 
 
 def test_links_of_alerts_and_dashboards_lead_to_the_status_page_of_the_cluster() -> None:

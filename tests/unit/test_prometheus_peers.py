@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from clienthealth.platform import web
-from clienthealth.platform.compressed_pages import Packed, Page
 from clienthealth.platform.web import Answer, Request, Response, Server
 from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
@@ -28,7 +27,7 @@ from tests.support.rows import long_after
 from tests.support.waiting import WAIT_SECONDS, eventually
 
 LINES = "".join(f'metric{{client="{number}"}} {number}\n' for number in range(200_000))
-PAGE = Page(Packed.pack([LINES]), "last 1\n")
+PAGE = (LINES.encode(), b"last 1\n")
 
 
 @contextmanager
@@ -237,7 +236,7 @@ def test_the_list_of_clients_is_json_whatever_numbers_a_record_has() -> None:
     states.put(*wire(record(indicators={"io_thread_busy_ratio": float("nan")})))
     states.put(*wire(healthy()))
     body = Exporter(Settings(), states, lambda: None)(Request("/clients.json", {})).body
-    assert not isinstance(body, str | Page)
+    assert not isinstance(body, str)
     clients = json.loads(b"".join(body), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert [one["client"]["client_id"] for one in clients] == ["invoices", "order-producer"]
 

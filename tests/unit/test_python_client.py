@@ -15,8 +15,7 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from clienthealth.model import canonical
 from clienthealth.model.clients import Client, ClientProcess, key_parts
 from clienthealth_exporters.python_client import Reporter, connection_of, library_metrics, report
-from clienthealth_exporters.python_client.durations import Durations
-from clienthealth_exporters.python_client.probes import MAX_TOPICS, ConsumerProbe, ProducerProbe
+from clienthealth_exporters.python_client.probes import MAX_TOPICS, ConsumerProbe, Durations, ProducerProbe
 from clienthealth_exporters.python_client.watch import watch
 
 

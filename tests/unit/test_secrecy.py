@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clienthealth.configuration import load
-from clienthealth.configuration.text import in_force, toml
+from clienthealth.configuration import in_force, load, toml
 from clienthealth.model.errors import HealthError, SettingsError
 from clienthealth.modes import modes
 from clienthealth.ops import cli

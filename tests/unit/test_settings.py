@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.configuration import load
-from clienthealth.configuration.text import in_force
+from clienthealth.configuration import in_force, load
 from clienthealth.model.errors import SettingsError
 
 

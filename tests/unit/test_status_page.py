@@ -16,9 +16,9 @@ from clienthealth.modes import modes
 from clienthealth.platform.web import Request
 from clienthealth.settings import LinkSettings, Settings
 from clienthealth_exporters.prometheus import history, runbook_pages
+from clienthealth_exporters.prometheus.client_details import plot
 from clienthealth_exporters.prometheus.exporter import Exporter
-from clienthealth_exporters.prometheus.markdown import html
-from clienthealth_exporters.prometheus.plots import plot
+from clienthealth_exporters.prometheus.runbook_pages import html
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
 

@@ -15,6 +15,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.subscription import NAME, NAME_LIBRDKAFKA, PLUGIN, Subscription
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.ops.doctor import brokers
+from clienthealth.ops.doctor.records import who_pushes
 from clienthealth.settings import Settings
 
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
@@ -161,8 +162,8 @@ def test_the_doctor_counts_who_pushes() -> None:
         headers = {"client_instance_id": instance.encode(), "client_software_version": version.encode()}
         return RawRecord(b"", Source("m", 0, 0), 0, headers={**headers, "client_software_name": b"apache-kafka-java"})
 
-    told = list(brokers.who_pushes("m", [record("a", "3.9.1"), record("b", "4.1.2"), record("c", "4.1.2")] * 2))
+    told = list(who_pushes("m", [record("a", "3.9.1"), record("b", "4.1.2"), record("c", "4.1.2")] * 2))
     assert [finding.text for finding in told] == [
         "Its newest records were pushed by 3 client(s): 2 apache-kafka-java 4.1.2, 1 apache-kafka-java 3.9.1."
     ]
-    assert list(brokers.who_pushes("m", [RawRecord(b"", Source("m", 0, 0), 0)])) == []
+    assert list(who_pushes("m", [RawRecord(b"", Source("m", 0, 0), 0)])) == []

@@ -39,7 +39,7 @@ def scraped(recording: str) -> dict[tuple[str, str, str | None], float]:
 
 def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
     """What Prometheus gets of these states."""
-    lines = Exporter(Settings(), states, lambda: None).metrics().text.splitlines()
+    lines = b"".join(Exporter(Settings(), states, lambda: None).metrics()).decode().splitlines()
     matches = [match.groups() for line in lines if (match := _LINE.fullmatch(line))]
     return {(client_id, name, label): float(value) for name, client_id, label, value in matches}
 

@@ -11,12 +11,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from clienthealth.configuration.installation import kept_labels, listed
+from clienthealth.configuration.installation import dashboard_uid, filled, kept_labels, listed, runbooks
 from clienthealth.configuration.owners import OWNER_LABELS
 from clienthealth.model.errors import SettingsError
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
-from clienthealth.settings.links import dashboard_uid, filled, runbooks
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
 #: What is written by hand: the folder `alerts` of the repository, of which the wheel has what is needed here.

@@ -22,16 +22,16 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, TopicPartition
 
 from clienthealth.configuration import load
 from clienthealth.model import canonical
+from clienthealth.model.clients import Client
 from clienthealth.model.errors import InputError, ServiceError, SettingsError
 from clienthealth.platform import kafka
 from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
-from clienthealth_exporters.groups.reader import GroupReader, GroupsReading
-from clienthealth_exporters.groups.snapshots import Snapshots
+from clienthealth_exporters.groups.reader import Group, GroupReader, GroupsReading
 from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
@@ -256,3 +256,59 @@ def table(reading: GroupsReading) -> Iterator[str]:
                 "?" if offsets.end is None else max(0, offsets.end - offsets.committed),
                 f"{owner.client_id} {owner.host}" if owner else "",
             )
+
+
+class _Commit(NamedTuple):
+    offset: int
+    seen_to_change_ms: int | None
+
+
+class Snapshots:
+    """Makes canonical snapshots of readings of one cluster, and knows since when each commit stands.
+
+    Brokers do not tell when an offset was committed. `commit-timestamp-ms` is the time of the first reading that saw
+    it changed; a commit that is older than the exporter has none.
+    """
+
+    def __init__(self, cluster: str, service: str) -> None:
+        self._cluster = cluster
+        self._service = service
+        self._commits: dict[str, dict[TopicPartition, _Commit]] = {}
+
+    def from_reading(self, reading: GroupsReading) -> Iterator[dict[str, Any]]:
+        """One snapshot per group that was read."""
+        for name in self._commits.keys() - reading.names:
+            del self._commits[name]
+        for group in reading.groups:
+            before = self._commits.get(group.name, {})
+            commits = self._commits[group.name] = {
+                tp: _commit(before.get(tp), offsets.committed, reading.ts_ms) for tp, offsets in group.offsets.items()
+            }
+            who = Client(self._service, "", self._cluster, group.name, "group", "broker", group=group.name)
+            metrics = {} if group.members is None else {"members": group.members}
+            topics = [_topic(group, tp, commit) for tp, commit in commits.items()]
+            yield canonical.snapshot(who, reading.ts_ms, metrics, topics, {"group.state": group.state})
+
+
+def _commit(before: _Commit | None, offset: int, ts_ms: int) -> _Commit:
+    if before is None:
+        return _Commit(offset, None)
+    return before if before.offset == offset else _Commit(offset, ts_ms)
+
+
+def _topic(group: Group, tp: TopicPartition, commit: _Commit) -> dict[str, Any]:
+    _, end, start = group.offsets[tp]
+    owner = group.owners.get(tp)
+    metrics = {
+        "committed-offset": commit.offset,
+        "commit-timestamp-ms": commit.seen_to_change_ms,
+        "end-offset": end,
+        "start-offset": start,
+    }
+    return {
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "thread": None,
+        "metrics": {name: value for name, value in metrics.items() if value is not None},
+        "member": None if owner is None else owner._asdict(),
+    }

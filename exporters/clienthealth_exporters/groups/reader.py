@@ -1,6 +1,6 @@
 """What the consumer groups of a cluster have committed, how far their partitions go, and who reads them.
 
-A reading lists all groups and asks for those that are due (see `pace`).
+A reading lists all groups and asks for those that are due (see `Pace`).
 
 Committed offsets come first and end offsets after them: what is produced in between makes the lag look larger, never
 negative. Everything is asked broker by broker, and a request that fails is asked again in halves, so that one group,
@@ -22,9 +22,8 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import KafkaError
 
 from clienthealth.model.errors import ServiceError
-from clienthealth.platform.kafka import OFFSETS_TOPIC, ask_in_chunks, error_text, extents, leaders
+from clienthealth.platform.kafka import OFFSETS_TOPIC, Extents, ask_in_chunks, error_text, extents, leaders
 from clienthealth.settings import GroupSettings
-from clienthealth_exporters.groups.pace import MEMBERLESS, Pace
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +33,12 @@ _Value = TypeVar("_Value")
 
 #: Groups of these protocols commit offsets; others (Connect workers, schema registries, share groups) do not.
 _PROTOCOLS = ("consumer", "")
+
+
+#: States of a group that nobody is in.
+MEMBERLESS = ("Empty", "Dead")
+#: A group waits for this share of the time for which nothing has changed.
+SHARE = 0.1
 
 
 class Member(NamedTuple):
@@ -149,14 +154,7 @@ class GroupReader:
                 reason = attempt.groups.setdefault(name, "the broker did not answer for it")
                 self._pace.failed(name, states[name], reason, now)
         attempt.groups.update(self._pace.failing(states.keys() - due))
-        groups = []
-        for name in sorted(committed):
-            offsets = {
-                tp: Offsets(offset, extent and extent.end, extent and extent.begin)
-                for tp, offset in sorted(committed[name].items())
-                if (extent := limits.known.get(tp)) or tp in limits.unread
-            }
-            groups.append(self._group(name, states[name], offsets))
+        groups = [self._group(name, states[name], committed[name], limits) for name in sorted(committed)]
         unread = {**limits.unread, **{tp: f"{why}; its groups are not known" for tp, why in hidden.items()}}
         return GroupsReading(round(now * 1000), names, groups, attempt.groups, unread)
 
@@ -164,9 +162,6 @@ class GroupReader:
         if self._admin is not None:
             with closing(self._admin):
                 self._admin = None
-
-    def _wanted(self, name: str) -> bool:
-        return bool(self._include.fullmatch(name)) and not (self._exclude and self._exclude.fullmatch(name))
 
     def _listed(self, admin: KafkaAdminClient, attempt: _Attempt) -> dict[int, dict[str, str]]:
         """Broker → the groups that it coordinates, with their state."""
@@ -182,7 +177,8 @@ class GroupReader:
                 for row in rows
                 if row["protocol_type"] in _PROTOCOLS
                 and row.get("group_type") != "share"
-                and self._wanted(row["group_id"])
+                and self._include.fullmatch(row["group_id"])
+                and not (self._exclude and self._exclude.fullmatch(row["group_id"]))
             }
 
         of_brokers: dict[int, dict[str, str]] = {}
@@ -258,16 +254,17 @@ class GroupReader:
         attempt.stale = attempt.stale or reconnect
         return answers
 
-    def _group(self, name: str, state: str, offsets: Mapping[TopicPartition, Offsets]) -> Group:
+    def _group(self, name: str, state: str, committed: Mapping[TopicPartition, int], limits: Extents) -> Group:
+        offsets = {
+            tp: Offsets(offset, extent and extent.end, extent and extent.begin)
+            for tp, offset in sorted(committed.items())
+            if (extent := limits.known.get(tp)) or tp in limits.unread
+        }
         if state in MEMBERLESS:
             return Group(name, state, 0, offsets, {})
-        description = self._described.get(name)
+        described = self._described.get(name)
         return Group(
-            name,
-            state,
-            description.members if description else None,
-            offsets,
-            description.owners if description else {},
+            name, state, described.members if described else None, offsets, described.owners if described else {}
         )
 
 
@@ -283,3 +280,55 @@ def _owners(members: Iterable[Mapping[str, Any]]) -> Iterator[tuple[TopicPartiti
 
 def _chunks(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A group when it was read last: `at`, and `since` when it has been so. `committed`: a hash of its offsets."""
+
+    state: str
+    committed: int | None
+    failing: str
+    since: float
+    at: float
+
+
+class Pace:
+    """When each group is read next: one that is in use every time, one that stands or fails more and more seldom.
+
+    Most groups of a large cluster are of nobody any more. Nothing tells that a group committed but its offsets, so one
+    that has members is read every time. One without members can be moved by an administrator alone; a member that joins
+    changes its state, which the list of all groups tells at every reading.
+
+    Times are in seconds of one clock; `longest`: no group waits for longer."""
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._seen: dict[str, _Seen] = {}
+
+    def due(self, states: Mapping[str, str], now: float) -> set[str]:
+        """Those to be read now. `states`: all groups that there are; others are forgotten."""
+        self._seen = {name: seen for name, seen in self._seen.items() if name in states}
+        return {name for name, state in states.items() if self._due(self._seen.get(name), state, now)}
+
+    def _due(self, seen: _Seen | None, state: str, now: float) -> bool:
+        if seen is None or seen.state != state or (state not in MEMBERLESS and not seen.failing):
+            return True
+        return now - seen.at >= min(self._longest, SHARE * (seen.at - seen.since))
+
+    def read(self, name: str, state: str, committed: Mapping[TopicPartition, int], now: float) -> None:
+        """A group was read."""
+        self._note(name, state, hash(frozenset(committed.items())), "", now)
+
+    def failed(self, name: str, state: str, reason: str, now: float) -> None:
+        """A group could not be read."""
+        self._note(name, state, None, reason, now)
+
+    def failing(self, waiting: set[str]) -> dict[str, str]:
+        """Groups of those that could not be read last time, with the reason."""
+        return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
+
+    def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:
+        seen, so = self._seen.get(name), (state, committed, bool(failing))
+        same = seen is not None and (seen.state, seen.committed, bool(seen.failing)) == so
+        self._seen[name] = _Seen(state, committed, failing, seen.since if seen is not None and same else now, now)

@@ -29,9 +29,8 @@ from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.platform.stopping import stop_event
 from clienthealth.read.mbeans import GROUP_OPTION, PATTERNS, process_of, snapshots
 from clienthealth.settings import Settings
-from clienthealth_exporters.jvm.ecs import dump_record
+from clienthealth_exporters.jvm.dumps import DumpBudget, DumpPlan, Suspicion, dump_record
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
-from clienthealth_exporters.jvm.suspicion import DumpBudget, DumpPlan, Suspicion
 from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)

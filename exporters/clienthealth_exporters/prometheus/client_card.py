@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
+from clienthealth.configuration.installation import runbooks
 from clienthealth.configuration.owners import Owner, Owners
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
@@ -20,7 +21,6 @@ from clienthealth.modes import modes
 from clienthealth.platform.html_page import element, rendered, templates
 from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.settings import Settings
-from clienthealth.settings.links import runbooks
 from clienthealth_exporters.prometheus.limits import LIMITS
 from clienthealth_exporters.prometheus.measurements import measurements
 from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS, State

@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
+
+from markupsafe import Markup
 
 from clienthealth.model import wording
 from clienthealth.model.health_record import HealthRecord, amount
 from clienthealth.model.verdicts import Evidence
+from clienthealth.platform.html_page import curves, element, grid, line, tick
+from clienthealth.platform.html_page import plot as svg_plot
 from clienthealth_exporters.prometheus.client_card import View
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, PLOTTED, Track
-from clienthealth_exporters.prometheus.plots import plot
 from clienthealth_exporters.prometheus.states import State
+
+#: Of the plot, and of the times below it, in pixels.
+_HEIGHT, _AXIS = 56, 18
+_QUARTER_SECONDS = 900
+#: Readings further apart are not joined: nothing is known of the time between.
+_GAP_SECONDS = 180.0
+Point = tuple[float, float | None]
+
+_WORDS: dict[str, Callable[[float], str]] = {
+    "Buffer": wording.percent,
+    "Callback": wording.latency,
+    "Topic queue": wording.percent,
+    "Lag": lambda value: f"{wording.count(value)} records",
+}
 
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     """What a client's own page has that the overview has not, by the names of its template."""
     record = state.record
-    plots = None
+    drawn = None
     if track is not None:
         series = {name: track.series(name, view.now - HOUR_SECONDS) for name in PLOTTED}
-        plots = [drawn for name, points in series.items() if (drawn := plot(name, points, view.now))]
+        drawn = [of_hour for name, points in series.items() if (of_hour := plot(name, points, view.now))]
     return {
-        "plots": plots,
+        "plots": drawn,
         "incidents": sorted(_incidents(record, track), reverse=True),
         "dumps": sorted(_facts(record, "thread-dump"), key=lambda fact: -(amount(fact.ts_ms) or 0)),
         # Of those that a judgement looks at; what it does not tell has the library's default, or another.
@@ -76,3 +94,48 @@ def _evidence(view: View, record: HealthRecord) -> str:
                 position = f" [{fact.source.topic}/{fact.source.partition}@{fact.source.offset}]" if fact.source else ""
                 lines.append(f"- {fact.kind} {fact.ts_ms}: {fact.text}{position}")
     return "\n".join(lines) if len(lines) > 1 else ""
+
+
+def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
+    """Return a measurement over the last hour, None where nothing is known of it."""
+    values = [value for _, value in points if value is not None]
+    if not values:
+        return None
+    words = _WORDS[name]
+    top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
+    span = f"{words(min(values))} to {words(max(values))}"
+    summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
+    stretches = _stretches(points, now, top)
+    body = [
+        *grid(_quarters(now), 0, _HEIGHT),
+        *(line("grid", "0", "100%", y, y) for y in (0.5, _HEIGHT - 0.5)),
+        tick(words(top), x=2, y=12),
+        curves(_HEIGHT, [("curve", stretch) for stretch in stretches if len(stretch) > 1]),
+        *(element("circle", cx=f"{x:.2f}%", cy=y, r=1.5) for (x, y), *more in stretches if not more),
+    ]
+    drawn = svg_plot(_HEIGHT + _AXIS, name, summary, body)
+    return element("figure", drawn, element("figcaption", summary, class_="small"))
+
+
+def _quarters(now: float) -> list[tuple[float, str]]:
+    """Return the quarters of an hour, in UTC, the newest first."""
+    newest = int(now - now % _QUARTER_SECONDS)
+    ends = range(newest, int(now) - HOUR_SECONDS, -_QUARTER_SECONDS)
+    return [(round(_across(end, now), 2), f"{datetime.fromtimestamp(end, UTC):%H:%M}") for end in ends]
+
+
+def _across(at: float, now: float) -> float:
+    return 100 * (1 - min(1.0, max(0.0, (now - at) / HOUR_SECONDS)))
+
+
+def _stretches(points: Sequence[Point], now: float, top: float) -> list[list[tuple[float, float]]]:
+    """Return the points of each stretch of readings that follow each other."""
+    stretches: list[list[tuple[float, float]]] = [[]]
+    last = 0.0
+    for at, value in points:
+        if value is None or at - last > _GAP_SECONDS:
+            stretches.append([])
+        if value is not None:
+            stretches[-1].append((_across(at, now), round(1 + (_HEIGHT - 2) * (1 - min(1.0, value / top)), 1)))
+        last = at
+    return [stretch for stretch in stretches if stretch]

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import logging
 import threading
 import time
@@ -19,20 +18,17 @@ from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import urlencode
 
-from clienthealth.configuration.installation import own_page
-from clienthealth.configuration.owners import Owners
+from clienthealth.configuration.installation import RUNBOOKS, own_page, place
+from clienthealth.configuration.owners import Owners, OwnersInForce
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.platform import html_page
-from clienthealth.platform.compressed_pages import Packed, Page
 from clienthealth.platform.stopping import stop_event
 from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import Settings
-from clienthealth.settings.links import RUNBOOKS
 from clienthealth_exporters.prometheus import exposition, runbook_pages, services, status_page
 from clienthealth_exporters.prometheus.filters import Facets, Filters
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
-from clienthealth_exporters.prometheus.owners_in_force import OwnersInForce
 from clienthealth_exporters.prometheus.series import (
     DECODE_ERRORS,
     EVERYBODY,
@@ -43,7 +39,6 @@ from clienthealth_exporters.prometheus.series import (
     Family,
     Sample,
 )
-from clienthealth_exporters.prometheus.shard import place
 from clienthealth_exporters.prometheus.states import State, States
 
 log = logging.getLogger(__name__)
@@ -103,7 +98,7 @@ class Exporter:
         self._making = threading.Lock()
         self._owners = OwnersInForce(settings.owners.files)
         self._facets: tuple[list[State] | None, Owners, Facets] = (None, Owners(), Facets({}))
-        self._made: tuple[list[State] | None, Owners, Packed, dict[str, int]] = (None, Owners(), Packed.pack(()), {})
+        self._made: tuple[list[State] | None, Owners, list[bytes], dict[str, int]] = (None, Owners(), [], {})
 
     def __call__(self, request: Request) -> Response:
         match request.path:
@@ -132,11 +127,11 @@ class Exporter:
                 return _runbook(path.removeprefix(RUNBOOKS).strip("/"))
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
-    def metrics(self) -> Page:
-        """The page for Prometheus. Before all of the topic has been read it shows the exporter alone."""
+    def metrics(self) -> list[bytes]:
+        """The page for Prometheus in blocks. Before all of the topic has been read it shows the exporter alone."""
         trouble = self._trouble()
         self._complete = self._complete or trouble is None
-        kept = self._clients() if self._complete else Packed.pack(())
+        clients = self._clients() if self._complete else []
         left_out = Counter({EVERYBODY: self._states.left_out}) if self._states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
         newest: list[Sample] = [((subject,), at) for subject, at in self._states.newest_of.items()]
@@ -147,7 +142,7 @@ class Exporter:
             (NEWEST_RECORD, newest),
             (OWNERS_READ, [((), int(self._owners.readable))] if self._owners.files else []),
         )
-        return Page(kept, "".join(self._rendered(own)))
+        return [*clients, *_encoded(self._rendered(own))]
 
     def _metrics(self) -> Response:
         """The page, or before all of the topic has been read a failed scrape: half a fleet would look like a whole."""
@@ -156,22 +151,21 @@ class Exporter:
             return Response(page, exposition.CONTENT_TYPE)
         return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"})
 
-    def _clients(self) -> Packed:
+    def _clients(self) -> list[bytes]:
         """The metrics of all clients, made anew only when something has changed, and then once for all who ask."""
         with self._making:
             states, owners = self._states.live(), self._owners.current()
-            made, made_for, packed, dropped = self._made
+            made, made_for, blocks, dropped = self._made
             if made is not states or made_for is not owners:
                 dropped = {}
                 cap = self._settings.prometheus.max_series_per_metric
                 clients = exposition.page(self._states.shown(states, cap, dropped), cap, dropped)
                 owned = services.owners_of(states, owners, self._settings.prometheus.cluster_name)
-                packed = Packed.pack(
-                    itertools.chain(clients, self._rendered(services.samples(states)), self._rendered(owned))
-                )
-                self._made = (states, owners, packed, dropped)
+                sums = self._rendered(services.samples(states))
+                blocks = [*_encoded(clients), *_encoded(sums), *_encoded(self._rendered(owned))]
+                self._made = (states, owners, blocks, dropped)
             self._dropped.update(dropped)
-        return packed
+        return blocks
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
         """The text of metrics that are no client's; one without a sample has none."""
@@ -235,6 +229,10 @@ class Exporter:
             return "", ""
         page = own_page(self._settings, str(number)) if "{shard}" in self._settings.links.status_page else ""
         return f"{number}/{ours.shard.partition('/')[2]}", page
+
+
+def _encoded(blocks: Iterable[str]) -> Iterator[bytes]:
+    return (block.encode("utf-8", "replace") for block in blocks)
 
 
 def _json(states: list[State]) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from operator import attrgetter
 
 import msgspec
 
+from clienthealth.configuration.installation import named_apart, served
 from clienthealth.measure.lag_state import FINE, STATE_ORDER
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
@@ -20,12 +21,10 @@ from clienthealth.model.health_record import HealthRecord, aged, amount, decode,
 from clienthealth.model.verdicts import Standing, Status
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.exposition import Lines, Shown, beginning, group_of, lines
-from clienthealth_exporters.prometheus.history import History, lag_of
+from clienthealth_exporters.prometheus.history import History, NamedRecord, Names, Recall, lag_of
 from clienthealth_exporters.prometheus.limits import LIMITS
-from clienthealth_exporters.prometheus.recall import NamedRecord, Names, Recall
 from clienthealth_exporters.prometheus.series import EVERYBODY
 from clienthealth_exporters.prometheus.services import largest, sent, standing
-from clienthealth_exporters.prometheus.shard import namer, owner
 
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
@@ -131,7 +130,7 @@ class States:
         self._lock = threading.Lock()
         self._states: dict[str, State] = {}
         self._elsewhere: dict[str, tuple[str, float]] = {}
-        self._owned, self._named = owner(settings.prometheus), namer(settings.prometheus)
+        self._owned, self._named = served(settings.prometheus), named_apart(settings.prometheus)
         self._begin = beginning(settings)
         self._live: tuple[int, list[State]] = (0, [])
         self._version = 0

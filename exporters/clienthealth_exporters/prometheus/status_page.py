@@ -7,18 +7,18 @@ Log text is hostile: the templates escape whatever comes from a record.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from clienthealth.configuration.owners import Owner, Owners
+from clienthealth.model import wording
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
-from clienthealth_exporters.prometheus import fleet_page
 from clienthealth_exporters.prometheus.client_card import View, page, status_of
 from clienthealth_exporters.prometheus.client_details import details
 from clienthealth_exporters.prometheus.filters import MAX_LISTED, PAGE_SIZE, Facets, Filters
-from clienthealth_exporters.prometheus.history import History, Track
+from clienthealth_exporters.prometheus.history import HOUR_SECONDS, HOURS, History, Track
 from clienthealth_exporters.prometheus.states import State
 
 __all__ = ["View", "client", "fleet", "missing", "overview"]
@@ -27,10 +27,15 @@ REFRESH_SECONDS = 15
 #: So many of the ill in full, the others in a line each; and so many rows of what is wrong, and whose.
 FULL_CARDS = 10
 MAX_CAUSES = 12
-MAX_SERVICES = 8
+MAX_OWNED = 8
 NAMED_SERVICES = 3
 #: Fewer are told by their cards alone.
 SUMMED_UP_FROM = 3
+MAX_SERVICES = 200
+MAX_VERSIONS = 60
+MAX_SILENT = 100
+#: From which unhealthy share on an hour is drawn in which strength; a letter says the same to who sees no colours.
+LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
 _ILL = ("confirmed", "suspected", "lagging")
 _TITLES = {
     "unknown": "Cannot be judged",
@@ -89,9 +94,9 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
         max_listed=MAX_LISTED,
         sought=_sought(filters),
         causes=list(_causes(ill))[:MAX_CAUSES] if summed_up else [],
-        teams=_teams(services[:MAX_SERVICES]) if owned else [("", services[:MAX_SERVICES])],
+        teams=_teams(services[:MAX_OWNED]) if owned else [("", services[:MAX_OWNED])],
         owned=owned,
-        more_services=max(0, len(services) - MAX_SERVICES),
+        more_services=max(0, len(services) - MAX_OWNED),
         ill=[state for status in _ILL for state in shown[status]],
         full_cards=FULL_CARDS,
         sections=[
@@ -118,8 +123,30 @@ def client(view: View, state: State, track: Track | None, note: str = "") -> str
 
 
 def fleet(view: View, states: list[State], history: History) -> str:
-    """All services."""
-    return page("fleet.html.j2", view=view, refresh=REFRESH_SECONDS, **fleet_page.told(view, states, history))
+    """All services: how they were, hour by hour; which versions of clients are in use; who went silent."""
+    this = int(view.now // HOUR_SECONDS)
+    hours = range(this - HOURS + 1, this + 1)
+    rows = list(history.services())
+    gone = sorted((state for state in states if state.departed or state.stale), key=lambda state: -state.seen)
+    return page(
+        "fleet.html.j2",
+        view=view,
+        refresh=REFRESH_SECONDS,
+        hours=hours,
+        begun=history.begun,
+        strips=[
+            (
+                service,
+                Filters(chosen={"service": service} if service else {}).address(),
+                [_cell(shares.get(hour)) for hour in hours],
+            )
+            for service, shares in rows[:MAX_SERVICES]
+        ],
+        more_services=len(rows) - MAX_SERVICES,
+        versions=list(_versions(states)),
+        gone=gone[:MAX_SILENT],
+        more_gone=len(gone) - MAX_SILENT,
+    )
 
 
 def missing(view: View, name: str, shard: str) -> str:
@@ -177,3 +204,25 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
 def _sought(filters: Filters) -> str:
     parts = [f"“{filters.text}”"] if filters.text else []
     return ", ".join([*parts, *(f"{name} {value}" for name, value in filters.chosen.items())])
+
+
+def _cell(share: float | None) -> tuple[str, str, str]:
+    """Strength, letter and words of an hour."""
+    if share is None:
+        return "none", "", ""
+    _, level, mark = [row for row in LEVELS if share >= row[0]][-1]
+    return level, mark, wording.percent(share)
+
+
+def _versions(states: Sequence[State]) -> Iterator[tuple[str, str, str, int, int]]:
+    """Library, version, address of its clients, how many there are and how many are unhealthy."""
+    clients = [state for state in states if state.client.kind != "group"]
+    used = Counter((state.client.library or "", state.client.version or "") for state in clients)
+    ill = Counter(
+        (state.client.library or "", state.client.version or "")
+        for state in clients
+        if status_of(state) in ("confirmed", "suspected")
+    )
+    for (library, version), count in used.most_common(MAX_VERSIONS):
+        address = Filters(chosen={"library": library, "version": version}).address()
+        yield library, version, address, count, ill[library, version]

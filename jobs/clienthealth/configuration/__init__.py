@@ -1,4 +1,4 @@
-"""The settings in force, read from a TOML file and from the environment.
+"""The settings in force, read from a TOML file and from the environment, and shown as text without secrets.
 
 The file is `--config` or $KAFKA_HEALTH_CONFIG; the environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) wins. A key that is not
 known is an error in both. No error repeats a text: it may be a secret. Where state and reviews are kept is relative to
@@ -8,6 +8,7 @@ the current folder, and absolute once it is read.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import tomllib
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clienthealth.model.errors import SettingsError
+from clienthealth.platform import secrecy
 from clienthealth.platform.locations import absolute
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import FILE, PLACE, complaint, keys
@@ -149,3 +151,43 @@ def _thresholds(mode: str, overrides: Any, path: str) -> dict[str, float]:
     if not isinstance(overrides, dict):
         raise SettingsError(f"{path}: modes.{mode} must be a section, written [modes.{mode}]")
     return _fitted(type(modes()[mode].thresholds), overrides, f"modes.{mode}", lambda *_: path)
+
+
+def in_force(settings: Settings, changed_only: bool = False) -> str:
+    """The settings as TOML that says the same, without secrets; thresholds of modes only where they are set."""
+    lines: list[str] = []
+    built_in = placed(Settings())
+    for section in dataclasses.fields(settings):
+        if section.name == "modes":
+            continue
+        values, defaults = vars(getattr(settings, section.name)), vars(getattr(built_in, section.name))
+        shown = {name: _public(value) for name, value in values.items() if not changed_only or value != defaults[name]}
+        if shown:
+            lines += [f"[{section.name}]", *(f"{key} = {toml(value)}" for key, value in shown.items()), ""]
+    for mode, thresholds in settings.modes.items():
+        lines += [f"[modes.{mode}]", *(f"{key} = {toml(value)}" for key, value in thresholds.items()), ""]
+    return "\n".join(lines)
+
+
+def _public(value: Any) -> Any:
+    if isinstance(value, str):
+        return secrecy.redacted(value)
+    if isinstance(value, tuple):
+        return tuple(map(_public, value))
+    if isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
+        return secrecy.shown(value)
+    return value
+
+
+def toml(value: Any) -> str:
+    """A value of a setting as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        # A JSON string is one of TOML, but for a character that JSON need not escape.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, tuple):
+        return f"[{', '.join(toml(item) for item in value)}]"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{toml(k)} = {toml(v)}" for k, v in value.items()) + " }" if value else "{}"
+    return str(value)

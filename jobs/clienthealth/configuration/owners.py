@@ -6,22 +6,29 @@ file by file; of CODEOWNERS the last line, as there.
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
+import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import msgspec
 
-from clienthealth.model.errors import DependencyError, SettingsError
+from clienthealth.model.errors import DependencyError, HealthError, SettingsError
 
+log = logging.getLogger(__name__)
 #: The labels that alerts get from an owner.
 OWNER_LABELS = ("team", "tier", "pager")
 #: Services and groups whose owner is remembered; names that change with every start do not fill the memory.
 _REMEMBERED = 50_000
+#: So often it is looked whether files have changed.
+LOOK_SECONDS = 5.0
 #: It stands in a label, a route, a page: a line of text.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -207,3 +214,59 @@ def _codeowners(file: str, text: str) -> Iterator[Row]:
         service = PurePosixPath(re.sub(r"(/\*{1,2})?/*$", "", path) or "*").name
         owner = Owner(owners[0].removeprefix("@").rpartition("/")[2]) if owners else None
         yield Row(owner, (service,), (), f"{file}, line {number}")
+
+
+class OwnersInForce:
+    """The owners, read again when their files change, without a restart.
+
+    Thread-safe. A change that cannot be read is logged, and what was read before stays in force.
+
+    Raises SettingsError or DependencyError where the files cannot be read at the beginning.
+    """
+
+    def __init__(self, files: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._files = files
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._stamp = self._stamps()
+        self._looked = clock() if files else inf
+        self._owners = read_owners(files)
+        self.readable = True
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Where they stand."""
+        return self._files
+
+    def current(self) -> Owners:
+        """The owners; the same object as long as no file has changed."""
+        with self._lock:
+            if self._clock() >= self._looked + LOOK_SECONDS:
+                self._looked = self._clock()
+                stamp = self._stamps()
+                if stamp != self._stamp:
+                    self._stamp = stamp
+                    self._read()
+            return self._owners
+
+    def _read(self) -> None:
+        try:
+            self._owners = read_owners(self._files)
+        except HealthError as error:
+            self.readable = False
+            log.warning("owners stay as they were: %s", error)
+        else:
+            self.readable = True
+            log.info("owners were read again: %d rows", len(self._owners.rows))
+
+    def _stamps(self) -> tuple[object, ...]:
+        return tuple(_stamp(Path(file)) for file in self._files)
+
+
+def _stamp(path: Path) -> object:
+    """What changes with a file; one that is not there is a change, too."""
+    try:
+        known = path.stat()
+    except OSError:
+        return None
+    return known.st_ino, known.st_size, known.st_mtime_ns

@@ -15,8 +15,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from clienthealth.configuration import placed
-from clienthealth.configuration.text import toml
+from clienthealth.configuration import placed, toml
 from clienthealth.model.errors import ServiceError, SettingsError
 from clienthealth.model.subscription import Subscription, subscriptions
 from clienthealth.platform import secrecy

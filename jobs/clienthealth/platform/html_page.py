@@ -3,10 +3,14 @@
 A page that is refreshed has one script, of our own server, that renews its <main> in place; without scripts the browser
 loads the page again. What is not ours is escaped by the templates; `foreign` also keeps it from turning the direction
 of what stands around it.
+
+Plots are inline SVG, whose text keeps its size at any width. Widths are in per cent of the plot, heights in pixels. The
+style of each page gives the classes `plot`, `grid` and `tick` their colours; no meaning is in a colour alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,10 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 SCRIPT_PATH = "/page.js"
+#: Units across a plot in which the points of its curves are given: a tenth of a per cent.
+_ACROSS = 1000
+#: Beyond it (per cent) the name of a mark stands before its line: behind it a plot of 240 pixels has no room.
+_LATE = 88
 
 
 @cache
@@ -62,3 +70,39 @@ def element(tag: str, *content: object, **attributes: object) -> Markup:
 def foreign(text: object) -> Markup:
     """Text of someone else's."""
     return element("bdi", str(text))
+
+
+def plot(height: int, title: str, text: str, body: Iterable[Markup]) -> Markup:
+    """Return the plot; `text` says in words what it shows."""
+    words = element("title", title), element("desc", text)
+    return element("svg", *words, *body, class_="plot", width="100%", height=height, role="img")
+
+
+def line(class_: str, x1: str, x2: str, y1: float, y2: float, *content: Markup) -> Markup:
+    """Return a straight line."""
+    return element("line", *content, class_=class_, x1=x1, x2=x2, y1=y1, y2=y2)
+
+
+def tick(text: str, **where: object) -> Markup:
+    """Return a small text, such as a name on an axis."""
+    return element("text", text, class_="tick", **where)
+
+
+def grid(marks: Iterable[tuple[float, str]], top: int, bottom: int, names: bool = True) -> Iterator[Markup]:
+    """Return a vertical line for each mark of the time axis, with its name below."""
+    for x, name in marks:
+        yield line("grid", f"{x}%", f"{x}%", top, bottom)
+        if names and x > _LATE:
+            yield tick(name, x=f"{x}%", dx=-3, y=bottom + 14, text_anchor="end")
+        elif names:
+            yield tick(name, x=f"{x}%", dx=3, y=bottom + 14)
+
+
+def curves(height: int, drawn: Iterable[tuple[str, Sequence[tuple[float, float]]]]) -> Markup:
+    """Return curves over the whole width; points are per cent from the left and pixels from the top, by class."""
+    paths = [
+        element("polyline", class_=class_, points=" ".join(f"{round(x * _ACROSS / 100, 1):g},{y:g}" for x, y in points))
+        for class_, points in drawn
+    ]
+    size = {"x": 0, "y": 0, "width": "100%", "height": height}
+    return element("svg", *paths, **size, viewBox=f"0 0 {_ACROSS} {height}", preserveAspectRatio="none")

@@ -24,7 +24,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from clienthealth.model.errors import ServiceError
-from clienthealth.platform.compressed_pages import Page
 from clienthealth.platform.web_config import access
 from clienthealth.settings import PrometheusSettings
 
@@ -66,9 +65,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """What is sent back. A body that is large is a kept page, or an iterable that makes its pieces while it is sent."""
+    """What is sent back. A body that is large is given in pieces, or makes them while it is sent."""
 
-    body: str | Page | Iterable[bytes]
+    body: str | Iterable[bytes]
     content_type: str = "text/html; charset=utf-8"
     status: HTTPStatus = HTTPStatus.OK
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -275,7 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        for piece in _sliced(pieces):
+        for piece in _packets(pieces):
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
         if chunked:
             self.wfile.write(b"0\r\n\r\n")
@@ -300,26 +299,14 @@ class _Bounded:
         return line
 
 
-def _pieces(body: str | Page | Iterable[bytes], packed: bool) -> tuple[Iterable[bytes], int | None, bool]:
+def _pieces(body: str | Iterable[bytes], packed: bool) -> tuple[Iterable[bytes], int | None, bool]:
     """A body in pieces, its length where that is known before, and whether it is packed."""
-    if isinstance(body, Page):
-        if not packed:
-            return body.plain(), body.size, False
-        pieces = body.gzip()
-        return pieces, sum(map(len, pieces)), True
     if isinstance(body, str):
         plain = body.encode("utf-8", "replace")
         packed = packed and len(plain) > _COMPRESS_FROM
         whole = gzip.compress(plain, compresslevel=1) if packed else plain
         return (whole,), len(whole), packed
-    return _joined(_gzipped(body) if packed else body), None, packed
-
-
-def _sliced(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same in slices, each of which a peer has to take within the time of the socket."""
-    for piece in pieces:
-        for start in range(0, len(piece), _PIECE_BYTES):
-            yield piece[start : start + _PIECE_BYTES]
+    return _gzipped(body) if packed else body, None, packed
 
 
 def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -329,13 +316,14 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces that are worth a packet; none is empty."""
+def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in packets, each of which a peer has to take within the time of the socket; none is empty."""
     gathered = bytearray()
     for piece in pieces:
-        gathered += piece
-        if len(gathered) >= _PIECE_BYTES:
-            yield bytes(gathered)
-            gathered.clear()
+        for start in range(0, len(piece), _PIECE_BYTES):
+            gathered += piece[start : start + _PIECE_BYTES]
+            if len(gathered) >= _PIECE_BYTES:
+                yield bytes(gathered)
+                gathered.clear()
     if gathered:
         yield bytes(gathered)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
+from clienthealth.configuration.installation import dashboard_uid, runbooks
 from clienthealth.review.period import Period
 from clienthealth.settings import LinkSettings
-from clienthealth.settings.links import dashboard_uid, runbooks
 
 #: A dashboard shows this much before the onset and after the end.
 MARGIN = timedelta(minutes=15)

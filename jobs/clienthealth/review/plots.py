@@ -10,8 +10,7 @@ from math import log10
 from markupsafe import Markup
 
 from clienthealth.model.wording import count_of, short
-from clienthealth.platform.html_page import element
-from clienthealth.platform.plots import curves, grid, line, plot, tick
+from clienthealth.platform.html_page import curves, element, grid, line, plot, tick
 from clienthealth.review.coverage import gap_minutes
 from clienthealth.review.model import Distribution, Review, Theme
 from clienthealth.review.period import DAY, MINUTE, Period

@@ -43,7 +43,7 @@ from clienthealth.spark.together import Together
 from clienthealth.spark.topics import write
 
 if TYPE_CHECKING:
-    from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+    from clienthealth.platform.self_monitoring import SelfMetrics
 
 #: Where nothing arrives only time passes: so often is enough for who has fallen silent.
 IDLE_SECONDS = 15.0

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+from clienthealth.platform.self_monitoring import SelfMetrics
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from clienthealth.platform.self_monitoring.metrics import QUERY, SelfMetrics
+from clienthealth.platform.self_monitoring import QUERY, SelfMetrics
 from clienthealth.settings import Settings
 from clienthealth.spark.topics import connection
 

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from clienthealth.configuration.installation import fixed_labels
 from clienthealth.model.errors import HeapError, ServiceError
 from clienthealth.monitor.state import VERSION
-from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.platform.stopping import set_by_signal
 from clienthealth.settings import Settings
 from clienthealth.spark import history, query

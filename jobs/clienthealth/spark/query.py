@@ -11,7 +11,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from clienthealth.measure.packed import Chunk, encode
 from clienthealth.modes import catalogue
-from clienthealth.platform.self_monitoring.metrics import QUERY
+from clienthealth.platform.self_monitoring import QUERY
 from clienthealth.read.logs.events import literals
 from clienthealth.settings import Settings
 from clienthealth.spark.batch import Batch

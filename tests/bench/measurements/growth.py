@@ -16,7 +16,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.verdicts import Evidence, Verdict
 from clienthealth.monitor.incidents import OpenIncident
-from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.spark import stepping
 from clienthealth.spark.decoding import compressed, decompressed

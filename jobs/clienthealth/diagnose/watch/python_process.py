@@ -18,8 +18,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import Settings
-from clienthealth_exporters.jvm.ecs import dump_record
-from clienthealth_exporters.jvm.suspicion import DumpBudget, DumpPlan, Reason
+from clienthealth_exporters.jvm.dumps import DumpBudget, DumpPlan, Reason, dump_record
 
 PY_SPY_SECONDS = 10.0
 PAGE_SECONDS = 5.0

@@ -18,8 +18,8 @@ from clienthealth.model.clients import ClientProcess
 from clienthealth.model.errors import InputError, ServiceError
 from clienthealth.monitor.incidents import Transition
 from clienthealth.settings import Settings
+from clienthealth_exporters.jvm.dumps import DumpBudget
 from clienthealth_exporters.jvm.exporter import Target, Watch
-from clienthealth_exporters.jvm.suspicion import DumpBudget
 
 INTERVAL_SECONDS = 1.0
 #: Two dumps show whether a thread stands still; five seconds lie between them.

@@ -21,10 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0; what a program would refuse raises SettingsError, whose code is 2."""
-    from clienthealth.configuration import load
+    from clienthealth.configuration import in_force, load
     from clienthealth.configuration.installation import fixed_labels
     from clienthealth.configuration.owners import read_owners
-    from clienthealth.configuration.text import in_force
 
     if args.spark_submit:
         from clienthealth.spark.session import submit_options

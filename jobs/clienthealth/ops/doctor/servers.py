@@ -14,7 +14,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.ops.doctor import Finding
-from clienthealth.platform.self_monitoring.metrics import LIMITS, PREFIX
+from clienthealth.platform.self_monitoring import LIMITS, PREFIX
 from clienthealth.settings import Settings
 
 TIMEOUT_SECONDS = 10.0

@@ -93,7 +93,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
     """Why checkpoint, history and topics do not fit together, as after a restore; None where they do."""
-    from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+    from clienthealth.platform.self_monitoring import SelfMetrics
     from clienthealth.spark.checkpoint import Checkpoint
     from clienthealth.spark.losses import Losses
     from clienthealth.spark.query import checkpoint_of

@@ -10,15 +10,14 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 
-from clienthealth.configuration import PREFIX
-from clienthealth.configuration.text import toml
+from clienthealth.configuration import PREFIX, toml
 from clienthealth.model import metric_names
 from clienthealth.model.telemetry import Stream
 from clienthealth.modes import modes
 from clienthealth.ops.cli import commands
 from clienthealth.ops.reference import rooms
 from clienthealth.platform import checkout
-from clienthealth.platform.self_monitoring.metrics import SelfMetrics
+from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.read.formats import formats
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import keys

@@ -1,6 +1,6 @@
-"""When a JVM's clients look as if a thread dump were worth taking: each failure mode says when it would be.
+"""Thread dumps: when one is worth taking, as each failure mode says, and the log record that it becomes.
 
-Such a reason is *strong*. One is *weak* where an idle client looks the same: then three dumps are enough until
+A reason is *strong*. One is *weak* where an idle client looks the same: then three dumps are enough until
 something changes.
 """
 
@@ -9,11 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
+from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Reading, TopicReading
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.modes import TwoReadings, modes
 
+DUMP_DATASET = "kafka.thread-dump"
+#: A dump may fill a record, but brokers take a megabyte by default.
+MAX_DUMP_BYTES = 900_000
 WEAK_DUMPS = 3
 PAIR = 2
 #: Multiples of the least time between two dumps, while the suspicion lasts.
@@ -57,12 +63,12 @@ class Suspicion:
             sent = readings.risen("record-send-total")
             if sent:
                 self._was_sending.add(key)
-            elif sent == 0 and not readings.used_bytes and (key in self._was_sending or not _ever_sent(now)):
+            elif (
+                sent == 0
+                and not readings.used_bytes
+                and (key in self._was_sending or not now.metrics.get("record-send-total"))
+            ):
                 yield Reason(f"{name}: no record was sent since the last reading", strong=False)
-
-
-def _ever_sent(snapshot: Snapshot) -> bool:
-    return bool(snapshot.metrics.get("record-send-total"))
 
 
 class DumpBudget:
@@ -121,3 +127,41 @@ class DumpPlan:
 def _reading(snapshot: Snapshot) -> Reading:
     topics = (TopicReading(part.topic, part.partition, part.thread, part.metrics) for part in snapshot.topics)
     return Reading(snapshot.ts_ms or 0, snapshot.metrics, tuple(topics))
+
+
+def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
+    """A thread dump of a process as one log record, in the Elastic Common Schema with dotted keys.
+
+    Of a dump that is too large the threads of Kafka come first.
+    """
+    record = {
+        "@timestamp": datetime.fromtimestamp(ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        "log.level": "INFO",
+        "log.logger": __name__,
+        "message": shortened(dump),
+        "service.name": process.service,
+        "host.name": process.host,
+        "service.node.name": process.instance,
+        "labels": {"reason": reason},
+        "event.dataset": DUMP_DATASET,
+    }
+    return {name: value for name, value in record.items() if value}
+
+
+def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
+    """The dump, or as many of its threads as fit: those that touch Kafka first, in their order."""
+    if len(dump.encode()) <= limit:
+        return dump
+    head, *threads = dump.split('\n\n"')
+    left = limit - len(head.encode())
+    kept: set[int] = set()
+    for at in sorted(range(len(threads)), key=lambda at: (not _touches_kafka(threads[at]), at)):
+        left -= len(threads[at].encode()) + 3
+        if left < 0:
+            break
+        kept.add(at)
+    return '\n\n"'.join([head, *(threads[at] for at in sorted(kept))])
+
+
+def _touches_kafka(thread: str) -> bool:
+    return "kafka" in thread or thread.startswith("DestroyJavaVM")
