@@ -87,7 +87,8 @@ class Publisher:
         record = _Record(topic, key.encode(errors="replace"), _encoded(value))
         with self._changed:
             if self._under_way >= self._capacity:
-                self._warn_that_it_waits()
+                if self._due("waits"):
+                    log.warning("%d records wait for Kafka; reading waits too", self._under_way)
                 self._changed.wait_for(lambda: self._under_way < self._capacity or self._closing.is_set())
             self._under_way += 1
         self._hand_over(record)
@@ -109,10 +110,6 @@ class Publisher:
         if self._under_way:
             log.error("%d records were not delivered", self._under_way)
         return self._under_way
-
-    def _warn_that_it_waits(self) -> None:
-        if self._due("waits"):
-            log.warning("%d records wait for Kafka; reading waits too", self._under_way)
 
     def _due(self, warning: str) -> bool:
         """True once in WARNING_SECONDS for each warning."""

@@ -24,7 +24,8 @@ class Copy:
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=UNFINISHED)
         for name in ("README.md", "pyproject.toml"):
             shutil.copy(ROOT / name, folder)
-        shutil.copytree(ROOT / "deploy/helm", folder / "deploy/helm", symlinks=True)
+        for name in ("deploy/demo", "deploy/helm"):
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=UNFINISHED)
         for name in ("README.md", "config.reference.toml"):
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,11 @@ def _values(settings: Settings) -> dict[str, Any]:
         lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}",
     )
     topics = settings.topics.logs if settings.topics.logs != Settings().topics.logs else ()
+    # What must be there: labels of monitors and of exporters.
+    clusters, shards = settings.prometheus.expect_clusters, settings.prometheus.expect_shards
+    monitors = [{"cluster": cluster} for cluster in clusters]
+    parts = [{"shard": f"{number + 1}/{shards}"} for number in range(shards)]
+    exporters = [{**cluster, **part} for cluster in monitors or [{}] for part in parts or [{}]]
     return {
         "kept": listed(kept),
         "quiet": {label: text for label, text in quiet.items() if label in (*kept, *OWNER_LABELS)},
@@ -82,17 +87,10 @@ def _values(settings: Settings) -> dict[str, Any]:
         "log_topics": _either(topics) or LOG_TOPICS,
         "paging_interval": PAGING,
         "counting_interval": COUNTING,
-        **_declared(settings),
+        "expected": _either(clusters),
+        "monitors": monitors,
+        "exporters": [*filter(None, exporters)],
     }
-
-
-def _declared(settings: Settings) -> Mapping[str, Any]:
-    """Return what must be there: labels of monitors and of exporters."""
-    clusters, shards = settings.prometheus.expect_clusters, settings.prometheus.expect_shards
-    monitors = [{"cluster": cluster} for cluster in clusters]
-    parts = [{"shard": f"{number + 1}/{shards}"} for number in range(shards)]
-    exporters = [{**cluster, **part} for cluster in monitors or [{}] for part in parts or [{}]]
-    return {"expected": _either(clusters), "monitors": monitors, "exporters": [*filter(None, exporters)]}
 
 
 def _either(names: tuple[str, ...]) -> str:
@@ -116,10 +114,6 @@ def _templates(folder: Path) -> Environment:
         line_comment_prefix="##",
         finalize=lambda value: f"{value:g}" if isinstance(value, float) else value,
     )
-    templates.filters["quoted"] = _quoted
+    templates.filters["quoted"] = partial(json.dumps, ensure_ascii=False)
     templates.globals["dashboard_uid"] = dashboard_uid
     return templates
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from http.client import HTTPResponse
 from typing import Any
 
@@ -90,13 +91,9 @@ class Jolokia:
             reason = getattr(error, "reason", error)
             raise JolokiaError(f"{self.url}: {getattr(reason, 'strerror', None) or reason}") from error
         try:
-            return msgspec.json.decode(content)
-        except msgspec.DecodeError:
-            return self._with_nan(content)
-
-    def _with_nan(self, content: bytes) -> Any:
-        """What an older agent wrote, with NaN, which JSON does not know."""
-        try:
+            with suppress(msgspec.DecodeError):
+                return msgspec.json.decode(content)
+            # What an older agent wrote, with NaN, which JSON does not know.
             return json.loads(content)
         except ValueError as error:
             raise JolokiaError(f"{self.url}: the answer is not JSON") from error

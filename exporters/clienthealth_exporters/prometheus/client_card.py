@@ -216,15 +216,11 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
         return row.get("state") in LAG_ALARMS, number(row.get("records")) or 0
 
-    return [_partition(row) for row in sorted(record.rows("lag"), key=order, reverse=True)]
-
-
-def _partition(row: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
-    records, seconds, member = amount(row.get("records")), amount(row.get("seconds")), row.get("member")
-    return (
-        f"{row['topic']}-{row.get('partition')}",
-        str(row.get("state") or "UNKNOWN"),
-        "unknown" if records is None else wording.count(records),
-        "" if seconds is None else wording.duration(seconds),
-        str(member.get("client_id") or "") if isinstance(member, Mapping) else "",
-    )
+    rows = []
+    for row in sorted(record.rows("lag"), key=order, reverse=True):
+        records, seconds, member = amount(row.get("records")), amount(row.get("seconds")), row.get("member")
+        lag = "unknown" if records is None else wording.count(records)
+        age = "" if seconds is None else wording.duration(seconds)
+        who = str(member.get("client_id") or "") if isinstance(member, Mapping) else ""
+        rows.append((f"{row['topic']}-{row.get('partition')}", str(row.get("state") or "UNKNOWN"), lag, age, who))
+    return rows

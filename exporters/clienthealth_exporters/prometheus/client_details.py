@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from clienthealth.model import wording
 from clienthealth.model.health_record import HealthRecord, amount
-from clienthealth.model.verdicts import Evidence
 from clienthealth.platform.html_page import curves, element, grid, line, tick
 from clienthealth.platform.html_page import plot as svg_plot
 from clienthealth_exporters.prometheus.client_card import View
@@ -40,10 +39,11 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     if track is not None:
         series = {name: track.series(name, view.now - HOUR_SECONDS) for name in PLOTTED}
         drawn = [of_hour for name, points in series.items() if (of_hour := plot(name, points, view.now))]
+    dumps = [fact for verdict in record.verdicts for fact in verdict.evidence if fact.kind == "thread-dump"]
     return {
         "plots": drawn,
         "incidents": sorted(_incidents(record, track), reverse=True),
-        "dumps": sorted(_facts(record, "thread-dump"), key=lambda fact: -(amount(fact.ts_ms) or 0)),
+        "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
         # Of those that a judgement looks at; what it does not tell has the library's default, or another.
         "options": list(record.config.items()),
         "known": list(_known(record)),
@@ -58,10 +58,6 @@ def _incidents(record: HealthRecord, track: Track | None) -> Iterator[tuple[floa
             yield since / 1000, f"{verdict.mode}: {verdict.status}, and still is"
     for change in track.changes() if track else ():
         yield change.at, f"{change.mode}: {change.status}"
-
-
-def _facts(record: HealthRecord, kind: str) -> list[Evidence]:
-    return [fact for verdict in record.verdicts for fact in verdict.evidence if fact.kind == kind]
 
 
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:

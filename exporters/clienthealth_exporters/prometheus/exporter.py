@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 import threading
 import time
@@ -103,7 +104,9 @@ class Exporter:
     def __call__(self, request: Request) -> Response:
         match request.path:
             case "/":
-                return Response(self._overview(request))
+                states, view = self._states.live(), self._view()
+                facets, filters = self._facets_of(states, view.owners), Filters.from_query(request.query)
+                return Response(status_page.overview(view, states, facets, filters))
             case "/metrics":
                 return self._metrics()
             case "/healthz" | "/readyz":
@@ -118,13 +121,19 @@ class Exporter:
             case html_page.SCRIPT_PATH:
                 return Response(html_page.script(), "text/javascript; charset=utf-8")
             case "/clients.json":
-                return Response(_json(self._states.live()), "application/json")
+                # A record is what the monitor wrote.
+                records = ((b", " if number else b"") + state.raw for number, state in enumerate(self._states.live()))
+                return Response(itertools.chain((b"[",), records, (b"]",)), "application/json")
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
                 # From there the links of the page would lead elsewhere.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
-                return _runbook(path.removeprefix(RUNBOOKS).strip("/"))
+                name = path.removeprefix(RUNBOOKS).strip("/")
+                page = runbook_pages.page(name) if name else runbook_pages.index()
+                if page is None:
+                    return Response("there is no such runbook\n", "text/plain", HTTPStatus.NOT_FOUND)
+                return Response(page)
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
     def metrics(self) -> list[bytes]:
@@ -181,12 +190,6 @@ class Exporter:
             self._owners.current(),
         )
 
-    def _overview(self, request: Request) -> str:
-        states, view = self._states.live(), self._view()
-        return status_page.overview(
-            view, states, self._facets_of(states, view.owners), Filters.from_query(request.query)
-        )
-
     def _facets_of(self, states: list[State], owners: Owners) -> Facets:
         """What there is to filter by, counted once for all who ask."""
         counted_states, counted_for, facets = self._facets
@@ -207,19 +210,14 @@ class Exporter:
             query = urlencode(dict(zip(("service", "instance", "client_id"), names, strict=True)), errors="replace")
             return Response("", status=HTTPStatus.FOUND, headers={"Location": f"{page}/client?{query}"})
         if (recalled := self._states.recalled((service, instance, client_id))) is not None:
-            return Response(
-                status_page.client(
-                    self._view(), recalled, self._states.history.track(recalled.key), self._whence(recalled, shard)
-                )
-            )
+            last = wording.moment(recalled.seen, self._clock())
+            note = f"Nothing was heard of it after {last}: this is its last record."
+            if shard:
+                note = f"Shard {shard} serves it; this is its newest record."
+            track = self._states.history.track(recalled.key)
+            return Response(status_page.client(self._view(), recalled, track, note))
         status = HTTPStatus.OK if shard else HTTPStatus.NOT_FOUND
         return Response(status_page.missing(self._view(), " · ".join(names), shard), status=status)
-
-    def _whence(self, state: State, shard: str) -> str:
-        """What the page of a client is that is not among the live."""
-        if shard:
-            return f"Shard {shard} serves it; this is its newest record."
-        return f"Nothing was heard of it after {wording.moment(state.seen, self._clock())}: this is its last record."
 
     def _elsewhere(self, client: Client) -> tuple[str, str]:
         """The other shard that serves a client, as 2/4, and its status page; each '' where there or known is none."""
@@ -235,22 +233,6 @@ def _encoded(blocks: Iterable[str]) -> Iterator[bytes]:
     return (block.encode("utf-8", "replace") for block in blocks)
 
 
-def _json(states: list[State]) -> Iterator[bytes]:
-    """The newest records as one list. A record is what the monitor wrote."""
-    yield b"["
-    for number, state in enumerate(states):
-        yield b", " if number else b""
-        yield state.raw
-    yield b"]"
-
-
 def _probe(trouble: str | None) -> Response:
     status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
     return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)
-
-
-def _runbook(name: str) -> Response:
-    page = runbook_pages.page(name) if name else runbook_pages.index()
-    if page is None:
-        return Response("there is no such runbook\n", "text/plain", HTTPStatus.NOT_FOUND)
-    return Response(page)

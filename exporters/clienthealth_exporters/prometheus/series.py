@@ -138,13 +138,14 @@ def _queues(record: HealthRecord) -> tuple[Sample, ...]:
     return tuple([((topic,), ratio) for topic, ratio in ratios if ratio is not None])
 
 
-def _lag(field: str) -> Source:
+def _lag(field: str, of_member: bool = True) -> Source:
     def read(record: HealthRecord) -> tuple[Sample, ...]:
         samples: list[Sample] = []
         for row in record.rows("lag"):
             value, partition = amount(row.get(field)), amount(row.get("partition"))
             if value is not None and partition is not None:
-                samples.append(((row["topic"], str(int(partition)), *_member(record, row.get("member"))), value))
+                member = _member(record, row.get("member")) if of_member else ()
+                samples.append(((row["topic"], str(int(partition)), *member), value))
         return tuple(samples)
 
     return Source("lag", read)
@@ -157,18 +158,6 @@ def _member(record: HealthRecord, member: Any) -> tuple[str, str, str]:
         return "", "", ""
     host, consumer_id, client_id = (member.get(name) for name in ("host", "consumer_id", "client_id"))
     return str(host or ""), str(consumer_id or ""), str(client_id or "")
-
-
-def _offset(field: str) -> Source:
-    def read(record: HealthRecord) -> tuple[Sample, ...]:
-        samples: list[Sample] = []
-        for row in record.rows("lag"):
-            value, partition = amount(row.get(field)), amount(row.get("partition"))
-            if value is not None and partition is not None:
-                samples.append(((row["topic"], str(int(partition))), value))
-        return tuple(samples)
-
-    return Source("lag", read)
 
 
 def _topic_lag(record: HealthRecord) -> tuple[Sample, ...]:
@@ -369,14 +358,14 @@ FAMILIES: tuple[Family, ...] = (
         "Offset that the next record of the partition will have.",
         "partition",
         ("topic", "partition"),
-        _offset("end_offset"),
+        _lag("end_offset", of_member=False),
     ),
     Family(
         "kafka_partition_earliest_offset",
         "Offset of the oldest record that the partition still holds.",
         "partition",
         ("topic", "partition"),
-        _offset("start_offset"),
+        _lag("start_offset", of_member=False),
     ),
 )
 

@@ -82,7 +82,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1
     services = _services(ill, ordered, view.owners) if summed_up else []
-    owned = bool(view.owners.rows)
+    text = [f"“{filters.text}”"] if filters.text else []
     return page(
         "overview.html.j2",
         view=view,
@@ -92,24 +92,14 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
         facets=facets,
         filters=filters,
         max_listed=MAX_LISTED,
-        sought=_sought(filters),
+        sought=", ".join([*text, *(f"{name} {value}" for name, value in filters.chosen.items())]),
         causes=list(_causes(ill))[:MAX_CAUSES] if summed_up else [],
-        teams=_teams(services[:MAX_OWNED]) if owned else [("", services[:MAX_OWNED])],
-        owned=owned,
+        teams=_teams(services[:MAX_OWNED]),
+        owned=bool(view.owners.rows),
         more_services=max(0, len(services) - MAX_OWNED),
         ill=[state for status in _ILL for state in shown[status]],
         full_cards=FULL_CARDS,
-        sections=[
-            {
-                "id": title.split()[0].lower(),
-                "title": title,
-                "states": shown[status],
-                "total": len(matching[status]),
-                "open": bool(filters) or filters.page > 1 or len(shown[status]) <= 25,
-            }
-            for status, title in _TITLES.items()
-            if shown[status]
-        ],
+        sections=_sections(shown, matching, opened=bool(filters) or filters.page > 1),
         pages=pages,
         total=len(ordered),
     )
@@ -172,6 +162,23 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
         yield Cause(mode, title, cause, counts["confirmed"], counts["suspected"], services, more)
 
 
+def _sections(
+    shown: Mapping[str, Sequence[State]], matching: Mapping[str, Sequence[State]], opened: bool
+) -> list[dict[str, Any]]:
+    """Those who are not ill, by the word for them; a long section is closed, unless it was asked for."""
+    return [
+        {
+            "id": title.split()[0].lower(),
+            "title": title,
+            "states": shown[status],
+            "total": len(matching[status]),
+            "open": opened or len(shown[status]) <= 25,
+        }
+        for status, title in _TITLES.items()
+        if shown[status]
+    ]
+
+
 def _teams(services: Iterable[Service]) -> list[tuple[str, list[Service]]]:
     """The services by team, that of the worst first; those of nobody have the team ''."""
     teams: dict[str, list[Service]] = {}
@@ -199,11 +206,6 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
     for state in states:
         by_status[status_of(state)].append(state)
     return by_status
-
-
-def _sought(filters: Filters) -> str:
-    parts = [f"“{filters.text}”"] if filters.text else []
-    return ", ".join([*parts, *(f"{name} {value}" for name, value in filters.chosen.items())])
 
 
 def _cell(share: float | None) -> tuple[str, str, str]:

@@ -203,7 +203,12 @@ class Reporter:
         while self._watched or self._last:
             try:
                 connected = self._connected()
-                self._publish_last(connected)
+                while self._last:
+                    key, value, delivered = self._last.popleft()
+                    if connected:
+                        self._send(key, value, delivered)
+                    else:
+                        self._dropped(delivered)
                 if time.monotonic() >= due:
                     due = time.monotonic() + self._interval
                     self._publish(connected)
@@ -214,14 +219,6 @@ class Reporter:
         atexit.unregister(self._at_exit)
         if self._producer is not None:
             self._producer.close(timeout=self._close_seconds)
-
-    def _publish_last(self, connected: bool) -> None:
-        while self._last:
-            key, value, delivered = self._last.popleft()
-            if connected:
-                self._send(key, value, delivered)
-            else:
-                self._dropped(delivered)
 
     def _publish(self, connected: bool) -> None:
         for watched in list(self._watched):

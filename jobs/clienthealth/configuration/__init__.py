@@ -91,19 +91,15 @@ def _tables(path: str) -> dict[str, dict[str, Any]]:
     except UnicodeDecodeError:
         raise SettingsError(f"{path}: not UTF-8") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is no error of TOML's own
-        raise SettingsError(f"{path}: not valid TOML{_position(error)}") from None
+        # What stands there is not repeated: it may be a secret.
+        at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
+        raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None
     for name, table in tables.items():
         if name not in (*_SECTIONS, "modes"):
             raise SettingsError(f"{path}: unknown section [{name}]; known are {', '.join((*_SECTIONS, 'modes'))}")
         if not isinstance(table, dict):
             raise SettingsError(f"{path}: {name} must be a section, written [{name}]")
     return tables
-
-
-def _position(error: Exception) -> str:
-    """Where a file is wrong. What stands there is not repeated: it may be a secret."""
-    match = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
-    return f" (at {match[1]})" if match else ""
 
 
 def _parse(section: str, name: str, text: str, variable: str) -> Any:

@@ -21,7 +21,7 @@ from clienthealth.model.subscription import Subscription, subscriptions
 from clienthealth.platform import secrecy
 from clienthealth.platform.kafka import LOGIN_MODULES, admin, error_text, extents
 from clienthealth.platform.topics import Topic, inputs, outputs, replication_risk, usual_replicas
-from clienthealth.settings import Settings, TopicSettings
+from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 
@@ -61,6 +61,10 @@ class Answers:
                 if file:
                     options |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(Path(file).resolve())}
         return options
+
+    def settings(self) -> Settings:
+        """What they come to. Raises SettingsError."""
+        return Settings(kafka=KafkaSettings(self.servers, self.options()), topics=self.topics)
 
     def text(self, hidden: bool = False) -> str:
         """The file of settings. `hidden`: without its secrets."""
@@ -197,8 +201,3 @@ def write(path: Path, text: str) -> None:
             raise
     except OSError as error:
         raise SettingsError(f"{path}: cannot be written: {error.strerror}") from error
-
-
-def next_commands(config: str) -> Sequence[str]:
-    """What to start now."""
-    return [f"kafka-health {what} --config {config}" for what in ("monitor", "export groups", "export prometheus")]

@@ -17,8 +17,7 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -102,10 +101,14 @@ def classpath(name: str) -> list[Path]:
     """The jars of a set, fetched if they are not there yet. Raises DependencyError where that is not possible."""
     jar_set = SETS[name]
     folder = cache()
-    listing = folder / "classpath" / f"{name}-{_fingerprint(jar_set)}"
+    fingerprint = hashlib.sha256(repr((*jar_set.modules, "-", *jar_set.without)).encode()).hexdigest()[:12]
+    listing = folder / "classpath" / f"{name}-{fingerprint}"
     paths = _read(listing)
     if paths is None:
-        with _locked(folder):
+        listing.parent.mkdir(parents=True, exist_ok=True)
+        # One process at a time fills a cache.
+        with (listing.parent / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             paths = _read(listing) or _fetch(name, jar_set, folder, listing)
     return paths
 
@@ -126,10 +129,6 @@ def repository() -> str:
     return os.environ.get("KAFKA_HEALTH_MAVEN_URL", CENTRAL).rstrip("/") + "/"
 
 
-def _fingerprint(jar_set: JarSet) -> str:
-    return hashlib.sha256(repr((*jar_set.modules, "-", *jar_set.without)).encode()).hexdigest()[:12]
-
-
 def _read(listing: Path) -> list[Path] | None:
     """The listed jars, or None if there is no list or a jar of it is gone."""
     try:
@@ -137,15 +136,6 @@ def _read(listing: Path) -> list[Path] | None:
     except FileNotFoundError:
         return None
     return jars if all(jar.is_file() for jar in jars) else None
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time fills a cache."""
-    (folder / "classpath").mkdir(parents=True, exist_ok=True)
-    with (folder / "classpath" / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _fetch(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[Path]:

@@ -233,13 +233,10 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
             return client(bootstrap_servers=servers, **{**python_options(settings.kafka.options), **options})
         except KafkaError as error:
             why = _reason(failures) or str(error)
-            raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}{_hint(settings)}") from error
-
-
-def _hint(settings: Settings) -> str:
-    """For whoever forgot to name the settings."""
-    default = settings.kafka.bootstrap_servers == KafkaSettings().bootstrap_servers
-    return "; if your settings name another address, give them with --config" if default else ""
+            # For whoever forgot to name the settings.
+            default = settings.kafka.bootstrap_servers == KafkaSettings().bootstrap_servers
+            hint = "; if your settings name another address, give them with --config" if default else ""
+            raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}{hint}") from error
 
 
 @contextmanager
@@ -296,10 +293,6 @@ def _pem(name: str, value: str) -> dict[str, Any]:
     return {}
 
 
-def _host_check(_: str, value: str) -> dict[str, Any]:
-    return {"ssl_check_hostname": value != ""}
-
-
 def _protocol(name: str, value: str) -> dict[str, Any]:
     # kafka-python takes what it does not know for PLAINTEXT.
     if value.upper() not in PROTOCOLS:
@@ -332,5 +325,5 @@ _SPECIAL: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
     "ssl.keystore.location": _file("ssl_certfile", "ssl_keyfile"),
     "ssl.keystore.type": _pem,
     "ssl.key.password": _file("ssl_password"),
-    "ssl.endpoint.identification.algorithm": _host_check,
+    "ssl.endpoint.identification.algorithm": lambda _, value: {"ssl_check_hostname": value != ""},
 }

@@ -231,7 +231,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def _answer(self, request: Request) -> None:
-        if request.path not in self.server.open_paths and not self._allowed():
+        allowed = self.server.access.allows(self.headers.get("Authorization", ""))
+        if request.path not in self.server.open_paths and not allowed:
             refusal = {"WWW-Authenticate": 'Basic realm="kafka-client-health", charset="UTF-8"'}
             self._send(Response("authentication needed\n", "text/plain", HTTPStatus.UNAUTHORIZED, refusal))
             return
@@ -241,9 +242,6 @@ class _Handler(BaseHTTPRequestHandler):
             log.exception("GET %s failed", request.path)
             response = Response("internal error\n", "text/plain", HTTPStatus.INTERNAL_SERVER_ERROR)
         self._send(response)
-
-    def _allowed(self) -> bool:
-        return self.server.access.allows(self.headers.get("Authorization", ""))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse a request in a word; what it was is not repeated."""

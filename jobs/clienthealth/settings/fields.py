@@ -54,21 +54,12 @@ class Bounds:
     needs: str | None = None
 
 
-def setting(
-    default: Any,
-    reason: str,
-    *,
-    at_least: float | str | None = None,
-    at_most: float | str | None = None,
-    one_of: tuple[str, ...] = (),
-    form: Form | None = None,
-    needs: str | None = None,
-) -> Any:
-    """A field of a class of settings: its default, one line that says what it is for, and its bounds.
+def setting(default: Any, reason: str, **bounds: Any) -> Any:
+    """A field of a class of settings: its default, one line that says what it is for, and its `Bounds`.
 
     A text may be empty where its default is.
     """
-    metadata = {"reason": reason, "bounds": Bounds(at_least, at_most, one_of, form, needs)}
+    metadata = {"reason": reason, "bounds": Bounds(**bounds)}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)

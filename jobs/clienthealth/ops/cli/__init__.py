@@ -11,6 +11,7 @@ import argparse
 import ast
 import functools
 import importlib
+import io
 import pkgutil
 import sys
 import traceback
@@ -100,6 +101,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect
     name = next((arg for arg in args if not arg.startswith("-")), None)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of other systems, and terminals that know less than Unicode, must not end a report.
+        sys.stdout.reconfigure(errors="replace")
     try:
         parsed = parser_for(name).parse_args(args)
         sys.exit(parsed.run(parsed))

@@ -6,10 +6,6 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from clienthealth.diagnose.diagnosis import Diagnosis
 
 HELP = "judge whatever people attach: logs, thread dumps, metrics, recordings; files, folders, archives"
 
@@ -29,39 +25,24 @@ def run(args: argparse.Namespace) -> int:
     """Read, judge, print. Raises InputError where nothing can be read, or the page cannot be written."""
     from clienthealth.configuration import load
     from clienthealth.diagnose.examine import examine
-    from clienthealth.diagnose.outcome import exit_code
+    from clienthealth.diagnose.outcome import exit_code, json_lines
+    from clienthealth.diagnose.report import show
+    from clienthealth.model.errors import InputError
     from clienthealth.ops.cli._stderr import Bar
 
     with Bar(sys.stderr) as bar:
         result = examine(args.paths, load(args.config), sys.stdin.buffer, bar if sys.stderr.isatty() else None)
-    _print(result, args.json, args.verbose)
-    if args.html is not None:
-        _write_page(result, args.html)
-    return exit_code(result.clients, result.inputs)
-
-
-def _print(result: Diagnosis, as_json: bool, verbose: bool) -> None:
-    # File names of other systems, and terminals that know less than Unicode, must not end the report.
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")
-    if as_json:
-        from clienthealth.diagnose.outcome import json_lines
-
+    if args.json:
         for line in json_lines(result.clients, result.inputs, result.also_seen):
             print(line)
     else:
-        from clienthealth.diagnose.report import show
+        print(show(result.clients, result.inputs, result.dumps, args.verbose, result.also_seen))
+    if args.html is not None:
+        from clienthealth.diagnose.html_report import html_report
 
-        print(show(result.clients, result.inputs, result.dumps, verbose, result.also_seen))
-
-
-def _write_page(result: Diagnosis, file: Path) -> None:
-    from clienthealth.diagnose.html_report import html_report
-    from clienthealth.model.errors import InputError
-
-    try:
-        file.write_bytes(
-            html_report(result.clients, result.inputs, result.dumps, result.also_seen).encode("utf-8", "replace")
-        )
-    except OSError as error:
-        raise InputError(f"{os.fspath(file)}: cannot be written: {error.strerror}") from error
+        page = html_report(result.clients, result.inputs, result.dumps, result.also_seen)
+        try:
+            args.html.write_bytes(page.encode("utf-8", "replace"))
+        except OSError as error:
+            raise InputError(f"{os.fspath(args.html)}: cannot be written: {error.strerror}") from error
+    return exit_code(result.clients, result.inputs)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from clienthealth.model.errors import InputError
 
 if TYPE_CHECKING:
-    from clienthealth.model.readings import Source
     from clienthealth.model.telemetry import RawRecord, Stream
     from clienthealth.ops.doctor.records import Survey
     from clienthealth.settings import Settings
@@ -57,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         records += result.records
         rejected += result.rejected
         unread += bool(trouble)
-        _print(_row(name, result) if args.json else _text(name, result))
+        print(_row(name, result) if args.json else _text(name, result), flush=True)
         if trouble:
             print(f"kafka-health: a part of {name} could not be read: {trouble}", file=sys.stderr, flush=True)
     if rejected:
@@ -143,17 +142,8 @@ def _text(name: str, result: Survey) -> str:
         lines.append(f"  {counts.records:>9,}  {fmt}: {', '.join(parts)}")
     for reason, reject in sorted(result.rejects.items(), key=lambda item: -item[1].records):
         why = f"{reason} ({reject.detail})" if reject.detail else reason
-        lines.append(f"  {reject.records:>9,}  REJECTED {why}; the first: {_position(name, reject.first)}")
+        at = reject.first
+        on_topic = f"partition {at.partition}, offset {at.offset}"
+        where = on_topic if at.partition >= 0 else f"line {at.offset + 1} of {name}"
+        lines.append(f"  {reject.records:>9,}  REJECTED {why}; the first: {where}")
     return "\n".join(lines)
-
-
-def _position(name: str, at: Source) -> str:
-    """Where a record stands: its offset on a topic, its line in a file."""
-    return f"partition {at.partition}, offset {at.offset}" if at.partition >= 0 else f"line {at.offset + 1} of {name}"
-
-
-def _print(text: str) -> None:
-    # Names of other systems, and terminals that know less than Unicode, must not end the report.
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")
-    print(text, flush=True)

@@ -62,21 +62,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 if all is there in the end, 1 if it is not, or if the answer was no."""
-    from clienthealth.configuration import load
-    from clienthealth.model.errors import SettingsError
     from clienthealth.ops import initialise
-    from clienthealth.settings import KafkaSettings, Settings
 
     path = Path(args.config or args.out)
-    answers = None
-    if path.exists():
-        settings = load(str(path))
-        if others := _others(args, settings):
-            raise SettingsError(f"{path} is there and says something else: edit it, or leave out {', '.join(others)}")
-        print(f"{path} is there and is kept.")
-    else:
-        answers = _answers(args)
-        settings = Settings(kafka=KafkaSettings(answers.servers, answers.options()), topics=answers.topics)
+    answers = None if path.exists() else _answers(args)
+    settings = _kept(args, path) if answers is None else answers.settings()
     print(f"Connecting to {settings.kafka.bootstrap_servers} …", flush=True)
     topics = initialise.find_topics(settings, args.partitions, args.replication_factor)
     print("The connection works.", *topics.there, sep="\n")
@@ -105,13 +95,26 @@ def run(args: argparse.Namespace) -> int:
         lacking.append(f"an administrator has to run the commands above of {' and '.join(refused)}")
     whole = f"Not all is there: {'; '.join(lacking)}." if lacking else "All is there."
     print(f"\n{whole} Now, each in a terminal of its own or as a service:")
-    print(*(f"  {command}" for command in initialise.next_commands(str(path))), sep="\n")
+    for what in ("monitor", "export groups", "export prometheus"):
+        print(f"  kafka-health {what} --config {path}")
     return int(bool(lacking))
 
 
 def _show(what: str, commands: Sequence[str]) -> None:
     if commands:
         print(f"\n{what}, as if by:", *(f"  {command}" for command in commands), sep="\n")
+
+
+def _kept(args: argparse.Namespace, path: Path) -> Settings:
+    """The settings that are there. Raises SettingsError where an option says something else."""
+    from clienthealth.configuration import load
+    from clienthealth.model.errors import SettingsError
+
+    settings = load(str(path))
+    if others := _others(args, settings):
+        raise SettingsError(f"{path} is there and says something else: edit it, or leave out {', '.join(others)}")
+    print(f"{path} is there and is kept.")
+    return settings
 
 
 def _others(args: argparse.Namespace, settings: Settings) -> list[str]:

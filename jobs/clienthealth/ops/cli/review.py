@@ -10,13 +10,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clienthealth.model.errors import InputError, SettingsError
 from clienthealth.platform.locations import inside
 from clienthealth.settings import Settings
 
 if TYPE_CHECKING:
+    from clienthealth.review.clusters import Clusters
+    from clienthealth.review.model import Review
     from clienthealth.review.period import Period
 
 #: A name before a folder; a URL has a colon before its first equals sign.
@@ -53,14 +55,8 @@ def configure_review(parser: argparse.ArgumentParser) -> None:
 def run_review(args: argparse.Namespace) -> int:
     """Make the review, write it, send it where asked."""
     from clienthealth.configuration import load, placed
-    from clienthealth.review.actions import FILE
-    from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.mail import check, send
     from clienthealth.review.period import period
-    from clienthealth.review.queries import build
-    from clienthealth.review.render import write
-    from clienthealth.spark.files import fetched, put
-    from clienthealth.spark.history import begins
     from clienthealth.spark.session import session
 
     settings = with_histories(load(args.config), args.history or ())
@@ -70,45 +66,56 @@ def run_review(args: argparse.Namespace) -> int:
     reviewed = period(args.begin, args.end, args.week, now)
     out = args.out or inside(settings.review.out, reviewed.label)
     settings = placed(replace(settings, review=replace(settings.review, out=out)))
-    out = settings.review.out
-    with TemporaryDirectory(prefix="kafka-health-review-") as scratch:
+    with TemporaryDirectory(prefix="kafka-client-health-review-") as scratch:
         spark = session("kafka-client-health-review", settings, batch=True)
         try:
             if not (args.week or args.begin or args.end):
-                begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))
-                _has_begun(min(begun, default=None), reviewed, now)
-            folder = fetched(spark, out, Path(scratch), FILE)
-            reviews = [
-                build(
-                    spark,
-                    of_cluster,
-                    reviewed,
-                    Path(args.actions) if args.actions else actions_beside(folder),
-                    of_cluster.monitor.history,
-                )
-                for of_cluster in clusters(settings)
-            ]
-            together = side_by_side(reviews)
-            files = write_all(together, folder) if len(reviews) > 1 else {"": write(reviews[0], folder)}
-            for cluster, of_cluster_files in files.items():
-                put(spark, of_cluster_files, inside(out, cluster) if cluster else out)
+                _has_begun(spark, settings, reviewed, now)
+            actions = Path(args.actions) if args.actions else None
+            review, reviews, files = _reviews(spark, settings, reviewed, actions, Path(scratch))
         finally:
             spark.stop()
-        review = together if len(reviews) > 1 else reviews[0]
         for question, sentence in review.answers:
             print(sentence if len(reviews) == 1 else f"{question} {sentence}")
         for one in reviews:
             for what, why in one.not_computed:
                 print(f"not computed{f' of {one.cluster}' if one.cluster else ''}: {what}: {why}", file=sys.stderr)
-        print(f"\n{inside(out, files[''][0].name)}")
+        print(f"\n{inside(settings.review.out, files[0].name)}")
         if args.mail:
-            send(settings.review, review, files[""])
+            send(settings.review, review, files)
             print(f"sent to {', '.join(settings.review.mail_to)}")
     return 0
 
 
-def _has_begun(first: datetime | None, week: Period, now: datetime) -> None:
+def _reviews(
+    spark: Any, settings: Settings, reviewed: Period, actions: Path | None, scratch: Path
+) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
+    """Make the review of each cluster, and of all together. Returns that of all, those of each, and its files."""
+    from clienthealth.review.actions import FILE
+    from clienthealth.review.clusters import side_by_side, write_all
+    from clienthealth.review.queries import build
+    from clienthealth.review.render import write
+    from clienthealth.spark.files import fetched, put
+
+    out = settings.review.out
+    folder = fetched(spark, out, scratch, FILE)
+    reviews = [
+        build(spark, of_cluster, reviewed, actions or actions_beside(folder), of_cluster.monitor.history)
+        for of_cluster in clusters(settings)
+    ]
+    together = side_by_side(reviews)
+    files = write_all(together, folder) if len(reviews) > 1 else {"": write(reviews[0], folder)}
+    for cluster, of_cluster_files in files.items():
+        put(spark, of_cluster_files, inside(out, cluster) if cluster else out)
+    return together if len(reviews) > 1 else reviews[0], reviews, files[""]
+
+
+def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> None:
     """Raise InputError where the history begins after the last full week: its review would be empty."""
+    from clienthealth.spark.history import begins
+
+    begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))
+    first = min(begun, default=None)
     if first is None:
         raise InputError("the history is empty: the monitor has read nothing yet")
     if first >= week.end:
@@ -139,14 +146,11 @@ def clusters(settings: Settings) -> list[Settings]:
         replace(
             settings,
             monitor=replace(settings.monitor, cluster=cluster, history=history),
-            prometheus=replace(settings.prometheus, labels=_label(settings.review.environments.get(cluster, ""))),
+            prometheus=replace(settings.prometheus, labels={"env": environment} if environment else {}),
         )
         for cluster, history in settings.review.histories.items()
+        for environment in (settings.review.environments.get(cluster),)
     ] or [settings]
-
-
-def _label(environment: str) -> dict[str, str]:
-    return {"env": environment} if environment else {}
 
 
 def actions_beside(folder: Path) -> Path:
