@@ -42,14 +42,6 @@ class _Record(NamedTuple):
     value: bytes
 
 
-def _encoded(value: Mapping[str, Any]) -> bytes:
-    try:
-        return _json(value)
-    except UnicodeEncodeError:
-        # Half a surrogate pair, as a log may have one.
-        return json.dumps(value, ensure_ascii=False).encode(errors="replace")
-
-
 class Publisher:
     """Sends JSON records. May be used by several threads; `close` delivers what is still under way.
 
@@ -84,7 +76,12 @@ class Publisher:
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
         """Send; waits while too much is under way. NaN, which JSON does not know, becomes null."""
-        record = _Record(topic, key.encode(errors="replace"), _encoded(value))
+        try:
+            encoded = _json(value)
+        except UnicodeEncodeError:
+            # Half a surrogate pair, as a log may have one.
+            encoded = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+        record = _Record(topic, key.encode(errors="replace"), encoded)
         with self._changed:
             if self._under_way >= self._capacity:
                 if self._due("waits"):

@@ -97,16 +97,16 @@ def routes_of(owners: Owners, text: str) -> str:
 
     def each(match: re.Match[str]) -> str:
         kind, block = match[1], match[2]
-        return "".join(_of_owner(block, _EXAMPLE[kind], name) for name in dict.fromkeys(names[kind]))
+        blocks = []
+        for name in dict.fromkeys(names[kind]):
+            # The name itself where alerts are matched, else what may be a file's name.
+            matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
+            file = re.sub(r"[^\w.-]+", "-", name)
+            of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
+            blocks.append(re.sub(rf"(: |/|#){_EXAMPLE[kind]}\b", rf"\g<1>{file}", of_owner))
+        return "".join(blocks)
 
     return re.sub(r"^ *# for each (pager|team)\n(.*?)^ *# end\n", each, text, flags=re.DOTALL | re.MULTILINE)
-
-
-def _of_owner(block: str, example: str, name: str) -> str:
-    """A block of the example for an owner: the name itself where alerts are matched, else what may be a file's name."""
-    matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
-    block = block.replace(json.dumps(example), matched)
-    return re.sub(rf"(: |/|#){example}\b", lambda match: match[1] + re.sub(r"[^\w.-]+", "-", name), block)
 
 
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
@@ -187,17 +187,12 @@ def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
     if not _BLOCK.search(text):
         raise ValueError(f"alerts/runbooks/{name}.md lacks the lines '{BEGIN}' and '{END}'")
     about = [alert for alert in alerts if alert.runbook == name]
-    head = "\n".join((BEGIN, "", *_alerts(about), *_thresholds(name, about), "", END))
+    rows = [f"| {alert.name} | {alert.severity} | {alert.hold} | {alert.summary} |" for alert in about]
+    table = ("| alert | severity | after | what it says |", "|---|---|---|---|", *rows)
+    head = "\n".join((BEGIN, "", *table, *_thresholds(name, about), "", END))
     parts = {"process": PROCESS, "access": ACCESS}
     page = _BLOCK.sub(lambda _: head, text, count=1)
     return _PARTS.sub(lambda match: f"<!-- generated: {match[1]} -->\n{parts[match[1]]}<!-- end -->", page)
-
-
-def _alerts(alerts: Sequence[Alert]) -> Iterator[str]:
-    yield "| alert | severity | after | what it says |"
-    yield "|---|---|---|---|"
-    for alert in alerts:
-        yield f"| {alert.name} | {alert.severity} | {alert.hold} | {alert.summary} |"
 
 
 def _thresholds(name: str, alerts: Sequence[Alert]) -> Iterator[str]:

@@ -281,19 +281,15 @@ class Snapshots:
             del self._commits[name]
         for group in reading.groups:
             before = self._commits.get(group.name, {})
-            commits = self._commits[group.name] = {
-                tp: _commit(before.get(tp), offsets.committed, reading.ts_ms) for tp, offsets in group.offsets.items()
-            }
+            commits = self._commits[group.name] = {}
+            for tp, (offset, *_) in group.offsets.items():
+                # Of a commit that was there at the first reading nobody knows when it was made.
+                known = before.get(tp, _Commit(offset, None))
+                commits[tp] = known if known.offset == offset else _Commit(offset, reading.ts_ms)
             who = Client(self._service, "", self._cluster, group.name, "group", "broker", group=group.name)
             metrics = {} if group.members is None else {"members": group.members}
             topics = [_topic(group, tp, commit) for tp, commit in commits.items()]
             yield canonical.snapshot(who, reading.ts_ms, metrics, topics, {"group.state": group.state})
-
-
-def _commit(before: _Commit | None, offset: int, ts_ms: int) -> _Commit:
-    if before is None:
-        return _Commit(offset, None)
-    return before if before.offset == offset else _Commit(offset, ts_ms)
 
 
 def _topic(group: Group, tp: TopicPartition, commit: _Commit) -> dict[str, Any]:

@@ -309,12 +309,13 @@ class Pace:
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
         """Those to be read now. `states`: all groups that there are; others are forgotten."""
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
-        return {name for name, state in states.items() if self._due(self._seen.get(name), state, now)}
-
-    def _due(self, seen: _Seen | None, state: str, now: float) -> bool:
-        if seen is None or seen.state != state or (state not in MEMBERLESS and not seen.failing):
-            return True
-        return now - seen.at >= min(self._longest, SHARE * (seen.at - seen.since))
+        wait = {
+            name
+            for name, seen in self._seen.items()
+            if seen.state == states[name] and (seen.state in MEMBERLESS or seen.failing)
+            if now - seen.at < min(self._longest, SHARE * (seen.at - seen.since))
+        }
+        return states.keys() - wait
 
     def read(self, name: str, state: str, committed: Mapping[TopicPartition, int], now: float) -> None:
         """A group was read."""

@@ -155,13 +155,10 @@ def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
     head, *threads = dump.split('\n\n"')
     left = limit - len(head.encode())
     kept: set[int] = set()
-    for at in sorted(range(len(threads)), key=lambda at: (not _touches_kafka(threads[at]), at)):
+    kafka = [thread.startswith("DestroyJavaVM") or "kafka" in thread for thread in threads]
+    for at in sorted(range(len(threads)), key=lambda at: (not kafka[at], at)):
         left -= len(threads[at].encode()) + 3
         if left < 0:
             break
         kept.add(at)
     return '\n\n"'.join([head, *(threads[at] for at in sorted(kept))])
-
-
-def _touches_kafka(thread: str) -> bool:
-    return "kafka" in thread or thread.startswith("DestroyJavaVM")

@@ -102,8 +102,12 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
     stretches = _stretches(points, now, top)
+    # In UTC, the newest first.
+    quarters = range(int(now - now % _QUARTER_SECONDS), int(now) - HOUR_SECONDS, -_QUARTER_SECONDS)
     body = [
-        *grid(_quarters(now), 0, _HEIGHT),
+        *grid(
+            [(round(_across(end, now), 2), f"{datetime.fromtimestamp(end, UTC):%H:%M}") for end in quarters], 0, _HEIGHT
+        ),
         *(line("grid", "0", "100%", y, y) for y in (0.5, _HEIGHT - 0.5)),
         tick(words(top), x=2, y=12),
         curves(_HEIGHT, [("curve", stretch) for stretch in stretches if len(stretch) > 1]),
@@ -111,13 +115,6 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     ]
     drawn = svg_plot(_HEIGHT + _AXIS, name, summary, body)
     return element("figure", drawn, element("figcaption", summary, class_="small"))
-
-
-def _quarters(now: float) -> list[tuple[float, str]]:
-    """Return the quarters of an hour, in UTC, the newest first."""
-    newest = int(now - now % _QUARTER_SECONDS)
-    ends = range(newest, int(now) - HOUR_SECONDS, -_QUARTER_SECONDS)
-    return [(round(_across(end, now), 2), f"{datetime.fromtimestamp(end, UTC):%H:%M}") for end in ends]
 
 
 def _across(at: float, now: float) -> float:

@@ -108,7 +108,12 @@ class Exporter:
                 facets, filters = self._facets_of(states, view.owners), Filters.from_query(request.query)
                 return Response(status_page.overview(view, states, facets, filters))
             case "/metrics":
-                return self._metrics()
+                page = self.metrics()
+                if self._complete:
+                    return Response(page, exposition.CONTENT_TYPE)
+                # A failed scrape: half a fleet would look like a whole.
+                later = {"Retry-After": "1"}
+                return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
                 return _probe(self._trouble())
             case "/livez":
@@ -130,10 +135,10 @@ class Exporter:
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
                 name = path.removeprefix(RUNBOOKS).strip("/")
-                page = runbook_pages.page(name) if name else runbook_pages.index()
-                if page is None:
+                runbook = runbook_pages.page(name) if name else runbook_pages.index()
+                if runbook is None:
                     return Response("there is no such runbook\n", "text/plain", HTTPStatus.NOT_FOUND)
-                return Response(page)
+                return Response(runbook)
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
     def metrics(self) -> list[bytes]:
@@ -152,13 +157,6 @@ class Exporter:
             (OWNERS_READ, [((), int(self._owners.readable))] if self._owners.files else []),
         )
         return [*clients, *_encoded(self._rendered(own))]
-
-    def _metrics(self) -> Response:
-        """The page, or before all of the topic has been read a failed scrape: half a fleet would look like a whole."""
-        page = self.metrics()
-        if self._complete:
-            return Response(page, exposition.CONTENT_TYPE)
-        return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"})
 
     def _clients(self) -> list[bytes]:
         """The metrics of all clients, made anew only when something has changed, and then once for all who ask."""

@@ -25,12 +25,11 @@ _BLOCK_CLIENTS = 1_000
 _NOTHING = ("",) * len(FAMILIES)
 
 
-def _needing(name: str) -> tuple[tuple[int, Family], ...]:
-    return tuple((position, family) for position, family in enumerate(FAMILIES) if family.source.needs == name)
-
-
 #: Indicator → the metrics that come from it, with their places.
-_BY_INDICATOR = {family.source.needs: _needing(family.source.needs) for family in FAMILIES}
+_BY_INDICATOR = {
+    name: [(position, family) for position, family in enumerate(FAMILIES) if family.source.needs == name]
+    for name in {family.source.needs for family in FAMILIES}
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +158,11 @@ def _once(
 
 def rendered(family: Family, samples: Iterable[Sample], begin: str = "") -> str:
     """A metric of the exporter or of services, from the values of its labels. `begin`: see `beginning`."""
-    text = "".join([_line(family, f"{begin}{labels_text(family.labels, labels)}", value) for labels, value in samples])
-    return f"{_head(family)}{text}"
-
-
-def _line(family: Family, labels: str, value: float) -> str:
-    inside = labels.rstrip(",")
-    return f"{family.name}{f'{{{inside}}}' if inside else ''} {_value(value)}\n"
+    lines = [_head(family)]
+    for labels, value in samples:
+        inside = f"{begin}{labels_text(family.labels, labels)}".rstrip(",")
+        lines.append(f"{family.name}{f'{{{inside}}}' if inside else ''} {_value(value)}\n")
+    return "".join(lines)
 
 
 def _pairs(names: tuple[str, ...], values: tuple[str, ...]) -> str:

@@ -6,7 +6,6 @@ Their Markdown becomes HTML by markdown-it. No HTML in it passes through, and no
 from __future__ import annotations
 
 import re
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from clienthealth_exporters.prometheus.client_card import page as rendered
 
 #: In a checkout this is a link to alerts/runbooks; a wheel carries the files.
 FOLDER = Path(__file__).parent / "runbooks"
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _NAME = re.compile(r"[a-z0-9-]+")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
@@ -48,15 +48,9 @@ def _page(title: str, content: Markup, home: str, *links: tuple[str, str]) -> st
 
 def html(text: str) -> str:
     """CommonMark with tables; headings have ids, and a wide table scrolls by itself."""
-    renderer = _renderer()
-    tokens = renderer.parse(_COMMENT.sub("", text))
+    tokens = _MARKDOWN.parse(_COMMENT.sub("", text))
     for token, following in pairwise(tokens):
         if token.type == "heading_open":
             token.attrSet("id", re.sub(r"[^a-z0-9]+", "-", following.content.lower()).strip("-"))
-    written: str = renderer.renderer.render(tokens, renderer.options, {})
+    written: str = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
     return written.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>").rstrip()
-
-
-@cache
-def _renderer() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("table")

@@ -117,15 +117,6 @@ def _slowest_broker(record: HealthRecord) -> tuple[Sample, ...]:
     return () if broker is None or seconds is None else (((str(int(broker)),), seconds),)
 
 
-def _info(record: HealthRecord) -> tuple[Sample, ...]:
-    client = record.client
-    return (((client.library or "", client.version or "", client.kind or ""), 1),)
-
-
-def _verdicts(record: HealthRecord) -> tuple[Sample, ...]:
-    return tuple([((verdict.mode, verdict.status), 1) for verdict in record.verdicts if verdict.status != "ok"])
-
-
 def _since(record: HealthRecord) -> tuple[Sample, ...]:
     onsets = [(verdict.mode, amount(verdict.since_ms)) for verdict in record.verdicts if verdict.unhealthy]
     return tuple([((mode,), since / 1000) for mode, since in onsets if since is not None])
@@ -196,12 +187,17 @@ FAMILIES: tuple[Family, ...] = (
         Source("", lambda r: _one(r.seen_ms / 1000)),
     ),
     _client(
-        "info", "What the client is: its library, version and kind.", Source("", _info), "library", "version", "kind"
+        "info",
+        "What the client is: its library, version and kind.",
+        Source("", lambda r: (((r.client.library or "", r.client.version or "", r.client.kind or ""), 1),)),
+        "library",
+        "version",
+        "kind",
     ),
     _client(
         "failure_mode",
         "1 for the status that the client has in a failure mode; absent where that is ok.",
-        Source("", _verdicts),
+        Source("", lambda r: tuple([((v.mode, v.status), 1) for v in r.verdicts if v.status != "ok"])),
         "mode",
         "status",
     ),

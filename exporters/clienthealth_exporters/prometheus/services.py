@@ -45,13 +45,12 @@ def standing(record: HealthRecord) -> str:
 
 def largest(record: HealthRecord) -> tuple[float | None, ...]:
     """Of each measurement that services have the largest of the client, None where it is unknown."""
-    return tuple([_largest(family, extra, record) for family, extra in SERVICE_WORST.values()])
-
-
-def _largest(family: Family, extra: tuple[str, ...] | None, record: HealthRecord) -> float | None:
-    if record.departed or family.source.needs not in record.indicators:
-        return None
-    return max((value for labels, value in family.source.read(record) if extra in (None, labels)), default=None)
+    if record.departed:
+        return (None,) * len(SERVICE_WORST)
+    return tuple([
+        max((value for labels, value in family.read(record) if extra in (None, labels)), default=None)
+        for family, extra in SERVICE_WORST.values()
+    ])  # fmt: skip
 
 
 def sent(record: HealthRecord) -> float | None:
@@ -76,7 +75,10 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
     rows: defaultdict[str, list[tuple[float | None, ...]]] = defaultdict(list)
     for state in clients:
         rows[state.client.service].append(state.largest)
-    columns = {service: [_reported(column) for column in zip(*rows[service], strict=True)] for service in services}
+    columns = {
+        service: [[value for value in column if value is not None] for column in zip(*rows[service], strict=True)]
+        for service in services
+    }
     for position, family in enumerate(SERVICE_WORST):
         yield family, [((one,), max(values)) for one in services if (values := columns[one][position])]
     rates: defaultdict[str, float] = defaultdict(float)
@@ -107,10 +109,6 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
         service, kind, *_ = who
         counted[(*who, standing) if tuple(who) in shown else (service, kind, "", "other", standing)] += number
     return sorted(counted.items())
-
-
-def _reported(column: Iterable[float | None]) -> list[float]:
-    return [value for value in column if value is not None]
 
 
 def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:

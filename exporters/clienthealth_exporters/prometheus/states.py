@@ -240,7 +240,10 @@ class States:
                 if left[of_group] < 0:
                     dropped[EVERYBODY] = dropped.get(EVERYBODY, 0) + 1
                     continue
-                series.append(Shown(self._lines(state), of_group or state.group not in groups, state.shown))
+                if state.lines is None:
+                    record = decode(state.raw, round(1000 * state.written))
+                    state.lines = lines(record, self._settings.prometheus.cluster_name, self._begin)
+                series.append(Shown(state.lines, of_group or state.group not in groups, state.shown))
         return series
 
     def _age(self, now: float) -> None:
@@ -303,12 +306,6 @@ class States:
                 if key in self._elsewhere or len(self._elsewhere) < self._settings.prometheus.max_clients:
                     self._version += self._elsewhere.get(key, ("",))[0] != group
                     self._elsewhere[key] = group, written
-
-    def _lines(self, state: State) -> Lines:
-        if state.lines is None:
-            record = decode(state.raw, round(1000 * state.written))
-            state.lines = lines(record, self._settings.prometheus.cluster_name, self._begin)
-        return state.lines
 
     def _state(self, key: str, value: bytes, timestamp_ms: int) -> State:
         record = decode(value, timestamp_ms)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from kafka import KafkaAdminClient
 from kafka.errors import (
     AuthorizationError,
     InvalidReplicationFactorError,
@@ -100,25 +103,25 @@ class Topics:
     unread: str
 
 
+def _admin(settings: Settings, **options: Any) -> KafkaAdminClient:
+    return admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS, **options)
+
+
 def find_topics(settings: Settings, partitions: int, replicas: int | None) -> Topics:
     """What there is of our topics. `replicas`: of those to be created; None: three if there are as many brokers.
 
     Raises ServiceError.
     """
-    client = admin(
-        settings, client_id="kafka-health-init", bootstrap_timeout_ms=TIMEOUT_MS, request_timeout_ms=TIMEOUT_MS
-    )
     try:
-        brokers = len(client.describe_cluster()["brokers"])
-        described = {topic["name"]: topic for topic in client.describe_topics()}
-        copies = replicas or usual_replicas(brokers)
-        ours = [*inputs(settings.topics, partitions, replicas=copies), *outputs(settings.topics, copies)]
-        present = [topic.name for topic in ours if topic.name in described]
-        unread = extents(client, present).trouble
+        with closing(_admin(settings, bootstrap_timeout_ms=TIMEOUT_MS)) as client:
+            brokers = len(client.describe_cluster()["brokers"])
+            described = {topic["name"]: topic for topic in client.describe_topics()}
+            copies = replicas or usual_replicas(brokers)
+            ours = [*inputs(settings.topics, partitions, replicas=copies), *outputs(settings.topics, copies)]
+            present = [topic.name for topic in ours if topic.name in described]
+            unread = extents(client, present).trouble
     except KafkaError as error:
         raise ServiceError(f"Kafka answered, then failed: {error_text(error)}") from error
-    finally:
-        client.close()
     risks = {name: replication_risk(described[name], brokers) for name in present}
     there = [f"The topic {name} is there{risk and f', with {risk}'}." for name, risk in risks.items()]
     return Topics([topic for topic in ours if topic.name not in described], there, unread)
@@ -126,8 +129,7 @@ def find_topics(settings: Settings, partitions: int, replicas: int | None) -> To
 
 def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[str], None]) -> None:
     """Create them one by one. Raises ServiceError."""
-    client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
-    try:
+    with closing(_admin(settings)) as client:
         for number, topic in enumerate(topics):
             try:
                 created = topic.create(client)
@@ -145,21 +147,17 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
             except KafkaError as error:
                 raise ServiceError(f"the topic {topic.name} could not be created: {error_text(error)}") from error
             say(f"created {topic.name}" if created else f"{topic.name} is there, but this user may not see it")
-    finally:
-        client.close()
 
 
 def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subscription], str]:
     """What clients are not asked for yet, and a sentence on how it is now. Raises ServiceError."""
-    client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
     wanted = Subscription.ours(seconds)
     try:
-        present = subscriptions(client)
+        with closing(_admin(settings)) as client:
+            present = subscriptions(client)
     except KafkaError as error:
         # Whoever may not see it may not write it either: then it is said who has to.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
-    finally:
-        client.close()
     if present is None:
         return [], "Its brokers are older than 3.7: clients cannot push their metrics through them."
     missing = [one for one in wanted if not any(other.covers(one) for other in present.values())]
@@ -171,9 +169,8 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
     """Write them. Returns the names of those that this user may not write: all else works without them."""
-    client = admin(settings, client_id="kafka-health-init", request_timeout_ms=TIMEOUT_MS)
     refused = []
-    try:
+    with closing(_admin(settings)) as client:
         for subscription in missing:
             try:
                 subscription.write(client)
@@ -182,8 +179,6 @@ def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable
             except ServiceError as error:
                 say(f"clients could not be asked for metrics ({subscription.name}): {error}")
                 refused.append(subscription.name)
-    finally:
-        client.close()
     return refused
 
 

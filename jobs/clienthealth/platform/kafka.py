@@ -260,14 +260,12 @@ def _attempts() -> Iterator[list[str]]:
 
 def _reason(failures: Sequence[str]) -> str | None:
     """The most telling of the failures, in words."""
-    if not failures:
-        return None
-    telling = min(failures, key=_vague)
-    return next((words for part, words in _WORDS.items() if part in telling), telling)
 
+    def vague(failure: str) -> int:
+        return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)
 
-def _vague(failure: str) -> int:
-    return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)
+    telling = min(failures, key=vague, default=None)
+    return telling and next((words for part, words in _WORDS.items() if part in telling), telling)
 
 
 def _typed(name: str, value: str) -> bool | int | str:

@@ -7,7 +7,6 @@ us wait longest for its request makes room for the next. Large pages are sent in
 
 from __future__ import annotations
 
-import gzip
 import http.client
 import io
 import logging
@@ -254,7 +253,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, response: Response) -> None:
         asked = getattr(self, "headers", None)
         packed = asked is not None and _GZIP.search(asked.get("Accept-Encoding", "")) is not None
-        pieces, length, packed = _pieces(response.body, packed)
+        pieces, length = response.body, None
+        if isinstance(pieces, str):
+            pieces = (pieces.encode("utf-8", "replace"),)
+            packed = packed and len(pieces[0]) > _COMPRESS_FROM
+        if packed:
+            pieces = _gzipped(pieces)
+        if isinstance(response.body, str):
+            pieces = list(pieces)
+            length = sum(map(len, pieces))
         headers = {"Content-Type": response.content_type, "Vary": "Accept-Encoding"}
         headers |= {**SECURITY_HEADERS, **response.headers}
         if packed:
@@ -295,16 +302,6 @@ class _Bounded:
         if self._left < 0:
             raise http.client.LineTooLong("header")
         return line
-
-
-def _pieces(body: str | Iterable[bytes], packed: bool) -> tuple[Iterable[bytes], int | None, bool]:
-    """A body in pieces, its length where that is known before, and whether it is packed."""
-    if isinstance(body, str):
-        plain = body.encode("utf-8", "replace")
-        packed = packed and len(plain) > _COMPRESS_FROM
-        whole = gzip.compress(plain, compresslevel=1) if packed else plain
-        return (whole,), len(whole), packed
-    return _gzipped(body) if packed else body, None, packed
 
 
 def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:

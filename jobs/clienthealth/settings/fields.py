@@ -13,6 +13,7 @@ import urllib.parse
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import le
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -217,15 +218,6 @@ def _parses(url: str) -> bool:
         return False
 
 
-def _ports(servers: str) -> bool:
-    return all(int(server.rpartition(":")[2]) <= 65535 for server in servers.split(","))
-
-
-def _within(part: str) -> bool:
-    number, _, total = part.partition("/")
-    return int(number) <= int(total)
-
-
 def _compiles(expression: str) -> bool:
     try:
         with warnings.catch_warnings():
@@ -246,10 +238,18 @@ PAGE = Form(
 )
 ALIAS = Form("as glob=name", ".+=[^=]+")
 TARGET = Form("[SERVICE=]http(s)://host[:port]", rf"(?:\S+=)?{_URL}(?:\s+\S+=\S*)*", _parses)
-SERVERS = Form("host:port, comma separated", rf"\s*{_HOST}:[0-9]{{1,5}}\s*(?:,\s*{_HOST}:[0-9]{{1,5}}\s*)*", _ports)
+SERVERS = Form(
+    "host:port, comma separated",
+    rf"\s*{_HOST}:[0-9]{{1,5}}\s*(?:,\s*{_HOST}:[0-9]{{1,5}}\s*)*",
+    lambda servers: all(int(server.rpartition(":")[2]) <= 65535 for server in servers.split(",")),
+)
 HOST = Form("a name or address without a port", r"[^\s/]+")
 TOPIC = Form("a topic's name", r"[0-9A-Za-z._-]{1,249}")
 OF_TOPIC = Form("as topic=glob", r"[0-9A-Za-z._-]{1,249}=.+")
 EXPRESSION = Form("a regular expression", test=_compiles)
-SHARD = Form("a part and of how many, as 2/4", r"[1-9][0-9]{0,3}/[1-9][0-9]{0,3}", _within)
+SHARD = Form(
+    "a part and of how many, as 2/4",
+    r"[1-9][0-9]{0,3}/[1-9][0-9]{0,3}",
+    lambda part: le(*map(int, part.split("/"))),
+)
 MAIL = Form("an e-mail address", r"[^@\r\n]+@[^@\r\n]+")

@@ -8,7 +8,6 @@ import json
 import logging
 import sys
 import textwrap
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,17 +51,12 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("\nInterrupted: not all was checked.", file=sys.stderr)
         return 130
-    if not args.json:
-        print(f"\n{_summary(findings)}")
-    return int(any(finding.state == "failed" for finding in findings))
-
-
-def _summary(findings: Sequence[Finding]) -> str:
     failed = sum(finding.state == "failed" for finding in findings)
     skipped = ", ".join(dict.fromkeys(finding.about for finding in findings if finding.state == "skipped"))
-    if failed:
-        return f"{failed} finding(s) must be mended."
-    return f"Nothing that was checked failed; not checked: {skipped}." if skipped else "Nothing failed."
+    if not args.json:
+        well = f"Nothing that was checked failed; not checked: {skipped}." if skipped else "Nothing failed."
+        print(f"\n{f'{failed} finding(s) must be mended.' if failed else well}")
+    return int(failed > 0)
 
 
 def _show(finding: Finding, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from clienthealth.configuration import PREFIX, toml
 from clienthealth.model import metric_names
@@ -54,33 +54,32 @@ def configuration() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _commands() -> str:
-    rows = [f"| `kafka-health {name}` | {text} |" for name, text in commands().items()]
-    return "\n".join(["| command | what it does |", "|---|---|", *rows])
-
-
-def _modes() -> str:
-    rows = [f"| [`{m.id}`](alerts/runbooks/{m.id}.md) | {m.summary} | {m.impact} |" for m in modes().values()]
-    return "\n".join(["| mode | what is wrong | what it costs |", "|---|---|---|", *rows])
+def _table(head: str, rows: Iterable[str]) -> str:
+    return "\n".join([f"| {head} |", f"|{'---|' * (head.count(' | ') + 1)}", *(f"| {row} |" for row in rows)])
 
 
 def _monitor_metrics() -> str:
     suffixes = {"counter": "_total", "info": "_info"}
-    rows = [f"| `{m.name}{suffixes.get(m.type, '')}` | {m.documentation} |" for m in SelfMetrics().registry.collect()]
-    return "\n".join(["| metric | meaning |", "|---|---|", *rows])
+    metrics = SelfMetrics().registry.collect()
+    return _table("metric | meaning", (f"`{m.name}{suffixes.get(m.type, '')}` | {m.documentation}" for m in metrics))
 
 
 def _formats(stream: Stream) -> str:
     rows = []
     for name in sorted(fmt.name for fmt in formats(stream)):
         about = str(importlib.import_module(f"clienthealth.read.formats.{name}").__doc__).splitlines()[0]
-        rows.append(f"| `{name}` | " + about.replace("|", "\\|") + " |")
-    return "\n".join([f"| {stream} | what it is |", "|---|---|", *rows])
+        rows.append(f"`{name}` | " + about.replace("|", "\\|"))
+    return _table(f"{stream} | what it is", rows)
 
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
-    "commands": _commands,
-    "modes": _modes,
+    "commands": lambda: _table(
+        "command | what it does", (f"`kafka-health {name}` | {text}" for name, text in commands().items())
+    ),
+    "modes": lambda: _table(
+        "mode | what is wrong | what it costs",
+        (f"[`{m.id}`](alerts/runbooks/{m.id}.md) | {m.summary} | {m.impact}" for m in modes().values()),
+    ),
     "formats_metrics": lambda: _formats("metrics"),
     "formats_logs": lambda: _formats("logs"),
     "monitor_metrics": _monitor_metrics,

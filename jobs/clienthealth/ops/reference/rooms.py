@@ -48,11 +48,10 @@ def floors() -> list[list[str]]:
 def table() -> str:
     """The rooms from what knows nothing to what knows all: what is in each, and which others it uses."""
     order = [name for floor in floors() for name in floor]
-    rows = [f"| `{name}` | {_about(name)} | {', '.join(n for n in order if n in uses()[name])} |" for name in order]
+    rows = []
+    for name in order:
+        package = "clienthealth" if "." not in name else "clienthealth_exporters"
+        docstring = ast.get_docstring(tree(f"{package}.{name.rpartition('.')[2]}")) or ""
+        about = docstring.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+        rows.append(f"| `{name}` | {about} | {', '.join(n for n in order if n in uses()[name])} |")
     return "\n".join(["| room | what is in it | uses |", "|---|---|---|", *rows])
-
-
-def _about(name: str) -> str:
-    package = "clienthealth" if "." not in name else "clienthealth_exporters"
-    docstring = ast.get_docstring(tree(f"{package}.{name.rpartition('.')[2]}")) or ""
-    return docstring.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
