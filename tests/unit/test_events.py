@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import LogLine, RawRecord
 from clienthealth.modes import catalogue
@@ -101,6 +103,34 @@ def test_lines_without_a_signature_leave_nothing() -> None:
 def test_a_line_with_two_signatures_is_two_events() -> None:
     log_events = events([line("Local: Queue full and Local: All broker connections are down")])
     assert sorted(e.signature for e in log_events) == ["librdkafka-all-brokers-down", "queue-full"]
+
+
+EXPIRING = "[Producer clientId=billing] Expiring 12 record(s) for orders-3:120000 ms has passed since batch creation"
+EXCEPTION = "org.apache.kafka.common.errors.TimeoutException: Topic orders not present in metadata after 60000 ms."
+SENDER = "org.apache.kafka.clients.producer.internals.Sender"
+NETWORK_THREAD = "kafka-producer-network-thread | p"
+
+
+@pytest.mark.parametrize(
+    ("thread", "logger", "text", "own"),
+    [
+        ("exec-3", "c.a.support.TicketBot", f'ticket 7: a customer pasted: "{EXCEPTION}"', False),
+        ("exec-3", "TicketBot", f"see `{EXCEPTION}`", False),
+        ("tail-1", "c.a.monitor.LogTail", f"service billing says: {EXPIRING}", False),
+        ("main", "c.a.Orders", f"send failed: {EXCEPTION}", True),
+        ("main", "c.a.Orders", f'order "7" was not sent: {EXCEPTION}', True),
+        ("main", "c.a.Orders", f'event=failed error="{EXCEPTION}"', True),
+        ("main", "c.a.Orders", f'{{"order": 7, "error": "{EXCEPTION}"}}', True),
+        (NETWORK_THREAD, "c.a.Orders", f'the callback got "{EXCEPTION}"', True),
+        (NETWORK_THREAD, SENDER, EXPIRING, True),
+        ("main", "o.a.k.c.p.internals.Sender", f"warned: {EXPIRING}", True),
+        ("main", "c.a.Forwarded", EXPIRING, True),
+    ],
+)
+def test_a_line_that_repeats_what_another_program_logged_is_no_event(
+    thread: str, logger: str, text: str, own: bool
+) -> None:
+    assert bool(events([line(LOG.format("ERROR", thread, logger, text))])) is own
 
 
 OPTIONAL = Wording("optional", {}, "boom", "boom(?: by (?P<client>[a-z]{1,9}))?")

@@ -6,6 +6,7 @@ only where that matches, and names of clients and captured groups only for lines
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from clienthealth.model.clients import Kind
@@ -15,7 +16,7 @@ from clienthealth.model.values import MAX_NAME
 from clienthealth.read.logs.also_seen import Trouble
 from clienthealth.read.logs.dump_formats import DEADLOCK, HOLDER, SHIPPED
 from clienthealth.read.logs.dumps import DUMP_LINE, dumps_of, is_line
-from clienthealth.read.logs.fields import body_of
+from clienthealth.read.logs.fields import body_of, named_client
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
@@ -23,6 +24,15 @@ MAX_TEXT = 500
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
 #: Bytes that a line of a dump takes at least: what an offset of a record is worth where lines have no file.
 BYTES_PER_LINE = 64
+
+#: Loggers of client libraries, and of what wraps them; the beginning of a package may be shortened.
+_LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
+#: What is between quotation marks, and the mark that is open at the end; none of them is escaped.
+_QUOTED, _OPENED = re.compile(r"([\"`])[^\"`]*\1"), re.compile(r"(?<!\\)[\"`][^\"`]*\Z")
+#: What stands before a value in quotation marks: `msg=`, `"message": `, `[`.
+_KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
+#: How Java clients begin all that they log.
+_PREFIX = re.compile(r"\[(?:Producer|Consumer|AdminClient) (?:\w+=[^\]\n]*, )?clientId=", re.ASCII)
 
 #: What dumps and single lines of them hold (a tab may be an escape). All ASCII, and nothing that a JSON encoder would
 #: escape but that tab.
@@ -50,8 +60,11 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` puts together again.
     """
     events, told = [], set()
-    for wording, match in catalogue.matches(body_of(line), line.logger):
+    body = body_of(line)
+    for wording, match in catalogue.matches(body, line.logger):
         meaning = catalogue.by_id[wording.id]
+        if _is_quoted(line, body[: match.start()]):
+            continue
         if isinstance(meaning, Trouble):
             if meaning in told:
                 continue
@@ -61,6 +74,22 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
         events.append(_event(line, message, source, DUMP_LINE, _line_position(line, source)))
     return events, dumps
+
+
+def _is_quoted(line: LogLine, before: str) -> bool:
+    """True if an application repeats what a client of another program logged; `before`: the body before the match.
+
+    A line is a client's own where a library or a client's thread logs it. An application that logs an exception of its
+    own client neither puts it between quotation marks nor writes its own words before the client's prefix.
+    """
+    logger, before = line.logger or "", before[before.rfind("\n") + 1 :]
+    if not before or _LIBRARY.search(logger) or named_client(None, line.thread):
+        return False
+    unquoted = _QUOTED.sub("''", before)
+    if (opening := _OPENED.search(unquoted)) and not _KEY.search(unquoted[: opening.start()]):
+        return True
+    prefix = _PREFIX.search(before) if "." in logger else None
+    return prefix is not None and bool(before[: prefix.start()].strip())
 
 
 def _event(line: LogLine, text: str, source: Source, signature: str, captures: Mapping[str, str | None]) -> LogEvent:
