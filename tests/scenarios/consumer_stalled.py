@@ -207,7 +207,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             before=polling(lambda s: 530 + s)[:3],
         ),
     ),
-    unknown(
+    suspects(
         "left-its-group-before-it-was-seen-and-one-commit-is-refused",
         window(
             "consumer",
@@ -357,7 +357,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             dumps=[dump(2, own(POLL)), dump(50, Thread("kafka-coordinator-heartbeat-thread | g", "WAITING", ("x",)))],
         ),
     ),
-    unknown("one-refused-commit", window("consumer", logs=[mine(line(30, "commit-refused"))])),
+    unknown(
+        "one-refused-commit-once-the-coordinator-is-back",
+        window("consumer", logs=[mine(line(28, "coordinator-found")), mine(line(30, "commit-refused"))]),
+    ),
+    suspects("one-refused-commit", window("consumer", logs=[mine(line(30, "commit-refused"))])),
     unknown("away-for-a-minute-of-five", window("consumer", polling(lambda s: s))),
     suspects("outside-poll-for-longer-than-its-records-need", outside()),
     unknown("inside-a-long-poll", outside(fetch_total=rising(2))),

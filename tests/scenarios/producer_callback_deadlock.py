@@ -315,6 +315,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         "sleeps-in-a-callback-in-one-dump",
         window(dumps=[dump(20, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING"))]),
     ),
+    suspects(
+        "sleeps-in-one-callback-without-cpu",
+        window(
+            dumps=[
+                dump(s, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING", 50.0 + s / 100))
+                for s in (5, 30, 55)
+            ]
+        ),
+    ),
     unknown(
         "slow-callbacks-in-two-dumps",
         window(

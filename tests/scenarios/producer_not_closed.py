@@ -55,6 +55,28 @@ SCENARIOS: tuple[Scenario, ...] = (
         "librdkafka-tells-its-loss",
         window(logs=[mine(line(12, "librdkafka-terminating", records="42", bytes="4200"))], departed=10),
     ),
+    suspects(
+        "closed-inside-a-callback",
+        window(
+            logs=[line(10, "close-inside-callback"), mine(line(10, "producer-force-close", timeout="0"))], departed=10
+        ),
+    ),
+    fires(
+        "closed-inside-a-callback-with-records-left",
+        window(
+            readings=last_reading(49_152),
+            logs=[line(10, "close-inside-callback"), mine(line(10, "producer-force-close", timeout="0"))],
+            departed=10,
+        ),
+    ),
+    unknown(
+        "closed-inside-a-callback-nothing-left",
+        window(
+            readings=last_reading(),
+            logs=[line(10, "close-inside-callback"), mine(line(10, "producer-force-close", timeout="0"))],
+            departed=10,
+        ),
+    ),
     fires(
         "close-gave-up-after-5-s",
         window(

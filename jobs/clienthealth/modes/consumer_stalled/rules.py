@@ -83,12 +83,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     # A slow batch stands at one place, too: beside a dump it makes nothing surer.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
-    refused = _refused_commits(window)
-    if (
-        any(not fact.refuted for fact in facts)
-        or len(moments(window, COMMIT_REFUSED)) >= thresholds.min_rebalances_repeats
-    ):
-        facts += refused
+    facts += _refused_commits(window)
     detail = {
         "cause": _cause(window, w, stuck, thresholds),
         **{name: value for name, value in stuck.items() if name != "cause"},
@@ -99,7 +94,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     }
     reason = None if facts else GATE.reason(w, thresholds)
     expired = [(event.ts_ms, 1) for event in moments(window, POLL_EXPIRED)]
-    verdict = conclude(ID, facts, detail, reason, doubts=refused + _silence(window, w, thresholds))
+    verdict = conclude(ID, facts, detail, reason, doubts=_silence(window, w, thresholds))
     return with_counts(verdict, counted(window, "times_expired", "log", expired))
 
 
@@ -301,7 +296,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    if not refused:
+    if not refused or idle(window.table)[0]:
         return []
     text = f"{count_of(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
     return [Fact.of("log", refused[-1], text, since=refused[0], given=unless_away(window, refused))]

@@ -25,6 +25,8 @@ PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 CLOSING = FILE.reads("closing")
 CLOSED = FILE.reads("closed")
 FORCED = FILE.reads("forced")
+#: A close() inside a callback waits for nothing: what is in the buffer behind that record is given up.
+CLOSED_INSIDE = FILE.reads("producer-callback-deadlock.closed-inside")
 ABORTED = FILE.reads("aborted")
 TERMINATING = FILE.reads("terminating")
 UNCLOSED = FILE.reads("unclosed")
@@ -82,8 +84,10 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if terminating:
         return _terminated(terminating[-1])
     forced = _forced(window)
-    if forced and (forced in ABORTED or _waited(window)):
-        fact = Fact.of("log", forced, f"the client logged {quoted(forced.text)}", True)
+    waited = forced is not None and (forced in ABORTED or _waited(window))
+    inside = events(window, CLOSED_INSIDE)
+    if forced and (waited or (inside and not (pending and pending.nothing))):
+        fact = Fact.of("log", forced, f"the client logged {quoted(forced.text)}", waited)
         return conclude(ID, [fact, *_left(window, pending)], {"cause": "forced-close", **_loss(pending)})
     if events(window, CLOSING, CLOSED) and not forced:
         unfinished = _unfinished(window, pending, thresholds)
@@ -98,8 +102,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         blind = f"the process ended ({quoted(died[0].text)}), and {BLIND}" if died else BLIND
         return conclude(ID, unclosed, {"cause": "exit-without-close"}, otherwise=blind)
     if pending.nothing and not unclosed:
-        if events(window, DIED) and window.table.rose("record-send-total")[0]:
-            return Verdict(ID, "unknown", reason=DIED_SENDING)
+        if inside or (events(window, DIED) and window.table.rose("record-send-total")[0]):
+            return Verdict(ID, "unknown", reason=CLOSED_SENDING if inside else DIED_SENDING)
         return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver when last heard of"})
     if told_in_poll(window) and not events(window, DIED):
         return Verdict(ID, "unknown", reason=FLUSHED.format(pending), detail=_loss(pending))
@@ -267,6 +271,9 @@ CUT_OFF = (
 )
 BLIND = "the client did not tell what it still had to deliver"
 NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
+CLOSED_SENDING = (
+    "it had nothing left to deliver when last heard of, but a callback closed it, which waits for no record"
+)
 DIED_SENDING = "it had nothing left to deliver when last heard of, but its process was killed while it was sending"
 UNREAD = "it had a little to deliver when last heard of, and no line of its log was read that would tell of a close"
 
