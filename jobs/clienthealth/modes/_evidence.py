@@ -95,7 +95,10 @@ def conclude(
     `doubts`: what points to the fault and proves nothing: unknown, with them as its evidence; beside facts they show
     the code that is to blame, and make nothing surer. A fact whose circumstance does not hold is such a doubt.
     """
-    doubts = [_with_reason(fact) for fact in (*doubts, *(fact for fact in facts if fact.refuted))]
+    doubts = [
+        replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
+        for doubt in (*doubts, *(fact for fact in facts if fact.refuted))
+    ]
     facts = [fact for fact in facts if not fact.refuted]
     if not facts and doubts:
         evidence = tuple(Evidence(fact.kind, fact.ts_ms, fact.text, fact.source) for fact in doubts)
@@ -122,10 +125,6 @@ def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
     """A verdict that found its mode with what it counted."""
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
-
-
-def _with_reason(doubt: Fact) -> Fact:
-    return replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
 
 
 #: When things happened (epoch ms), and how many at once.

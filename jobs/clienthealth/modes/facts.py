@@ -68,7 +68,11 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def why(self, detail: Mapping[str, Any]) -> str:
         """Why it happened, '' where not enough is known to say it."""
-        values = {name: _words(value) for name, value in detail.items() if value not in (None, [], ())}
+        values = {
+            name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            for name, value in detail.items()
+            if value not in (None, [], ())
+        }
         try:
             return self.sentence.format_map(values)
         except KeyError:
@@ -82,10 +86,6 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def of_library(texts: Mapping[str, str], library: str) -> str:
     """The text for a library, by a part of its name; '' where there is none."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
-
-
-def _words(value: Any) -> Any:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -336,11 +336,11 @@ def _number(event: LogEvent, name: str) -> float:
 
 
 def _refused(window: ClientWindow) -> list[LogEvent]:
-    return [e for e in events(window, REFUSED) if any(text in _plain(e.captures.get("error", "")) for text in REPLICAS)]
-
-
-def _plain(error: str) -> str:
-    return "".join(filter(str.isalpha, error)).lower()
+    return [
+        e
+        for e in events(window, REFUSED)
+        if any(text in "".join(filter(str.isalpha, e.captures.get("error", ""))).lower() for text in REPLICAS)
+    ]
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:

@@ -83,7 +83,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     terminating = events(window, TERMINATING)
     if terminating:
         return _terminated(terminating[-1])
-    forced = _forced(window)
+    # The line that tells most: of records given up, else that the close was forced.
+    forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
     if forced and (waited or (inside and not (pending and pending.nothing))):
@@ -232,12 +233,6 @@ def _terminated(event: LogEvent) -> Verdict:
     text = f"librdkafka logged that it ended with {left} still in its queue or under way"
     lost = {"cause": "exit-without-close", "lost_records": [0, records], "lost_bytes": [0, in_bytes]}
     return conclude(ID, [Fact.of("log", event, text, True)], lost)
-
-
-def _forced(window: ClientWindow) -> LogEvent | None:
-    """The line that tells most: of records given up, else that the close was forced."""
-    aborted = events(window, ABORTED)
-    return next(iter(aborted or events(window, FORCED, ABORTED)), None)
 
 
 def _before_the_end(window: ClientWindow) -> Sequence[Reading]:

@@ -77,7 +77,9 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     facts = _logged(failed, thresholds) + _dumped(waits, same_call, thresholds)
     sends = bool(w.rose("record-send-total")[0])
     if waits or failed or not sends:
-        facts += _answered(window, topics)
+        for topic, lines in topics.items():
+            text = f"the brokers answered {_error(lines[-1])} for topic {topic} {len(lines)} times in "
+            facts.append(Fact.of("log", lines[0], text + elapsed((lines[-1].ts_ms - lines[0].ts_ms) / 1000)))
     facts += _measured(window, w, thresholds) + _attempts(window, w, thresholds)
     cause, named = _cause(window, failed, topics)
     blocked = Counter(stay.dump.ts_ms for stay in waits)
@@ -245,14 +247,6 @@ def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[
         if len(lines) >= limits.min_topic_errors
         and (lines[-1].ts_ms - lines[0].ts_ms) / 1000 >= limits.topic_error_seconds
     }
-
-
-def _answered(window: ClientWindow, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    facts = []
-    for topic, lines in topics.items():
-        text = f"the brokers answered {_error(lines[-1])} for topic {topic} {len(lines)} times in "
-        facts.append(Fact.of("log", lines[0], text + elapsed((lines[-1].ts_ms - lines[0].ts_ms) / 1000)))
-    return facts
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
