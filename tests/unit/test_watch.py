@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import pty
@@ -22,6 +23,7 @@ import pytest
 
 from clienthealth.diagnose.watch import python_process
 from clienthealth.diagnose.watch.attach import _free_port, agent_jar, attached, runtime_of
+from clienthealth.diagnose.watch.screen import Screen
 from clienthealth.model.errors import InputError, ServiceError
 from clienthealth.ops.cli import main
 from clienthealth.platform.java import java
@@ -332,6 +334,23 @@ def test_a_terminal_shows_a_table_in_its_place_and_no_line_is_wider(tmp_path: Pa
     assert "\x1b[31morders/p-1                       producer confirmed producer-callback-deadlock\x1b[0m\n" in text
     tables = text.split("client                           kind     now (")[1:-1]
     assert all(f"\x1b[{table.count(chr(10))}A\x1b[J" in table for table in tables)
+
+
+class Terminal(io.StringIO):
+    """What a program writes to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_where_a_thread_has_been_is_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    told = "  'main' (RUNNABLE) has been here since 10:00:00, for 70 s at least, in 71 dumps, using 12 ms of CPU:"
+    for stream, widest in ((Terminal(), 59), (io.StringIO(), len(told))):
+        Screen(stream).write(["", told])
+        assert max(map(len, stream.getvalue().splitlines())) <= widest
+        assert stream.getvalue().startswith("\n  'main' (RUNNABLE)")
+        assert " ".join(stream.getvalue().split()) == told.strip()
 
 
 def test_why_a_process_cannot_be_attached_to() -> None:

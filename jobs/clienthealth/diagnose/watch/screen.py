@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TextIO
 
@@ -43,11 +43,14 @@ class Screen:
     def changed(self, changes: Sequence[Transition]) -> None:
         """What was found, or is over, with what it rests on."""
         self.clear()
-        for change in changes:
-            for line in _told(change):
-                # A terminal would break within words; whoever reads a pipe wants a line for each fact.
-                wrapped = textwrap.wrap(line, _columns(), subsequent_indent=HANGING) if self._live else [line]
-                self._stream.write("".join(f"{part}\n" for part in wrapped))
+        self.write(line for change in changes for line in _told(change))
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Write lines below what is there, wrapped where it is a terminal."""
+        for line in lines:
+            # A terminal would break within words; whoever reads a pipe wants a line for each fact.
+            wrapped = (textwrap.wrap(line, _columns(), subsequent_indent=HANGING) or [""]) if self._live else [line]
+            self._stream.write("".join(f"{part}\n" for part in wrapped))
         self._stream.flush()
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
@@ -104,7 +107,8 @@ def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> It
         stands = session.standing(_instance(process))
         if not stands or (_instance(process) not in judged and session.newest and not verbose):
             continue
-        yield f"\nThreads of {process.service} ({_instance(process)}) at {moment_of(stands[0].at_ms)}, the newest dump:"
+        yield ""
+        yield f"Threads of {process.service} ({_instance(process)}) at {moment_of(stands[0].at_ms)}, the newest dump:"
         for stand in stands if verbose else stands[:THREADS]:
             frames = decisive(stand.thread.frames)
             yield f"  {_stands(stand)}:"
@@ -143,7 +147,8 @@ def endings(processes: Sequence[Watched], clients: Sequence[tuple[Client, Sequen
             lost = "whether records were lost is not known, see above"
         else:
             lost = "no record waited in it at its last reading" if ends else "no producer was seen in it"
-        yield f"\nENDED  {process.service} ({_instance(process)}) at {moment_of(process.ended_ms)}: {lost}"
+        yield ""
+        yield f"ENDED  {process.service} ({_instance(process)}) at {moment_of(process.ended_ms)}: {lost}"
 
 
 def _instance(process: Watched) -> str:

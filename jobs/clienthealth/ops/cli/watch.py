@@ -96,9 +96,8 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
         for line in json_lines(clients, (), of_instance=session.told_of(ended)):
             print(line)
     else:
-        print(show(clients, (), session.dumps, args.verbose))
-        for line in (*threads(session, processes, args.verbose), *endings(processes, clients)):
-            print(line)
+        print(show(clients, (), session.dumps, args.verbose), flush=True)
+        screen.write((*threads(session, processes, args.verbose), *endings(processes, clients)))
     return exit_code(clients)
 
 
