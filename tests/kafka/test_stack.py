@@ -170,9 +170,9 @@ def test_our_topics_have_the_policies_that_they_need(broker: Broker) -> None:
 
 
 def _policy(client: object, topic: str) -> str:
-    from clienthealth.ops.doctor.brokers import _config
+    from clienthealth.ops.doctor.brokers import configuration
 
-    return _config(client, topic)["cleanup.policy"]
+    return configuration(client, topic)["cleanup.policy"]
 
 
 @pytest.mark.long

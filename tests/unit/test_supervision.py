@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from prometheus_client import start_http_server
@@ -22,15 +23,16 @@ def supervised(codes: list[int], monkeypatch: pytest.MonkeyPatch) -> tuple[int, 
     commands: list[list[str]] = []
     waits: list[float] = []
 
-    def run(self: monitor._Job, command: list[str]) -> int:
+    def job(command: list[str]) -> SimpleNamespace:
         commands.append(command)
-        return codes[len(commands) - 1]
+        code = codes[len(commands) - 1]
+        return SimpleNamespace(wait=lambda: code)
 
     def wait(self: threading.Event, timeout: float | None = None) -> bool:
         waits.append(timeout or 0)
         return False
 
-    monkeypatch.setattr(monitor._Job, "run", run)
+    monkeypatch.setattr("clienthealth.ops.cli.monitor.subprocess", SimpleNamespace(Popen=job))
     monkeypatch.setattr(threading.Event, "wait", wait)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     return monitor._supervised("health.toml"), commands, waits

@@ -161,23 +161,12 @@ def serve(settings: Settings, stop: threading.Event) -> None:
         for _, each in all_clusters:
             often = each.groups.interval_seconds
             log.info("consumer groups of %s are read every %g s", each.kafka.bootstrap_servers, often)
-        tasks = [threads.submit(_serve, GroupExporter(settings, cluster), stop) for cluster in all_clusters]
+        tasks = [threads.submit(GroupExporter(settings, cluster).run, stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
         # One that ended by a mistake of ours ends all, and is raised.
         stop.set()
     for task in tasks:
         task.result()
-
-
-def _serve(exporter: GroupExporter, stop: threading.Event) -> None:
-    try:
-        while not stop.is_set():
-            began = time.time()
-            exporter.cycle()
-            now = time.time()
-            stop.wait(next_reading(now, exporter.interval_seconds, now - began + DELIVERY_SECONDS) - now)
-    finally:
-        exporter.close()
 
 
 def next_reading(now: float, interval: float, lead: float) -> float:
@@ -202,6 +191,17 @@ class GroupExporter:
         self.interval_seconds = cluster.settings.groups.interval_seconds
         #: Groups, partitions and whole readings that could not be read, since the start.
         self.failures_total = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Read and publish until `stop` is set."""
+        try:
+            while not stop.is_set():
+                began = time.time()
+                self.cycle()
+                now = time.time()
+                stop.wait(next_reading(now, self.interval_seconds, now - began + DELIVERY_SECONDS) - now)
+        finally:
+            self.close()
 
     def cycle(self) -> int:
         """One reading; returns how many snapshots were published. What fails is logged and counted."""

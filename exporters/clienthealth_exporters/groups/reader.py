@@ -27,8 +27,6 @@ from clienthealth.settings import GroupSettings
 
 log = logging.getLogger(__name__)
 
-_Item = TypeVar("_Item")
-_Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 #: Groups of these protocols commit offsets; others (Connect workers, schema registries, share groups) do not.
@@ -116,7 +114,7 @@ class GroupReader:
         self._groups_of_broker: dict[int, set[str]] = {}
         self._described: dict[str, _Description] = {}
         self._pace = Pace(settings.idle_interval_seconds)
-        self._threads = ThreadPoolExecutor(max(1, settings.concurrency), "group-offsets")
+        self._threads = ThreadPoolExecutor(settings.concurrency, "group-offsets")
 
     def close(self) -> None:
         """Close the connection and end the threads."""
@@ -208,9 +206,7 @@ class GroupReader:
                 for name, offsets in response.items()
             }
 
-        size = max(1, self._settings.groups_per_request)
-        chunks = [chunk for groups in groups_of_brokers for chunk in _chunks(sorted(groups), size)]
-        return self._in_chunks(ask, chunks, attempt.groups, attempt)
+        return self._asked(ask, groups_of_brokers, attempt.groups, attempt)
 
     def _describe(
         self,
@@ -229,10 +225,9 @@ class GroupReader:
                 description is None or description.state != states[name] or now - description.at >= every
             )
 
-        size = max(1, self._settings.groups_per_request)
-        chunks = [chunk for groups in groups_of_brokers for chunk in _chunks(sorted(filter(due, groups)), size)]
         failed: dict[str, str] = {}
-        for name, row in self._in_chunks(admin.describe_groups, chunks, failed, attempt).items():
+        asked = [filter(due, groups) for groups in groups_of_brokers]
+        for name, row in self._asked(admin.describe_groups, asked, failed, attempt).items():
             # A group of the newer consumer protocol answers this request with an error: its members stay unknown.
             description = row["error"] is None and row["group_state"] != "Dead"
             self._described[name] = _Description(
@@ -241,18 +236,21 @@ class GroupReader:
         for name, reason in failed.items():
             log.debug("members of group %s are not known: %s", name, reason)
 
-    def _in_chunks(
+    def _asked(
         self,
-        ask: Callable[[Sequence[_Key]], Mapping[_Key, _Value]],
-        chunks: Iterable[Sequence[_Key]],
-        failed: dict[_Key, str],
+        ask: Callable[[Sequence[str]], Mapping[str, _Value]],
+        groups_of_brokers: Iterable[Iterable[str]],
+        failed: dict[str, str],
         attempt: _Attempt,
-    ) -> dict[_Key, _Value]:
-        """Ask for chunks of things, several at a time; what fails alone goes to `failed`."""
-        answers, failures, reconnect = ask_in_chunks(ask, chunks, self._threads.map)
+    ) -> dict[str, _Value]:
+        """What brokers say of groups, several asked at a time; what fails alone goes to `failed`."""
+        size, chunks = self._settings.groups_per_request, list[Sequence[str]]()
+        for groups in map(sorted, groups_of_brokers):
+            chunks += [groups[start : start + size] for start in range(0, len(groups), size)]
+        known, failures, reconnect = ask_in_chunks(ask, chunks, self._threads.map)
         failed.update(failures)
         attempt.stale = attempt.stale or reconnect
-        return answers
+        return known
 
     def _group(self, name: str, state: str, committed: Mapping[TopicPartition, int], limits: Extents) -> Group:
         offsets = {
@@ -276,10 +274,6 @@ def _owners(members: Iterable[Mapping[str, Any]]) -> Iterator[tuple[TopicPartiti
             for topic in assignment["assigned_partitions"]:
                 for partition in topic["partitions"]:
                     yield TopicPartition(topic["topic"], partition), member
-
-
-def _chunks(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 @dataclass(slots=True)

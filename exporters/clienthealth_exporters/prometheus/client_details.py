@@ -39,25 +39,20 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     if track is not None:
         series = {name: track.series(name, view.now - HOUR_SECONDS) for name in PLOTTED}
         drawn = [of_hour for name, points in series.items() if (of_hour := plot(name, points, view.now))]
+    # What lasts, from the record; what came and went, as far as the exporter has seen it.
+    lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
+    incidents = [(since / 1000, f"{v.mode}: {v.status}, and still is") for v, since in lasting]
+    incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
     dumps = [fact for verdict in record.verdicts for fact in verdict.evidence if fact.kind == "thread-dump"]
     return {
         "plots": drawn,
-        "incidents": sorted(_incidents(record, track), reverse=True),
+        "incidents": sorted(incidents, reverse=True),
         "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
         # Of those that a judgement looks at; what it does not tell has the library's default, or another.
         "options": list(record.config.items()),
         "known": list(_known(record)),
         "evidence": _evidence(view, record),
     }
-
-
-def _incidents(record: HealthRecord, track: Track | None) -> Iterator[tuple[float, str]]:
-    """What lasts, from the record; what came and went, as far as the exporter has seen it."""
-    for verdict in record.verdicts:
-        if verdict.unhealthy and (since := amount(verdict.since_ms)) is not None:
-            yield since / 1000, f"{verdict.mode}: {verdict.status}, and still is"
-    for change in track.changes() if track else ():
-        yield change.at, f"{change.mode}: {change.status}"
 
 
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:

@@ -266,7 +266,11 @@ class States:
         if len(self._states) < most:
             return True
         if self._clock() >= self._looked + ROOM_SECONDS:
-            self._look_for_room(most)
+            # Who is to make room first is the last in the list.
+            self._looked = self._clock()
+            lesser = [state for state in self._states.values() if state.worth < (True, True)]
+            lesser.sort(key=attrgetter("worth", "written"))
+            self._spare = [state.key for state in lesser[: max(1, int(most * _ROOM_SHARE))]][::-1]
         while self._spare:
             key = self._spare[-1]
             other = self._states.get(key)
@@ -281,13 +285,6 @@ class States:
                 return True
         self.left_out += 1
         return False
-
-    def _look_for_room(self, most: int) -> None:
-        """Note who is to make room first, the last in the list."""
-        self._looked = self._clock()
-        lesser = [state for state in self._states.values() if state.worth < (True, True)]
-        lesser.sort(key=attrgetter("worth", "written"))
-        self._spare = [state.key for state in lesser[: max(1, int(most * _ROOM_SHARE))]][::-1]
 
     def _note(self, key: str, value: bytes, written: float) -> None:
         """Take in a record of another shard."""

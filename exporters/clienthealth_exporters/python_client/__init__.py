@@ -211,7 +211,14 @@ class Reporter:
                         self._dropped(delivered)
                 if time.monotonic() >= due:
                     due = time.monotonic() + self._interval
-                    self._publish(connected)
+                    for watched in list(self._watched):
+                        if connected:
+                            self._send(*self._encoded(watched))
+                        else:
+                            self._dropped()
+                        if watched.client() is None:
+                            # It is gone without a close(); this was the last that is known of it.
+                            self._forget(watched)
             except Exception:
                 log.debug("the reporter failed", exc_info=True)
             self._wake.wait(max(0.0, due - time.monotonic()))
@@ -219,16 +226,6 @@ class Reporter:
         atexit.unregister(self._at_exit)
         if self._producer is not None:
             self._producer.close(timeout=self._close_seconds)
-
-    def _publish(self, connected: bool) -> None:
-        for watched in list(self._watched):
-            if connected:
-                self._send(*self._encoded(watched))
-            else:
-                self._dropped()
-            if watched.client() is None:
-                # It is gone without a close(); this was the last that is known of it.
-                self._forget(watched)
 
     def _connected(self) -> bool:
         if self._producer is None:

@@ -67,10 +67,7 @@ def _watched_producer(base: Any) -> type:
             except BaseException:
                 count.gave_up()
                 raise
-            try:
-                probe.accepted(future, count, began)
-            except Exception:
-                log.debug("the reporter failed", exc_info=True)
+            _quietly(probe.accepted, future, count, began)
             return future
 
         close = _closing(base)

@@ -96,26 +96,23 @@ def _supervised(config: str | None) -> int:
     """Start the job as a process of its own, and again when it has failed; its exit code where that is final."""
     from clienthealth.platform.stopping import set_by_signal
 
-    command = [
-        sys.executable,
-        "-m",
-        "clienthealth.ops.cli",
-        "monitor",
-        "--once",
-        *(["--config", config] if config else []),
-    ]
-    stop, job = threading.Event(), _Job()
+    command = [sys.executable, "-m", "clienthealth.ops.cli", "monitor", "--once"]
+    command += ["--config", config] if config else []
+    job: list[subprocess.Popen[bytes]] = []
+    stop = threading.Event()
 
     def stop_job(number: int, _: object) -> None:
         set_by_signal(stop)
-        job.signal(number)
+        for process in job:
+            process.send_signal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop_job)
     wait, code = FIRST_WAIT, 0
     while True:
         begun = time.monotonic()
-        code = job.run([*command, "--heap-ran-out"] if code == HEAP else command)
+        job[:] = [subprocess.Popen([*command, "--heap-ran-out"] if code == HEAP else command)]
+        code = job[0].wait()
         if stop.is_set() or code in FINAL:
             return code
         if time.monotonic() - begun > WELL_SECONDS:
@@ -124,20 +121,3 @@ def _supervised(config: str | None) -> int:
         if stop.wait(wait):
             return 0
         wait = min(2 * wait, LONGEST_WAIT)
-
-
-class _Job:
-    """The job, while there is one."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def run(self, command: list[str]) -> int:
-        """Run it to its end; its exit code, negative for a signal."""
-        self._process = subprocess.Popen(command)
-        return self._process.wait()
-
-    def signal(self, number: int) -> None:
-        """Pass a signal on."""
-        if self._process is not None:
-            self._process.send_signal(number)

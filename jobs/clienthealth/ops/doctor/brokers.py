@@ -105,7 +105,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     if trouble := extents(client, [name]).trouble:
         yield Finding(about, "failed", f"{trouble}. What is there can be neither read nor written: is a broker down?")
     yield from _rights(about, topic, {"READ"} if read else {"WRITE", "READ"} if states else {"WRITE"})
-    config = _config(client, name)
+    config = configuration(client, name)
     if risk := declared.replication_risk(topic, brokers, int(config.get("min.insync.replicas", 1))):
         yield Finding(about, "warning", f"It has {risk}.")
     if not config:
@@ -226,7 +226,8 @@ def _asked(
     return Finding(PUSHES, otherwise, f"{text}. 'kafka-health init' does it, or: {command}")
 
 
-def _config(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
+def configuration(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
+    """What is checked of a topic's configuration; empty where this user may not read it."""
     names = ("cleanup.policy", "retention.ms", "compression.type", "min.insync.replicas")
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(names))
     configs = client.describe_configs([resource], config_filter="all")
