@@ -160,11 +160,6 @@ def _topic_lag(record: HealthRecord) -> tuple[Sample, ...]:
     return tuple([((topic,), records) for topic, records in sums.items()])
 
 
-def _group_status(record: HealthRecord) -> tuple[Sample, ...]:
-    status = record.text("group", "status")
-    return (((status,), 1),) if status in STATE_ORDER else ()
-
-
 def _client(name: str, text: str, source: Source, *extra: str, counter: bool = False) -> Family:
     return Family(f"kafka_client_{name}", text, "client", extra, source, "counter" if counter else "gauge")
 
@@ -346,7 +341,7 @@ FAMILIES: tuple[Family, ...] = (
     _group(
         "status",
         "1 for the state that the worst of the group's partitions is in; absent for the others.",
-        Source("group", _group_status),
+        Source("group", lambda r: (((word,), 1),) if (word := r.text("group", "status")) in STATE_ORDER else ()),
         "status",
     ),
     Family(

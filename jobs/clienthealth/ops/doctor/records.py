@@ -179,33 +179,33 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
         )
 
 
-class ReadingClock(NamedTuple):
-    """What a reading says of time: whose it is, its own time against ours, and against Kafka's (seconds, + ahead)."""
-
-    client: str
-    ahead: float
-    behind_sent: float
-
-
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
     """The newest readings of a topic: none may be from the future, and none much older than its record."""
     if not records:
         yield Finding(CLOCK, "skipped", f"{topic} has no records yet, so clocks cannot be compared.")
         return
-    reading_clocks = list(_reading_clocks(settings, records, time.time()))
-    if not reading_clocks:
-        yield Finding(CLOCK, "skipped", f"None of the newest {len(records)} records of {topic} tells a reading's time.")
-        return
-    yield from judged(topic, reading_clocks, settings.monitor.future_seconds)
-
-
-def judged(topic: str, reading_clocks: Iterable[ReadingClock], future_seconds: float) -> Iterator[Finding]:
-    """What the times of readings say of their clients' clocks."""
+    now = time.time()
+    anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
+    # Of each client how far its readings are at most ahead of our clock, and least behind their records (seconds).
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
-    for reading in reading_clocks:
-        ahead[reading.client] = max(reading.ahead, ahead.get(reading.client, reading.ahead))
-        behind[reading.client] = min(reading.behind_sent, behind.get(reading.client, reading.behind_sent))
+    for record in records:
+        for snapshot in decode_metrics(record, anytime, int(now * 1000)).snapshots:
+            if snapshot.ts_ms is not None:
+                who = snapshot.client
+                client = "/".join(part for part in (who.service, who.instance, who.client_id) if part)
+                early_by, late_by = snapshot.ts_ms / 1000 - now, (record.ts_ms - snapshot.ts_ms) / 1000
+                ahead[client] = max(early_by, ahead.get(client, early_by))
+                behind[client] = min(late_by, behind.get(client, late_by))
+    if not ahead:
+        yield Finding(CLOCK, "skipped", f"None of the newest {len(records)} records of {topic} tells a reading's time.")
+        return
+    yield from _judged_clocks(topic, ahead, behind, settings.monitor.future_seconds)
+
+
+def _judged_clocks(
+    topic: str, ahead: Mapping[str, float], behind: Mapping[str, float], future_seconds: float
+) -> Iterator[Finding]:
     rejected = {client: by for client, by in ahead.items() if by > future_seconds}
     early = {client: by for client, by in ahead.items() if SKEW_WARNING_SECONDS < by <= future_seconds}
     late = {client: by for client, by in behind.items() if by > DELAY_WARNING_SECONDS}
@@ -237,16 +237,6 @@ def _worst(skews: dict[str, float]) -> str:
     order = sorted(skews.items(), key=lambda item: -item[1])
     named = ", ".join(f"{client} by {by:.0f} s" for client, by in order[:NAMED])
     return named + (f" and {len(order) - NAMED} clients more" if len(order) > NAMED else "")
-
-
-def _reading_clocks(settings: Settings, records: Iterable[RawRecord], now: float) -> Iterator[ReadingClock]:
-    anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    for record in records:
-        for snapshot in decode_metrics(record, anytime, int(now * 1000)).snapshots:
-            if snapshot.ts_ms is not None:
-                who = snapshot.client
-                name = "/".join(part for part in (who.service, who.instance, who.client_id) if part)
-                yield ReadingClock(name, snapshot.ts_ms / 1000 - now, (record.ts_ms - snapshot.ts_ms) / 1000)
 
 
 def who_pushes(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
