@@ -44,8 +44,9 @@ def main() -> None:
         return
     out = arguments.judge_only or arguments.out or ROOT / ".cache" / "lab" / str(arguments.seed)
     if arguments.judge_only is None:
-        for program in sorted({case.family.program for case in cases if case.family.java}):
-            compiled(program)
+        for case in cases:
+            if case.family.java:
+                compiled(case.family)
         record(cases, out, arguments.jobs, lambda text: print(text, file=sys.stderr, flush=True))
     folders = sorted(file.parent for file in out.glob("*/case.json"))
     judged = judge(folders, min(2, os.cpu_count() or 1))

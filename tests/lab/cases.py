@@ -55,14 +55,21 @@ class Case:
     @property
     def client_ids(self) -> Sequence[str]:
         """Of all."""
-        more = int(self.options["clients"])
-        return (self.client_id, *(f"{self.client_id}-{number}" for number in range(1, more)))
+        return self._ids(int(self.options["clients"]))
 
     @property
     def troubled(self) -> Sequence[str]:
         """Of those that have trouble; all, where the world has."""
         inside = "trouble" in self.options
-        return self.client_ids[: int(self.options.get("trouble.clients", "1"))] if inside else self.client_ids
+        return self._ids(int(self.options.get("trouble.clients", "1"))) if inside else self.client_ids
+
+    def _ids(self, clients: int) -> Sequence[str]:
+        """Of so many, as the family names them."""
+        names = self.family.ids.get(self.mechanism.role)
+        if names is None:
+            return (self.client_id, *(f"{self.client_id}-{number}" for number in range(1, clients)))
+        every = [name.format(id=self.client_id, n=n, m=n + 1) for n in range(clients) for name in names]
+        return list(dict.fromkeys(every))
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:

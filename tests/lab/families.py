@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from clienthealth.platform.jars import JarSet
 
+Role = Literal["producer", "consumer"]
 #: Of each version of the Java client that is run, the release.
 VERSIONS = {
     "0.11": "0.11.0.3",
@@ -20,12 +22,19 @@ VERSIONS = {
     "4.0": "4.0.1",
     "4.1": "4.1.2",
 }
-_SLF4J = ("org.slf4j:slf4j-log4j12", "log4j:*", "ch.qos.reload4j:*", "org.slf4j:slf4j-reload4j")
-_JACKSON = "com.fasterxml.jackson.core:*"
+_NO_LOGGING = ("org.slf4j:slf4j-log4j12", "log4j:*", "ch.qos.reload4j:*", "org.slf4j:slf4j-reload4j")
 SETS = {
     **{
-        f"lab-java-{name}": JarSet((f"org.apache.kafka:kafka-clients:{release}",), without=_SLF4J)
+        f"lab-java-{name}": JarSet((f"org.apache.kafka:kafka-clients:{release}",), without=_NO_LOGGING)
         for name, release in VERSIONS.items()
+    },
+    **{
+        f"lab-spring-{name}": JarSet((f"org.springframework.kafka:spring-kafka:{name}",), without=_NO_LOGGING)
+        for name in ("2.9.13", "3.3.10")
+    },
+    **{
+        f"lab-streams-{name}": JarSet((f"org.apache.kafka:kafka-streams:{name}",), without=_NO_LOGGING)
+        for name in ("3.6.2", "4.0.1")
     },
     "lab-reload4j": JarSet(("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")),
     "lab-logback": JarSet(
@@ -46,7 +55,7 @@ SETS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Family:
     """A program and what it runs on. `weight`: how often it is drawn; `roles`: what it can be asked to be.
 
@@ -54,6 +63,8 @@ class Family:
     options   of its clients, always
     lacks     mechanisms that mean nothing to it
     routes    how its metrics can be read, `none`: it has none
+    jars      a set of SETS that it is compiled for and runs on; None: Plain, compiled once for all versions
+    ids       what its framework calls the clients of one name, of troubled ones and others; {n}: from 0, {m}: from 1
     requires  Python packages in other versions than those that are installed
     """
 
@@ -66,6 +77,8 @@ class Family:
     lacks: Collection[str] = ()
     routes: Sequence[str] = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter")
     requires: Sequence[str] = ()
+    jars: str | None = None
+    ids: Mapping[Role, Sequence[str]] = field(default_factory=dict)
 
     @property
     def java(self) -> bool:
@@ -106,6 +119,24 @@ def _kafka_python(name: str, *requires: str) -> Family:
     )  # fmt: skip
 
 
+#: A framework polls, pauses and sends in its own way.
+_FRAMEWORK = ("paused", "handler-error", "callback-flush")
+_SPRING: Mapping[Role, Sequence[str]] = {"producer": ("{id}-1",), "consumer": ("{id}-{n}",)}
+_STREAMS: Mapping[Role, Sequence[str]] = {
+    "consumer": tuple(f"{{id}}-StreamThread-{{m}}-{client}" for client in ("consumer", "restore-consumer", "producer"))
+}
+
+
+def _spring(name: str, release: str, version: str) -> Family:
+    jars = f"lab-spring-{release}"
+    return Family(f"spring-{name}", "Spring", version, 2.0, lacks=_FRAMEWORK, jars=jars, ids=_SPRING)
+
+
+def _streams(version: str, release: str) -> Family:
+    jars, lacks = f"lab-streams-{release}", (*_FRAMEWORK, "handler-error")
+    return Family(f"streams-{version}", "Streams", version, 2.0, ("consumer",), lacks=lacks, jars=jars, ids=_STREAMS)
+
+
 FAMILIES = {
     family.name: family
     for family in (
@@ -120,6 +151,10 @@ FAMILIES = {
         _java("4.0"),
         _java("4.1", 2.0, routes=_ROUTES),
         Family("java-4.1-kip848", "Plain", "4.1", 2.0, ("consumer",), {"c.group.protocol": "consumer"}),
+        _spring("2.9", "2.9.13", "3.2"),
+        _spring("3.3", "3.3.10", "3.8"),
+        _streams("3.6", "3.6.2"),
+        _streams("4.0", "4.0.1"),
         _confluent("2.16"),
         _confluent("2.6", "confluent-kafka==2.6.2"),
         _confluent("2.2", "confluent-kafka==2.2.0"),

@@ -21,6 +21,8 @@ Asked = Literal["nothing", "suspected", "confirmed"]
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
 #: Metrics alone show that no thread is alive that may wait for request.timeout.ms, be it the default.
 DEAD_SECONDS = 60.0
+#: Callbacks that do something all the time.
+_BUSY = ("callback-retry", "callback-sleep", "callback-spin")
 #: So many records that expired are no accident.
 MANY = 3
 #: Since when consumers say how long ago they polled, producers count selects, and a log says that poll() is overdue.
@@ -104,6 +106,11 @@ class Recorded:
         return longest
 
     @property
+    def java(self) -> bool:
+        """True if it runs in a JVM."""
+        return FAMILIES[self.case["family"]].java
+
+    @property
     def version(self) -> tuple[int, ...]:
         """Of the Java client; of others none, whose metrics say less."""
         family = FAMILIES[self.case["family"]]
@@ -135,19 +142,23 @@ def _came(recorded: Recorded) -> bool:
     """Did it go wrong at all, by what the program counted, be it recorded or not."""
     mode = recorded.case["mode"]
     whole = [json.loads(line) for line in (recorded.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines()]
-    after = [one for one in whole if one["ts"] >= recorded.onset_ms and one["id"] in recorded.case["troubled"]]
-    if not after:
-        return bool(mode == NOT_CLOSED)
-    first, last = after[0], after[-1]
+    if mode == NOT_CLOSED:
+        return bool(_sent(whole) > recorded.case["stored"])
+    after = [one for one in whole if one["ts"] >= recorded.onset_ms]
+    clients = [[one for one in after if one["id"] == client] for client in recorded.case["troubled"]]
+    return any(_stands(mode, lines) for lines in clients if lines)
+
+
+def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
+    """Does it go wrong with a client, whose counts since the onset these are."""
+    first, middle, last = lines[0], lines[len(lines) // 2], lines[-1]
     if mode == DEADLOCK:
-        return bool(last["callback_ms"] > 10_000 or last["acked"] == after[len(after) // 2]["acked"])
+        return last["callback_ms"] > 10_000 or last["acked"] == middle["acked"]
     if mode == BLOCKED:
-        return bool(last["failed"] > first["failed"] or last["sending_ms"] > 2_000)
+        return last["failed"] > first["failed"] or last["sending_ms"] > 2_000
     if mode == STALLED:
-        return bool(last["acked"] == after[len(after) // 2]["acked"])
-    if mode == CONSUMER:
-        return bool(last["polls"] - first["polls"] <= 8)
-    return bool(_sent(whole) > recorded.case["stored"])
+        return last["acked"] == middle["acked"]
+    return last["polls"] - first["polls"] <= 8
 
 
 def _sent(truth: Sequence[Mapping[str, int]]) -> int:
@@ -158,6 +169,9 @@ def _sent(truth: Sequence[Mapping[str, int]]) -> int:
 def _deadlock(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("acked"), recorded.case["mechanism"]
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
+    # One dump shows a wait without an end; of what sleeps or works, or of no Java client, it takes more.
+    full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
+    one = dumps and (full or (recorded.java and name not in _BUSY))
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
     direct = dumps and recorded.span("dumps") >= APART_SECONDS
@@ -166,7 +180,7 @@ def _deadlock(recorded: Recorded) -> Label:
     if direct or metrics >= max(DEAD_SECONDS, timeout) + 2 * recorded.case["seen"]["interval"]:
         return Label("confirmed", "confirmed", True)
     told = name == "callback-error" and recorded.log_seconds > 5
-    if dumps or told or (metrics >= 20 and len(recorded.moments["metrics"]) >= 3):
+    if one or told or (metrics >= 20 and len(recorded.moments["metrics"]) >= 3):
         return Label("suspected", "confirmed", True)
     return Label("nothing", "confirmed", still > 20)
 
@@ -209,7 +223,9 @@ def _consumer(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
-    dumps = recorded.span("dumps") if name not in ("handler-error", "handler-too-slow") else 0.0
+    # A thread polls if a dump from before has seen it do so.
+    polled = any(ts < recorded.onset_ms for ts in recorded.case["written"]["dumps"])
+    dumps = recorded.span("dumps") if polled and name not in ("handler-error", "handler-too-slow") else 0.0
     metrics = recorded.span("metrics") if recorded.version >= _LAST_POLL else 0.0
     if still < 3 and name != "handler-too-slow":
         return Label()

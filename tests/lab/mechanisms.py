@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tests.lab.families import Family
+from tests.lab.families import Family, Role
 
 Level = Literal["ok", "suspected", "confirmed"]
-Role = Literal["producer", "consumer"]
 Options = Mapping[str, str]
 DEADLOCK, BLOCKED, STALLED = "producer-callback-deadlock", "send-blocked-on-metadata", "delivery-stalled"
 NOT_CLOSED, CONSUMER = "producer-not-closed", "consumer-stalled"

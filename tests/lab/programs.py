@@ -19,7 +19,7 @@ from clienthealth.platform import jars
 from clienthealth.platform.java import java
 from deploy.demo.processes import forget, free_port, spawn
 from tests.lab.cases import Case
-from tests.lab.families import SETS
+from tests.lab.families import SETS, Family
 from tests.lab.layouts import LAYOUTS, log_configuration
 
 HERE = Path(__file__).parent
@@ -27,8 +27,8 @@ JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLe
 STOP_SECONDS = 5.0
 #: What other programs say of their clients, one a line.
 QUOTES = HERE / "quotes.txt"
-#: Against which versions programs are compiled.
-COMPILED = {"Plain": ("lab-java-2.2", "lab-micrometer")}
+#: What Plain is compiled for, once for all versions.
+PLAIN = ("lab-java-2.2", "lab-micrometer")
 _COMPILING = threading.Lock()
 
 
@@ -128,7 +128,7 @@ def _jvm(case: Case, folder: Path, servers: str, topic: str, port: int) -> list[
     name, text, option = log_configuration(layout, "app.log")
     (folder / name).write_text(text, encoding="utf-8")
     family = case.family
-    sets = [f"lab-java-{family.version}", f"lab-{layout.backend}"]
+    sets = [family.jars or f"lab-java-{family.version}", f"lab-{layout.backend}"]
     options = _options(case, servers, topic)
     agents = []
     if case.seen.metrics == "micrometer":
@@ -139,7 +139,7 @@ def _jvm(case: Case, folder: Path, servers: str, topic: str, port: int) -> list[
         agents = [f"-javaagent:{_paths('lab-jmx-exporter')[0]}=127.0.0.1:{port}:jmx.yaml"]
     elif case.seen.metrics.startswith("jolokia"):
         agents = [f"-javaagent:{_paths('jolokia')[0]}=port={port},host=127.0.0.1,discoveryEnabled=false"]
-    path = [compiled(family.program), *(jar for name in sets for jar in _paths(name))]
+    path = [compiled(family), *(jar for name in sets for jar in _paths(name))]
     given = [f"-D{key}={value}" for key, value in options.items()]
     zone = f"-Duser.timezone={layout.zone}"
     jvm = [java(), *JVM, *agents, *layout.java, zone, option, *given]
@@ -182,18 +182,20 @@ def _paths(name: str) -> list[Path]:
 
 
 @cache
-def compiled(program: str) -> Path:
-    """The classes of a program, compiled once for all versions that it runs with."""
+def compiled(family: Family) -> Path:
+    """The classes of a family's program: Plain once for all versions, others for their framework."""
     with _COMPILING:
-        source = HERE / "java" / "orders"
-        files = sorted(source.glob("*.java"))
-        target = jars.cache() / "lab" / "classes" / program
+        sources = HERE / "java"
+        files = sorted(sources.glob("orders/*.java"))
+        target = jars.cache() / "lab" / "classes" / (family.jars or family.program)
         newest = max(file.stat().st_mtime for file in files)
         if not target.exists() or target.stat().st_mtime < newest:
-            path = os.pathsep.join(str(jar) for name in COMPILED[program] for jar in _paths(name))
+            sets = (family.jars,) if family.jars else PLAIN
+            path = os.pathsep.join(str(jar) for name in sets for jar in _paths(name))
             compiler = str(Path(java()).resolve().with_name("javac"))
-            command = [compiler, "--release", "11", "-nowarn", "-d", str(target), "-cp", path, *map(str, files)]
-            subprocess.run(command, check=True)
+            wanted = [f"{sources}/orders/{name}.java" for name in (family.program, *(() if family.jars else ("Page",)))]
+            options = ["-nowarn", "-d", str(target), "-cp", path, "-sourcepath", str(sources)]
+            subprocess.run([compiler, *options, *wanted], check=True)
             os.utime(target)
         return target
 
