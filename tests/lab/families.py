@@ -97,12 +97,30 @@ def _java(name: str, weight: float = 1.0, **more: object) -> Family:
 
 _ROUTES = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter", "micrometer")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
+#: Groups that a plain consumer cannot join.
+_OTHER_GROUP = ("rebalance",)
 #: A constructor that raises without brokers leaves no client to be judged.
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong")
 #: Its produce() never waits; a callback runs in poll(), on the application's own thread.
-_RDKAFKA = (*_NO_THREAD, "callback-get", "topic-missing", "partition-missing", "brokers-away", "brokers-silent")
+_RDKAFKA = (
+    *_NO_THREAD,
+    "callback-get",
+    "topic-missing",
+    "topic-denied",
+    "partition-missing",
+    "brokers-away",
+    "brokers-silent",
+)
 #: One thread for everything: what holds it up holds up what would tell of it.
-_AIO = (*_NO_THREAD, "callback-get", "topic-missing", "partition-missing", "brokers-away", "brokers-silent")
+_AIO = (
+    *_NO_THREAD,
+    "callback-get",
+    "topic-missing",
+    "topic-denied",
+    "partition-missing",
+    "brokers-away",
+    "brokers-silent",
+)
 
 
 def _confluent(name: str, *requires: str) -> Family:
@@ -133,7 +151,7 @@ def _spring(name: str, release: str, version: str) -> Family:
 
 
 def _streams(version: str, release: str) -> Family:
-    jars, lacks = f"lab-streams-{release}", (*_FRAMEWORK, "handler-error")
+    jars, lacks = f"lab-streams-{release}", (*_FRAMEWORK, *_OTHER_GROUP)
     return Family(f"streams-{version}", "Streams", version, 2.0, ("consumer",), lacks=lacks, jars=jars, ids=_STREAMS)
 
 
@@ -150,7 +168,7 @@ FAMILIES = {
         _java("3.9", 2.0, routes=_ROUTES),
         _java("4.0"),
         _java("4.1", 2.0, routes=_ROUTES),
-        Family("java-4.1-kip848", "Plain", "4.1", 2.0, ("consumer",), {"c.group.protocol": "consumer"}),
+        Family("java-4.1-kip848", "Plain", "4.1", 2.0, ("consumer",), {"c.group.protocol": "consumer"}, _OTHER_GROUP),
         _spring("2.9", "2.9.13", "3.2"),
         _spring("3.3", "3.3.10", "3.8"),
         _streams("3.6", "3.6.2"),

@@ -23,7 +23,7 @@ APART_SECONDS, STILL_SECONDS = 10.0, 30.0
 DEAD_SECONDS = 60.0
 #: Callbacks that do something all the time.
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin")
-#: So many records that expired are no accident.
+#: So many records that expired, or readings that say the same, are no accident.
 MANY = 3
 #: Since when consumers say how long ago they polled, producers count selects, and a log says that poll() is overdue.
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
@@ -186,6 +186,9 @@ def _deadlock(recorded: Recorded) -> Label:
 
 
 def _blocked(recorded: Recorded) -> Label:
+    if recorded.case["mechanism"] == "topic-denied":
+        # send() fails at once: nobody waits.
+        return Label("suspected" if recorded.log_seconds > 10 else "nothing", "suspected", recorded.log_seconds > 10)
     waits = recorded.most("unknown", recorded.log_until_ms) if recorded.log_seconds else 0
     if waits >= 2:
         return Label("confirmed", "confirmed", True)
@@ -202,7 +205,7 @@ def _stalled(recorded: Recorded) -> Label:
     span = min(recorded.span("metrics"), still)
     if still < 5:
         return Label(at_most="suspected")
-    if expired >= MANY and span >= 20 and not recorded.most("unknown"):
+    if expired >= MANY and span >= 20 and len(recorded.moments["metrics"]) > MANY and not recorded.most("unknown"):
         return Label("confirmed", "confirmed", True)
     if expired or (span >= 20 and len(recorded.moments["metrics"]) >= 3):
         return Label("suspected", "confirmed", True)

@@ -29,7 +29,6 @@ class Mechanism:
     end       how the program ends at the onset, see Control.java; kill, term: by that signal
     beside    how far verdicts of other modes (of controls: of any) may go at most
     since     versions of the Java client that it means something to: from, and before
-    topic     configuration of the topic; `missing`, `denied`: instead
     """
 
     name: str
@@ -42,7 +41,6 @@ class Mechanism:
     end: str = ""
     beside: Mapping[str, Level] = field(default_factory=dict)
     since: tuple[tuple[int, ...], tuple[int, ...]] = ((0, 0), (99, 0))
-    topic: Options = field(default_factory=dict)
     only: Collection[str] = ()
     weight: float = 1.0
 
@@ -74,7 +72,8 @@ def _hangs(how: str, ms: str = "0", **more: object) -> Mechanism:
     return Mechanism(f"handler-{how}", CONSUMER, "consumer", options, **more)  # type: ignore[arg-type]
 
 
-_BUFFERED = {"p.linger.ms": "120000", "p.batch.size": "1000000", "rate": "5..30", "every": "100000"}
+_LARGE = {"p.batch.size": "500000", "p.buffer.memory": "33554432"}
+_BUFFERED = {**_LARGE, "p.linger.ms": "120000", "rate": "5..30", "every": "100000"}
 _SHORT: Mapping[str, Level] = {STALLED: "suspected", BLOCKED: "suspected"}
 
 
@@ -111,6 +110,7 @@ _DEADLOCKS = (
 )
 _BLOCKS = (
     Mechanism("topic-missing", BLOCKED, "producer", {"trouble": "topic"}, beside=_SYMPTOMS, weight=2),
+    Mechanism("topic-denied", BLOCKED, "producer", {"trouble": "topic", "wrong": "denied"}, beside=_SYMPTOMS),
     Mechanism("partition-missing", BLOCKED, "producer", {"trouble": "partition"}, beside=_SYMPTOMS),
     Mechanism("brokers-away", BLOCKED, "producer", world="cut", early=True, beside=_SYMPTOMS),
     Mechanism("brokers-silent", BLOCKED, "producer", world="swallow", early=True, beside=_SYMPTOMS),
@@ -173,6 +173,7 @@ _CONTROLS = (
     _slow("handler-backs-off", "consumer", "backoff", "3000..25000", "handler", beside={CONSUMER: "suspected"}),
     _slow("handler-held", "consumer", "held", "3000..25000", "handler", beside={CONSUMER: "suspected"}),
     _fine("paused", "consumer", options={"trouble": "pause"}, weight=2),
+    _fine("rebalance", "consumer", "rebalance", lasts=(8, 25), weight=2),
     _fine("topic-idle", "consumer", "no-feed"),
     _fine("producer-idle", "producer", options={"trouble": "idle"}),
     _fine(
@@ -181,7 +182,7 @@ _CONTROLS = (
         options={"trouble": "flood", "size": "2000", "p.buffer.memory": "1000000"},
         beside=_SYMPTOMS,
     ),
-    _fine("long-linger", "producer", options={"p.linger.ms": "5000..20000", "p.batch.size": "500000"}),
+    _fine("long-linger", "producer", options={**_LARGE, "p.linger.ms": "5000..20000"}),
     _fine("acks-none", "producer", options={"p.acks": "0"}),
     _fine("quotes", "producer", options={"quotes": "1..999"}, weight=2),
     _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, weight=2),

@@ -21,6 +21,7 @@ from deploy.demo.processes import forget, free_port, spawn
 from tests.lab.cases import Case
 from tests.lab.families import SETS, Family
 from tests.lab.layouts import LAYOUTS, log_configuration
+from tests.lab.world import DENIED
 
 HERE = Path(__file__).parent
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -110,7 +111,7 @@ def start(case: Case, folder: Path, servers: str, topic: str) -> Program:
 def _options(case: Case, servers: str, topic: str) -> dict[str, str]:
     prefix = case.mechanism.role[0]
     options = {**case.options, "topic": topic, f"{prefix}.bootstrap.servers": servers}
-    options["wrong.topic"] = f"{topic}-v2"
+    options["wrong.topic"] = DENIED if options.pop("wrong", "") else f"{topic}-v2"
     if prefix == "c":
         options["c.group.id"] = topic
     if options.pop("login", ""):

@@ -38,7 +38,9 @@ class Run:
         self._done = threading.Event()
         self._threads: list[threading.Thread] = []
         partitions = int(case.options["clients"]) * (1 + case.number % 2)
-        world.broker.create_topic(self.topic, partitions, case.mechanism.topic)
+        # Streams writes to the second.
+        for topic in (self.topic, f"{self.topic}-out"):
+            world.broker.create_topic(topic, partitions)
         way.open()
         self.scene = Scene(world, way, self.topic, lambda number: self.program.signal(number))
         if case.mechanism.early:
@@ -145,6 +147,7 @@ class Run:
         self._done.set()
         self.eyes.stop.set()
         self.way.open()
+        self.scene.joined.set()
         self.program.stop()
         for thread in self._threads:
             thread.join(20.0)

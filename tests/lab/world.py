@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourceType,
+)
 
 from deploy.demo.broker import Broker
 from deploy.demo.gateway import Gateway
 from deploy.demo.processes import free_port
 
 DELAY_SECONDS = 0.6
+#: A topic that nobody may write to.
+DENIED = "ledger-of-others"
 
 
 @dataclass
@@ -45,6 +57,20 @@ class Scene:
     topic: str
     signal: Callable[[int], None]
     feeding: bool = True
+    joined: threading.Event = field(default_factory=threading.Event)
+
+    def join(self) -> None:
+        """Another member joins the group, reads and commits nothing, and leaves when `joined` is set."""
+        consumer = KafkaConsumer(
+            self.topic,
+            bootstrap_servers=self.world.broker.bootstrap_servers,
+            group_id=self.topic,
+            client_id="another-member",
+            enable_auto_commit=False,
+        )
+        while not self.joined.is_set():
+            consumer.poll(500)
+        consumer.close()
 
 
 @dataclass(frozen=True)
@@ -75,6 +101,8 @@ class World:
             "listener.security.protocol.map": ",".join([*protocols, "LOGIN:SASL_PLAINTEXT"]),
             "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.login.plain.sasl.jaas.config": jaas,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
             "log.retention.check.interval.ms": "3600000",
         }
         self.broker = Broker(folder / "broker", properties, port=own, heap_mb=384, controller_port=controller)
@@ -85,12 +113,20 @@ class World:
             way.open()
             self._open.callback(way.front.close)
             self._open.callback(way.node.close)
+        self._deny()
         self.feed = KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5)
         self._open.callback(self.feed.close)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    def _deny(self) -> None:
+        self.broker.create_topic(DENIED)
+        admin = KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
+        pattern = ResourcePattern(ResourceType.TOPIC, DENIED, ACLResourcePatternType.LITERAL)
+        admin.create_acls([ACL("User:*", "*", ACLOperation.WRITE, ACLPermissionType.DENY, pattern)])
+        admin.close()
 
     def count(self, topic: str) -> int:
         """How many records it holds."""
@@ -129,5 +165,8 @@ EVENTS: Mapping[str, Event] = {
     "cut-node": Event(lambda scene: scene.way.node.shut(), _open),
     "swallow-node": Event(lambda scene: scene.way.node.swallow(), _open),
     "freeze-process": Event(lambda scene: scene.signal(signal.SIGSTOP), lambda scene: scene.signal(signal.SIGCONT)),
+    "rebalance": Event(
+        lambda scene: threading.Thread(target=scene.join, daemon=True).start(), lambda scene: scene.joined.set()
+    ),
     "no-feed": Event(_feed(False), _feed(True)),
 }

@@ -11,7 +11,6 @@ import java.util.regex.Pattern;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
-import org.apache.kafka.common.KafkaException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.kafka.core.DefaultKafkaConsumerFactory;
@@ -112,7 +111,7 @@ public class Spring {
                     if (Boolean.getBoolean("sync")) {
                         future.get(60, TimeUnit.SECONDS);
                     }
-                } catch (KafkaException | IllegalStateException failed) {
+                } catch (RuntimeException failed) {
                     truth.end(truth.sending, token);
                     truth.failure(failed, true);
                     LOG.error("order not accepted", failed);

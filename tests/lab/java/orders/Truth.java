@@ -58,7 +58,11 @@ final class Truth {
     /** A record is lost. `sending`: send() says so, not the callback. */
     void failure(Throwable error, boolean sends) {
         failed.incrementAndGet();
-        String text = error.toString();
+        StringBuilder texts = new StringBuilder();
+        for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+            texts.append(cause).append('\n');
+        }
+        String text = texts.toString();
         if (text.contains("Failed to allocate") || text.contains("BufferExhausted")) {
             exhausted.incrementAndGet();
         } else if (text.contains("metadata")) {
