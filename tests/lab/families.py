@@ -100,7 +100,7 @@ _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-erro
 #: Groups that a plain consumer cannot join.
 _OTHER_GROUP = ("rebalance",)
 #: A constructor that raises without brokers leaves no client to be judged.
-_NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong")
+_NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
 #: Its produce() never waits; a callback runs in poll(), on the application's own thread.
 _RDKAFKA = (
     *_NO_THREAD,
@@ -125,7 +125,7 @@ _AIO = (
 
 def _confluent(name: str, *requires: str) -> Family:
     return Family(
-        f"confluent-{name}", "confluent", name, 1.5, lacks=(*_RDKAFKA, "login-wrong"),
+        f"confluent-{name}", "confluent", name, 1.5, lacks=(*_RDKAFKA, *_NEEDS_BROKERS),
         routes=("statistics", "statistics", "none"), requires=requires,
     )  # fmt: skip
 
@@ -178,6 +178,6 @@ FAMILIES = {
         _confluent("2.2", "confluent-kafka==2.2.0"),
         _kafka_python("3.0"),
         _kafka_python("2.0", "kafka-python==2.0.6"),
-        Family("aiokafka-0.14", "aio", "0.14", 1.5, lacks=(*_AIO, "login-wrong"), routes=("none",)),
+        Family("aiokafka-0.14", "aio", "0.14", 1.5, lacks=(*_AIO, *_NEEDS_BROKERS, "name-unknown"), routes=("none",)),
     )
 }

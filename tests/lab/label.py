@@ -187,8 +187,10 @@ def _deadlock(recorded: Recorded) -> Label:
 
 def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
-        # send() fails at once: nobody waits.
-        return Label("suspected" if recorded.log_seconds > 10 else "nothing", "suspected", recorded.log_seconds > 10)
+        # send() fails at once, unless several threads ask for the topic: then some of them wait.
+        waited = any(one["unknown"] for one in recorded.truth)
+        told = recorded.log_seconds > 10
+        return Label("suspected" if told else "nothing", "confirmed" if waited else "suspected", told)
     waits = recorded.most("unknown", recorded.log_until_ms) if recorded.log_seconds else 0
     if waits >= 2:
         return Label("confirmed", "confirmed", True)

@@ -114,7 +114,8 @@ _BLOCKS = (
     Mechanism("partition-missing", BLOCKED, "producer", {"trouble": "partition"}, beside=_SYMPTOMS),
     Mechanism("brokers-away", BLOCKED, "producer", world="cut", early=True, beside=_SYMPTOMS),
     Mechanism("brokers-silent", BLOCKED, "producer", world="swallow", early=True, beside=_SYMPTOMS),
-    Mechanism("login-wrong", BLOCKED, "producer", {"login": "wrong"}, early=True, beside=_SYMPTOMS),
+    Mechanism("login-wrong", BLOCKED, "producer", {"through": "login"}, early=True, beside=_SYMPTOMS),
+    Mechanism("tls-wrong", BLOCKED, "producer", {"p.security.protocol": "SSL"}, early=True, beside=_SYMPTOMS),
 )
 _STALLS = (
     Mechanism(
@@ -123,6 +124,7 @@ _STALLS = (
     Mechanism(
         "node-silent", STALLED, "producer", world="swallow-node", beside={BLOCKED: "suspected", NOT_CLOSED: "suspected"}
     ),
+    Mechanism("name-unknown", STALLED, "producer", {"through": "lost"}, early=True, beside=_SYMPTOMS),
     Mechanism("outage", STALLED, "producer", world="cut", beside=_SYMPTOMS),
     Mechanism("silence", STALLED, "producer", world="swallow", beside=_SYMPTOMS),
 )

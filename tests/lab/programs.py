@@ -114,7 +114,7 @@ def _options(case: Case, servers: str, topic: str) -> dict[str, str]:
     options["wrong.topic"] = DENIED if options.pop("wrong", "") else f"{topic}-v2"
     if prefix == "c":
         options["c.group.id"] = topic
-    if options.pop("login", ""):
+    if options.pop("through", "") == "login":
         module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         options |= {f"{prefix}.security.protocol": "SASL_PLAINTEXT", f"{prefix}.sasl.mechanism": "PLAIN"}
         options[f"{prefix}.sasl.jaas.config"] = f'{module} username="orders" password="wrong";'

@@ -45,7 +45,7 @@ class Run:
         self.scene = Scene(world, way, self.topic, lambda number: self.program.signal(number))
         if case.mechanism.early:
             EVENTS[case.mechanism.world].begin(self.scene)
-        servers = world.login_servers if "login" in case.options else way.servers
+        servers = world.through.get(case.options.get("through", ""), way.servers)
         self._mark("start")
         self.program: Program = start(case, folder / "work", servers, self.topic)
 

@@ -88,16 +88,19 @@ class World:
         self._open = ExitStack()
         inner = [free_port() for _ in range(ways)]
         self.ways = [Way(Gateway(free_port(), port), Gateway(free_port(), port)) for port in inner]
-        own, controller, login = free_port(), free_port(), free_port()
-        self.login_servers = f"127.0.0.1:{login}"
+        own, controller, login, lost = (free_port() for _ in range(4))
+        #: Other ways: where a login is asked for, and where the broker names itself as nobody knows it.
+        self.through = {"login": f"127.0.0.1:{login}", "lost": f"127.0.0.1:{lost}"}
         listeners = {f"WAY{n}": (inner[n], way.node.port) for n, way in enumerate(self.ways)}
-        listeners |= {"PLAINTEXT": (own, own), "LOGIN": (login, login)}
+        listeners |= {"PLAINTEXT": (own, own), "LOGIN": (login, login), "LOST": (lost, lost)}
         bound = [f"{name}://127.0.0.1:{port}" for name, (port, _) in listeners.items()]
         protocols = [f"{name}:PLAINTEXT" for name in (*listeners, "CONTROLLER") if name != "LOGIN"]
         jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_orders="right";'
+        advertised = {name: f"{name}://127.0.0.1:{port}" for name, (_, port) in listeners.items()}
+        advertised["LOST"] = "LOST://kafka-2.lost.invalid:9092"
         properties = {
             "listeners": ",".join([*bound, f"CONTROLLER://127.0.0.1:{controller}"]),
-            "advertised.listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, (_, port) in listeners.items()),
+            "advertised.listeners": ",".join(advertised.values()),
             "listener.security.protocol.map": ",".join([*protocols, "LOGIN:SASL_PLAINTEXT"]),
             "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.login.plain.sasl.jaas.config": jaas,
