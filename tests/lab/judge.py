@@ -15,8 +15,6 @@ from typing import Any
 
 from tests.lab.label import Label, Recorded, labels
 from tests.lab.mechanisms import MODES
-from tests.support.raw_records import Raw
-from tests.support.streamed import PUBLISHED, Streamed
 
 JUDGE_SECONDS = 600.0
 #: The exit codes of `diagnose` where nothing could be read, or nobody judged.
@@ -62,6 +60,10 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 
 def streamed(folder: Path) -> Verdicts:
     """By the steps of the stream, batch by batch: the worst that was published of each client and mode."""
+    # The whole monitor, which only this needs.
+    from tests.support.raw_records import Raw
+    from tests.support.streamed import PUBLISHED, Streamed
+
     records = [json.loads(line) for line in (folder / "stream.jsonl").read_text(encoding="utf-8").splitlines()]
     if not records:
         return []
