@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.platform import web
+from clienthealth.platform.compressed_pages import Packed, Page
 from clienthealth.platform.web import Answer, Request, Response, Server
 from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
@@ -27,7 +28,7 @@ from tests.support.rows import long_after
 from tests.support.waiting import WAIT_SECONDS, eventually
 
 LINES = "".join(f'metric{{client="{number}"}} {number}\n' for number in range(200_000))
-PAGE = (LINES.encode(), b"last 1\n")
+PAGE = Page(Packed.pack([LINES]), "last 1\n")
 
 
 @contextmanager

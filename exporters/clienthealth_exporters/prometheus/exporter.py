@@ -24,6 +24,7 @@ from clienthealth.configuration.owners import Owners, OwnersInForce
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.platform import html_page
+from clienthealth.platform.compressed_pages import Packed, Page
 from clienthealth.platform.stopping import stop_event
 from clienthealth.platform.web import Request, Response, Server
 from clienthealth.settings import Settings
@@ -99,7 +100,7 @@ class Exporter:
         self._making = threading.Lock()
         self._owners = OwnersInForce(settings.owners.files)
         self._facets: tuple[list[State] | None, Owners, Facets] = (None, Owners(), Facets({}))
-        self._made: tuple[list[State] | None, Owners, list[bytes], dict[str, int]] = (None, Owners(), [], {})
+        self._made: tuple[list[State] | None, Owners, Packed, dict[str, int]] = (None, Owners(), Packed.pack(()), {})
 
     def __call__(self, request: Request) -> Response:
         match request.path:
@@ -141,11 +142,11 @@ class Exporter:
                 return Response(runbook)
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
-    def metrics(self) -> list[bytes]:
-        """The page for Prometheus in blocks. Before all of the topic has been read it shows the exporter alone."""
+    def metrics(self) -> Page:
+        """The page for Prometheus. Before all of the topic has been read it shows the exporter alone."""
         trouble = self._trouble()
         self._complete = self._complete or trouble is None
-        clients = self._clients() if self._complete else []
+        kept = self._clients() if self._complete else Packed.pack(())
         left_out = Counter({EVERYBODY: self._states.left_out}) if self._states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
         newest: list[Sample] = [((subject,), at) for subject, at in self._states.newest_of.items()]
@@ -156,23 +157,23 @@ class Exporter:
             (NEWEST_RECORD, newest),
             (OWNERS_READ, [((), int(self._owners.readable))] if self._owners.files else []),
         )
-        return [*clients, *_encoded(self._rendered(own))]
+        return Page(kept, "".join(self._rendered(own)))
 
-    def _clients(self) -> list[bytes]:
+    def _clients(self) -> Packed:
         """The metrics of all clients, made anew only when something has changed, and then once for all who ask."""
         with self._making:
             states, owners = self._states.live(), self._owners.current()
-            made, made_for, blocks, dropped = self._made
+            made, made_for, packed, dropped = self._made
             if made is not states or made_for is not owners:
                 dropped = {}
                 cap = self._settings.prometheus.max_series_per_metric
                 clients = exposition.page(self._states.shown(states, cap, dropped), cap, dropped)
                 owned = services.owners_of(states, owners, self._settings.prometheus.cluster_name)
                 sums = self._rendered(services.samples(states))
-                blocks = [*_encoded(clients), *_encoded(sums), *_encoded(self._rendered(owned))]
-                self._made = (states, owners, blocks, dropped)
+                packed = Packed.pack(itertools.chain(clients, sums, self._rendered(owned)))
+                self._made = (states, owners, packed, dropped)
             self._dropped.update(dropped)
-        return blocks
+        return packed
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
         """The text of metrics that are no client's; one without a sample has none."""
@@ -225,10 +226,6 @@ class Exporter:
             return "", ""
         page = own_page(self._settings, str(number)) if "{shard}" in self._settings.links.status_page else ""
         return f"{number}/{ours.shard.partition('/')[2]}", page
-
-
-def _encoded(blocks: Iterable[str]) -> Iterator[bytes]:
-    return (block.encode("utf-8", "replace") for block in blocks)
 
 
 def _probe(trouble: str | None) -> Response:

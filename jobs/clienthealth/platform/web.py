@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from clienthealth.model.errors import ServiceError
+from clienthealth.platform.compressed_pages import Page
 from clienthealth.platform.web_config import access
 from clienthealth.settings import PrometheusSettings
 
@@ -64,7 +65,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """What is sent back. A body that is large is given in pieces, or makes them while it is sent."""
+    """What is sent back. A body that is large is a kept page, or makes its pieces while it is sent."""
 
     body: str | Iterable[bytes]
     content_type: str = "text/html; charset=utf-8"
@@ -258,10 +259,13 @@ class _Handler(BaseHTTPRequestHandler):
             pieces = (pieces.encode("utf-8", "replace"),)
             packed = packed and len(pieces[0]) > _COMPRESS_FROM
         if packed:
-            pieces = _gzipped(pieces)
+            pieces = pieces.gzip() if isinstance(pieces, Page) else _gzipped(pieces)
         if isinstance(response.body, str):
             pieces = list(pieces)
+        if isinstance(pieces, list | tuple):
             length = sum(map(len, pieces))
+        elif isinstance(pieces, Page):
+            length = pieces.size
         headers = {"Content-Type": response.content_type, "Vary": "Accept-Encoding"}
         headers |= {**SECURITY_HEADERS, **response.headers}
         if packed:
