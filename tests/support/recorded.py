@@ -27,7 +27,7 @@ from clienthealth.model.telemetry import RawRecord
 from clienthealth.model.verdicts import Verdict
 from clienthealth.monitor import departures, process_log, readings
 from clienthealth.monitor.adjust import adjust
-from clienthealth.monitor.bucket import NO_LOG, Bucket, client_of
+from clienthealth.monitor.bucket import NO_LOG, Bucket, Span, client_of
 from clienthealth.read.decode import decode_any, decode_logs, decode_metrics
 from clienthealth.read.recordings import Recorded as Read
 from clienthealth.read.recordings import read
@@ -76,7 +76,7 @@ class Recorded:
         for begin, first, end in zip(start.tolist(), lo.tolist(), hi.tolist(), strict=True):
             log = heard.within(begin, begin + length).about(who) if heard else NO_LOG
             if end > first or any(log):
-                windows.append(self.bucket.window(who, self.number, begin, begin + length, first, end, log))
+                windows.append(self.bucket.window(who, self.number, Span(begin, begin + length, first, end), log))
         return tuple(windows)
 
     @cached_property

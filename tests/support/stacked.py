@@ -9,7 +9,7 @@ import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow, about
 from clienthealth.measure.packed import Parts
-from clienthealth.measure.view import Windows
+from clienthealth.measure.view import Rows, Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:
@@ -23,11 +23,9 @@ def stacked(windows: Sequence[ClientWindow]) -> Windows:
     bounds = [(at[client] + lo, at[client] + hi) for client, lo, hi in spans]
     return Windows(
         windows[0].client.kind,
-        np.concatenate([w.ts for w in one]),
-        np.concatenate([w.values for w in one]),
+        Rows(np.concatenate([w.ts for w in one]), np.concatenate([w.values for w in one]), *_joined(one)),
         np.array([lo for lo, _ in bounds], np.int64),
         np.array([hi for _, hi in bounds], np.int64),
-        *_joined(one),
         list(map(about, windows)).__getitem__,
     )
 

@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
-from clienthealth.measure.lag import Observation, silent_seconds, stands_still
+from clienthealth.measure.lag import (
+    Observation,
+    Point,
+    compressed,
+    produced_at,
+    seconds_behind,
+    silent_seconds,
+    stands_still,
+)
 from clienthealth.measure.lag_state import Commit, Known, state
-from clienthealth.measure.lag_time import Point, compressed, produced_at, seconds_behind
 from clienthealth.settings import LagSettings
 
 VECTORS = json.loads((Path(__file__).parents[1] / "golden" / "lag-vectors.json").read_text())

@@ -12,8 +12,8 @@ from clienthealth.diagnose.diagnosis import raw_record
 from clienthealth.measure.client import client_indicators
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
-from clienthealth.model.nodes import UNNAMED, node
 from clienthealth.model.readings import Reading
+from clienthealth.model.samples import UNNAMED, node
 from clienthealth.read.decode import decode_metrics
 from clienthealth.read.recordings import read
 from clienthealth.settings import LagSettings, Settings

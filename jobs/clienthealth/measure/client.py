@@ -13,9 +13,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.measure.buffer import buffer, buffer_used_ratio
-from clienthealth.measure.callback import callback_seconds, callback_source, io_thread_busy_ratio
 from clienthealth.measure.columns import Bools, Floats, Ints
+from clienthealth.measure.producer import (
+    buffer,
+    buffer_used_ratio,
+    callback_seconds,
+    callback_source,
+    io_thread_busy_ratio,
+)
 from clienthealth.measure.queue import queue_entries, queues
 from clienthealth.measure.records_lag import lag_entries, lags, points
 from clienthealth.measure.view import Windows

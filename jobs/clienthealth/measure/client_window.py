@@ -10,7 +10,7 @@ import numpy as np
 
 from clienthealth.measure.columns import Floats
 from clienthealth.measure.packed import Parts
-from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Windows
+from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Windows
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
@@ -70,11 +70,13 @@ def _tabulated(window: ClientWindow) -> Windows:
     readings, kind = window.readings, window.client.kind
     return Windows(
         kind,
-        np.array([reading.ts_ms for reading in readings], np.int64),
-        _matrix([reading.metrics for reading in readings], POSITION.get(kind or "", {})),
+        Rows(
+            np.array([reading.ts_ms for reading in readings], np.int64),
+            _matrix([reading.metrics for reading in readings], POSITION.get(kind or "", {})),
+            *_parts(readings),
+        ),
         np.zeros(1, np.int64),
         np.full(1, len(readings), np.int64),
-        *_parts(readings),
         lambda _: about(window),
     )
 

@@ -66,31 +66,39 @@ class Runs:
         return len(self.window)
 
 
+class Rows(NamedTuple):
+    """Readings as a table.
+
+    ts      epoch ms
+    values  in the order of CLIENT_METRICS[kind], NaN where unknown, finite and ≥ 0 elsewhere; totals are cumulative
+    parts   what the readings say of single topics, in the order of their rows; `names`: of its topics and threads
+    """
+
+    ts: Ints
+    values: Floats
+    parts: Parts
+    names: Sequence[str]
+
+
 class Windows:
     """Windows [lo, hi) over rows of readings of clients of ONE kind, each client's rows adjacent and in order of time.
 
     Answers are arrays with one element per window; NaN: unknown. What is worked out over rows is kept, and selections
     (`at`) share it.
 
-    ts      epoch ms
-    values  in the order of CLIENT_METRICS[kind], NaN where unknown, finite and ≥ 0 elsewhere; totals are cumulative
-    parts   what the readings say of single topics, in the order of their rows; `names`: of its topics and threads
     about   the client of each window
     """
 
     def __init__(
         self,
         kind: Kind | None,
-        ts: Ints,
-        values: Floats,
+        table: Rows,
         lo: Ints,
         hi: Ints,
-        parts: Parts,
-        names: Sequence[str],
         about: Callable[[int], About],
     ) -> None:
-        self.kind, self.ts, self.values, self.lo, self.hi = kind, ts, values, lo, hi
-        self.parts, self.names = parts, names
+        self.kind, self.table, self.lo, self.hi = kind, table, lo, hi
+        self.ts, self.values, self.parts, self.names = table
         self._about = about
         self._which: Ints = np.arange(len(lo))
         self._columns: dict[str, Column] = {}
@@ -102,16 +110,7 @@ class Windows:
 
     def at(self, windows: Ints | Bools) -> Windows:
         """Some of the windows, in this order."""
-        selected = Windows(
-            self.kind,
-            self.ts,
-            self.values,
-            self.lo[windows],
-            self.hi[windows],
-            self.parts,
-            self.names,
-            self._about,
-        )
+        selected = Windows(self.kind, self.table, self.lo[windows], self.hi[windows], self._about)
         selected._which = self._which[windows]
         selected._columns, selected._of_rows = self._columns, self._of_rows
         return selected

@@ -6,13 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
 from clienthealth.measure.client_window import LEAD_MS, ClientWindow
 from clienthealth.measure.columns import Floats, Ints
 from clienthealth.measure.packed import LogEntry, Readings, Who
-from clienthealth.measure.view import About, Windows
+from clienthealth.measure.view import About, Rows, Windows
 from clienthealth.model.clients import Client, Kind
 from clienthealth.model.health_record import encoded
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
@@ -31,6 +32,15 @@ INTERVALS = 3
 #: The log events that concern a client in a window, the thread dumps of its process, and dumps and events before it.
 WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]
 NO_LOG: WindowLog = ((), (), (), ())
+
+
+class Span(NamedTuple):
+    """A window [start, end) of event time (epoch ms), and the rows [lo, hi) of its client's readings in it."""
+
+    start: int
+    end: int
+    lo: int = 0
+    hi: int = 0
 
 
 class ClientCard:
@@ -89,12 +99,14 @@ class Bucket:
         parts = state.parts.at(slice(self.part_begin[begin], self.part_begin[end]))
         return Windows(
             kind,  # type: ignore[arg-type]
-            readings.ts[begin:end],
-            readings.values[begin:end, : len(CLIENT_METRICS[kind])],
+            Rows(
+                readings.ts[begin:end],
+                readings.values[begin:end, : len(CLIENT_METRICS[kind])],
+                replace(parts, row=parts.row - begin),
+                state.names,
+            ),
             lo - begin,
             hi - begin,
-            replace(parts, row=parts.row - begin),
-            state.names,
             lambda window: self._about(int(client[window])),
         )
 
@@ -209,10 +221,9 @@ class Bucket:
             {name: v for name, v in zip(TOPIC_METRICS, parts.values[part].tolist(), strict=True) if v == v},
         )
 
-    def window(
-        self, who: Who, number: int | None, start: int, end: int, lo: int, hi: int, log: WindowLog
-    ) -> ClientWindow:
+    def window(self, who: Who, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
         """A window of a client as the judges see it. `number`: its number, None where it does not report."""
+        start, end, lo, hi = span
         events, dumps, earlier, earlier_events = log
         before = max(0, start - max(LEAD_MS, end - start))
         lead = lo if number is None else int(np.searchsorted(self.keys, (number << SHIFT) | before))

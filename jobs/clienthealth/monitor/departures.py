@@ -23,7 +23,7 @@ from clienthealth.model.readings import Reading, Sign
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import modes
 from clienthealth.modes._polls import reports_in_poll
-from clienthealth.monitor import limits, ownership, process_log
+from clienthealth.monitor import intake, ownership, process_log
 from clienthealth.monitor.adjust import Context, adjust
 from clienthealth.monitor.bucket import Bucket, client_of
 from clienthealth.monitor.incidents import Departure, OpenIncident, Transition
@@ -122,18 +122,18 @@ def departed(bucket: Bucket) -> Ints:
     return np.flatnonzero(silent >= bucket.gaps + 1000 * bucket.settings.absence.watermark_seconds)
 
 
-def judge(bucket: Bucket, gone: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
+def judge(bucket: Bucket, gone: Ints) -> tuple[list[Record], list[Transition]]:
     """The records of clients that have departed, and how incidents changed."""
     records: list[Record] = []
     changes: list[Transition] = []
     for number in gone.tolist():
-        record, changed = _judged(bucket, number, now_ms)
+        record, changed = _judged(bucket, number)
         records.append(record)
         changes += changed
     return records, changes
 
 
-def _judged(bucket: Bucket, number: int, now_ms: int) -> tuple[Record, list[Transition]]:
+def _judged(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)
     departed_ms = int(state.clients.last[number])
@@ -327,7 +327,7 @@ def keep(bucket: Bucket) -> Set[str]:
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())
-    too_many = state.former.evict(state.time_ms, limit=limits.share(monitor.max_clients, monitor))
+    too_many = state.former.evict(state.time_ms, limit=intake.share(monitor.max_clients, monitor))
     ended = {client_of(former[key]).key for key in too_many}
     for _, who in state.former.items():
         key = client_of(who).key

@@ -18,7 +18,7 @@ from clienthealth.model.readings import Source
 from clienthealth.monitor import readings
 from clienthealth.monitor.bucket import client_of
 from clienthealth.monitor.incidents import Incidents
-from clienthealth.monitor.limits import only
+from clienthealth.monitor.intake import only
 from clienthealth.monitor.state import BucketState, load, save
 
 log = logging.getLogger(__name__)

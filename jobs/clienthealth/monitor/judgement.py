@@ -23,16 +23,16 @@ from clienthealth.measure.view import MIN_READINGS
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CONFIG_OPTIONS
-from clienthealth.model.verdicts import Seen, Verdict
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode
-from clienthealth.monitor import process_log, recovery, skew
+from clienthealth.monitor import process_log, recovery
 from clienthealth.monitor.adjust import Context, Reporting, adjust
-from clienthealth.monitor.bucket import NO_LOG, Bucket, ClientCard, WindowLog, client_card, client_of
+from clienthealth.monitor.bucket import NO_LOG, Bucket, Span, WindowLog, client_card, client_of
 from clienthealth.monitor.credible import refuted, reporting
 from clienthealth.monitor.incidents import Incidents, Transition
 from clienthealth.monitor.judging import gate, in_force, live_modes, merged, verdict
 from clienthealth.monitor.ownership import ProcessKey
-from clienthealth.monitor.readings import NEVER_MS, SHIFT
+from clienthealth.monitor.readings import NEVER_MS, SHIFT, skew_seconds, skew_words
 
 #: Key and value of a record on `client-health`; without a value the client is forgotten.
 Record = tuple[str, bytes | None]
@@ -65,6 +65,10 @@ class Touched:
     lo: Ints
     hi: Ints
     logs: Mapping[int, WindowLog]
+
+    def span(self, at: int) -> Span:
+        """The window at a position."""
+        return Span(int(self.start[at]), int(self.end[at]), int(self.lo[at]), int(self.hi[at]))
 
     def at(self, chosen: Ints) -> Touched:
         """Some of them, in this order."""
@@ -120,7 +124,7 @@ class _Judgement:
         self.records: list[Record] = []
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
-        self.skew = skew.seconds(self.state, now_ms).tolist()
+        self.skew = skew_seconds(self.state, now_ms).tolist()
         #: Client and begin of a window → signatures of its lines that count for nothing.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
@@ -233,45 +237,25 @@ class _Judgement:
         """Judge the windows of a client, the `at`th that was asked about, and make its record. `ids`: of its modes."""
         card, newest, seen = client_card(self.state.whos[number]), gated.newest[at], gated.seen[at]
         if self._must_be_judged(card.key, gated.suspected[at]):
-            verdicts = _verdicts(self._judged(gated, at, number, seen))
+            verdicts, worst_status = _verdicts(self._judged(gated, at, number, seen))
         else:
-            verdicts = _unsuspected(ids, gated.reasons[newest])
-        start, end = int(gated.touched.start[newest]), int(gated.touched.end[newest])
-        samples, also = gated.samples[at], self.bucket.also_seen(self.state.whos[number])
-        self._publish(card, start, end, samples, gated.measured[at], *verdicts, seen, also, number)
-
-    def _publish(
-        self,
-        client: ClientCard,
-        start: int,
-        end: int,
-        samples: int,
-        indicators: Mapping[str, object],
-        verdicts: msgspec.Raw,
-        worst: str,
-        last_seen: int,
-        also_seen: Sequence[Seen],
-        number: int | None = None,
-    ) -> None:
-        """`also_seen`: its trouble beside the verdicts; `number`: of the client, None where it does not report."""
-        off_seconds = 0.0 if number is None else self.skew[number]
-        config = {} if number is None else self.bucket.config(number)
-        if off_seconds:
-            clock = {"skew_seconds": off_seconds, "text": skew.words(off_seconds)}
-            indicators = {**indicators, "clock": clock}
+            verdicts, worst_status = _unsuspected(ids, gated.reasons[newest])
+        indicators, config = gated.measured[at], self.bucket.config(number)
+        if off_seconds := self.skew[number]:
+            indicators = {**indicators, "clock": {"skew_seconds": off_seconds, "text": skew_words(off_seconds)}}
         record = Written(
-            window_start=start,
-            window_end=end,
-            client=client.json,
-            samples=samples,
+            window_start=int(gated.touched.start[newest]),
+            window_end=int(gated.touched.end[newest]),
+            client=card.json,
+            samples=gated.samples[at],
             indicators=indicators,
             verdicts=verdicts,
-            worst=worst,
-            last_seen=last_seen,
+            worst=worst_status,
+            last_seen=seen,
             config={name: config[name] for name in CONFIG_OPTIONS if name in config},
-            also_seen=list(map(seen_json, also_seen)),
+            also_seen=list(map(seen_json, self.bucket.also_seen(self.state.whos[number]))),
         )
-        self.records.append((client.key, record.encode()))
+        self.records.append((card.key, record.encode()))
 
     def _judged(self, gated: Gated, position: int, number: int, seen: int) -> list[Verdict]:
         """The newest verdicts on a client, after all verdicts on its windows have been entered into the incidents."""
@@ -279,27 +263,25 @@ class _Judgement:
         judged: list[tuple[int, list[Verdict]]] = []
         known = self._known(who, self._reporting(number))
         for at in range(gated.begin[position], gated.end[position]):
-            start, end = int(touched.start[at]), int(touched.end[at])
+            span = touched.span(at)
             window: ClientWindow | None = None
             verdicts = []
-            beside = replace(known, contradicted=self.refuted.get((number, start), frozenset()))
+            beside = replace(known, contradicted=self.refuted.get((number, span.start), frozenset()))
             for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
                 if at in touched.logs or suspected[at]:
                     if window is None:
-                        lo, hi = int(touched.lo[at]), int(touched.hi[at])
-                        window = self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, NO_LOG))
+                        window = self.bucket.window(who, number, span, touched.logs.get(at, NO_LOG))
                     verdicts.append(verdict(mode, window, beside))
                 elif reasons[at]:
                     verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
                 else:
                     verdicts.append(Verdict(mode.id, "ok"))
-            judged.append((end, verdicts))
+            judged.append((span.end, verdicts))
         offset = int(self.state.clients.heard[number] - self.state.clients.last[number])
 
         def window_at(step: int) -> ClientWindow:
             at = gated.begin[position] + step
-            start, end, lo, hi = (int(column[at]) for column in (touched.start, touched.end, touched.lo, touched.hi))
-            return self.bucket.window(who, number, start, end, lo, hi, touched.logs.get(at, NO_LOG))
+            return self.bucket.window(who, number, touched.span(at), touched.logs.get(at, NO_LOG))
 
         return self._entered(client_of(who), judged, seen, offset, window_at)
 
@@ -347,7 +329,7 @@ class _Judgement:
             for who in inside.unreporting_clients():
                 # Of several clients that do not report, a line without a name is about none.
                 if any((about := inside.about(who))[:2]):
-                    windows[who].append(self.bucket.window(who, None, start, start + length, 0, 0, about))
+                    windows[who].append(self.bucket.window(who, None, Span(start, start + length), about))
         for who, of_client in windows.items():
             of_kind = [mode for mode in self.modes.values() if who.kind in mode.kinds]
             known = self._known(who)
@@ -362,7 +344,18 @@ class _Judgement:
             (indicators,) = client_indicators(newest.table, self.settings.lag)
             also = self.bucket.also_seen(who, {kind: len(names) for kind, names in log.named.items()})
             card = client_card(who)
-            self._publish(card, newest.start_ms, newest.end_ms, 0, indicators, *_verdicts(visible), last, also)
+            record = Written(
+                window_start=newest.start_ms,
+                window_end=newest.end_ms,
+                client=card.json,
+                samples=0,
+                indicators=indicators,
+                verdicts=verdicts_json(visible),
+                worst=worst(visible),
+                last_seen=last,
+                also_seen=list(map(seen_json, also)),
+            )
+            self.records.append((card.key, record.encode()))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
         """The verdict by log entries alone: a client that reports nothing may well log its own end."""

@@ -17,16 +17,18 @@ from clienthealth.measure.client import minute_figures
 from clienthealth.measure.columns import Floats, Ints
 from clienthealth.model.verdicts import Status, standing
 from clienthealth.modes import modes
-from clienthealth.monitor import also_seen, skew
-from clienthealth.monitor.bucket import NO_LOG, Bucket, client_of
+from clienthealth.monitor import also_seen
+from clienthealth.monitor.bucket import Bucket, Span, client_of
 from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.judging import gate, live_modes, verdict
-from clienthealth.monitor.readings import SHIFT, horizons
+from clienthealth.monitor.readings import SHIFT, horizons, skew_seconds
 from clienthealth.monitor.state import BucketState
 
 MINUTE_MS = 60_000
 
 Row = dict[str, Any]
+#: What a row names of its client.
+_OF_CLIENT = ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
 
 
 def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
@@ -38,7 +40,7 @@ def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
     passed = horizons(state, bucket.settings.monitor) + state.idle_ms
     over = np.clip(passed // MINUTE_MS * MINUTE_MS, 0, ends)
     over[gone] = ends[gone]
-    rows = _rows(bucket, over, skew.seconds(state, now_ms))
+    rows = _rows(bucket, over, skew_seconds(state, now_ms))
     for row in rows if state.also_seen else ():
         runs = bucket.runs.get((row["service"], row["host"]), ())
         if also := also_seen.unwritten(runs, row["client_id"], row["kind"]):
@@ -86,20 +88,13 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
         statuses: list[Status] = [*failures.values()]
         for mode, (suspected, reasons) in zip(live, gates, strict=True):
             if suspected[at] and mode.id not in failures:
-                seen = bucket.window(who, number, start, start + MINUTE_MS, int(lo[at]), int(hi[at]), NO_LOG)
+                span = Span(start, start + MINUTE_MS, int(lo[at]), int(hi[at]))
+                seen = bucket.window(who, number, span)
                 statuses.append("ok" if verdict(mode, seen).status == "ok" else "unknown")
             elif mode.id not in failures:
                 statuses.append("unknown" if reasons[at] else "ok")
-        row: Row = {
-            "minute": start,
-            "service": who.service,
-            "host": who.host,
-            "instance": who.instance,
-            "client_id": who.client_id,
-            "kind": who.kind,
-            "group": who.group,
-            "library": who.library,
-            "version": who.version,
+        row: Row = {"minute": start, **{name: getattr(who, name) for name in _OF_CLIENT}}
+        row |= {
             "samples": inside[at],
             "status": standing(statuses),
             "modes": [{"mode": mode, "status": status} for mode, status in sorted(failures.items())],

@@ -1,4 +1,10 @@
-"""Readings of a bucket: what is new joins what is kept, in order; what no window needs any more goes."""
+"""Readings of a bucket: what is new joins what is kept, in order; what no window needs any more goes.
+
+Clocks of clients that are off are a finding of their own (`skew_seconds`), which never acts on other clients. The
+newest time of a client is held against that of its neighbours on the topic (`packer.topic_clock`), and against the
+clock of this machine, which no reading can be ahead of. A client whose readings always come late looks as if its
+clock were behind, and is reported as such.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +14,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from clienthealth.measure.clock import SKEW_MS
 from clienthealth.measure.columns import Bools, Floats, Ints
 from clienthealth.measure.packed import Chunk, Parts, Readings, Who
+from clienthealth.measure.packer import SKEW_MS
 from clienthealth.model.metrics import CLIENT_METRICS, LEAST
 from clienthealth.monitor.state import UNDELIVERED, BucketState, Clients
 from clienthealth.settings import MonitorSettings
@@ -298,3 +304,16 @@ def totals_added_up(readings: Readings, whos: Sequence[Who]) -> Readings:
                 counted = values[of_client, position]
                 values[of_client, position] = np.where(np.isnan(counted), np.nan, np.nancumsum(counted))
     return replace(readings, values=values)
+
+
+def skew_seconds(state: BucketState, now_ms: int) -> Floats:
+    """By how many seconds the clock of each client is ahead (behind: negative); 0 up to a minute."""
+    ahead = state.clients.last - np.minimum(state.clients.heard, now_ms)
+    return np.where(np.abs(ahead) > SKEW_MS, np.round(ahead / 1000), 0.0)
+
+
+def skew_words(skew_seconds: float) -> str:
+    """As people read it."""
+    if skew_seconds > 0:
+        return f"clock ahead by {skew_seconds:.0f} s"
+    return f"clock behind by {-skew_seconds:.0f} s, or readings that late"

@@ -204,7 +204,7 @@ class Kept(msgspec.Struct, kw_only=True):
     over      incidents that were closed lately, for the minutes that are not written yet
     shared    silences of all (from, to), that count against nobody (`monitor/departures.py`)
     ended     the newest time that is known of clients and of processes' logs that have ended
-    reported_once  clients that found no room yet (`monitor/limits.py`)
+    reported_once  clients that found no room yet (`monitor/intake.py`)
     """
 
     time_ms: int = 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from clienthealth.measure.columns import Ints
 from clienthealth.measure.packed import Chunk, Who
 from clienthealth.modes import modes
 from clienthealth.monitor import (
@@ -18,14 +19,12 @@ from clienthealth.monitor import (
     groups,
     intake,
     judgement,
-    limits,
     minutes,
     ownership,
     process_log,
     readings,
     recovery,
     renamed,
-    skew,
 )
 from clienthealth.monitor.bucket import Bucket, client_of
 from clienthealth.monitor.incidents import OpenIncident, Transition
@@ -53,6 +52,11 @@ class Published:
     clients: int = 0
     skewed: int = 0
 
+    def add(self, judged: tuple[Sequence[Record], Sequence[Transition]]) -> None:
+        """Add records and changes of incidents."""
+        self.records += judged[0]
+        self.changes += judged[1]
+
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
     """Take in what was decoded for a bucket; the state is changed in place.
@@ -65,35 +69,37 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     idle_ms = departures.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
     departures.forgive(state, before_ms)
     taken = intake.take(state, chunks, settings.monitor, now_ms)
-    new, chunks, published.late, published.left_out = taken.log_entries, taken.chunks, taken.late, taken.left_out
+    published.late, published.left_out = taken.late, taken.left_out
     readings.renew_clients(state)
     closed, no_more, moved = renamed.join(state, closed)
-    published.records += [(key, None) for key in no_more]
-    published.changes += moved
+    published.add(([(key, None) for key in no_more], moved))
     grid = readings.grid_of(state, settings.monitor)
     bucket = Bucket(state, settings, grid)
     _name(state, published)
-    if new or state.readings.fresh.any():
-        records, changes = judgement.judge(bucket, new, closed, now_ms)
-        published.records += records
-        published.changes += changes
+    if taken.log_entries or state.readings.fresh.any():
+        published.add(judgement.judge(bucket, taken.log_entries, closed, now_ms))
     gone = departures.departed(bucket)
-    records, changes = departures.judge(bucket, gone, now_ms)
-    published.records += records
-    published.changes += changes
+    published.add(departures.judge(bucket, gone))
     ended_keys = departures.keep(bucket)
     expired = state.incidents.expired(recovery.gone(state, settings, ended_keys), recovery.ended_ms(state))
-    published.records += [(change.client.key, None) for change in expired]
-    published.changes += expired
-    records, changes = departures.unheard(bucket, idle_ms)
-    published.records += records
-    published.changes += changes
+    published.add(([(change.client.key, None) for change in expired], expired))
+    published.add(departures.unheard(bucket, idle_ms))
     published.records += departures.reminders(state, before_ms, settings)
     minutes.remember(state, published.changes)
     published.minutes = minutes.finished(bucket, gone, now_ms)
-    of_groups, rows = groups.take(state, chunks, settings)
+    of_groups, rows = groups.take(state, taken.chunks, settings)
     published.records += of_groups
     published.minutes += rows
+    _let_go(bucket, gone, published)
+    published.skewed = int((readings.skew_seconds(state, now_ms) != 0).sum())
+    readings.compact(state)
+    published.clients = len(state.whos) + len(state.groups)
+    return published
+
+
+def _let_go(bucket: Bucket, gone: Ints, published: Published) -> None:
+    """Drop what no window needs any more, and the clients that have departed (`gone`)."""
+    state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     living = process_log.evict(state, settings.monitor, longest)
     readings.evict(state, settings.monitor, grid)
@@ -103,10 +109,6 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     readings.forget(state, gone.tolist())
     if too_many := forget(state, settings.monitor, living):
         published.left_out["events"] += too_many
-    published.skewed = int((skew.seconds(state, now_ms) != 0).sum())
-    readings.compact(state)
-    published.clients = len(state.whos) + len(state.groups)
-    return published
 
 
 def forget(state: BucketState, settings: MonitorSettings, living: Set[ProcessKey]) -> int:
@@ -115,7 +117,7 @@ def forget(state: BucketState, settings: MonitorSettings, living: Set[ProcessKey
     `living`: processes that report or log. Returns of how many clients the lines about their beginning and end were
     too many.
     """
-    now_ms, clients = state.time_ms, limits.share(settings.max_clients, settings)
+    now_ms, clients = state.time_ms, intake.share(settings.max_clients, settings)
     state.told.evict(now_ms, 0, living=living)
     # Lines that speak of a client's beginning and end, as long as its process is heard of, and 15 minutes longer.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)

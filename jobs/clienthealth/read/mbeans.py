@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from clienthealth.model import metric_names
 from clienthealth.model.clients import ClientProcess
-from clienthealth.model.nodes import node
-from clienthealth.model.samples import Samples
+from clienthealth.model.samples import Samples, node
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import integer, number, text
 

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 from clienthealth.diagnose.attachments.layouts import Times
 from clienthealth.model import metric_names
 from clienthealth.model.clients import ClientProcess
-from clienthealth.model.nodes import node
-from clienthealth.model.prometheus_labels import separated
-from clienthealth.model.samples import Samples
+from clienthealth.model.metric_names import separated
+from clienthealth.model.samples import Samples, node
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import integer, number
 from clienthealth.read.mbeans import snapshots

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clienthealth.measure.buffer import used_ratios
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Column, Floats, Ints
+from clienthealth.measure.producer import used_ratios
 from clienthealth.measure.view import Runs, Windows
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size

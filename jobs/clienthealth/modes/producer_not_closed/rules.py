@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from clienthealth.measure.buffer import used_ratios
 from clienthealth.measure.client_window import ClientWindow
+from clienthealth.measure.producer import used_ratios
 from clienthealth.model.readings import LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size

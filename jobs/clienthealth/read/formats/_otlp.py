@@ -17,8 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from clienthealth.model import metric_names
-from clienthealth.model.nodes import node
-from clienthealth.model.samples import Samples
+from clienthealth.model.samples import Samples, node
 from clienthealth.model.telemetry import Identity, LogLine, Snapshot
 from clienthealth.model.values import epoch, integer, interval
 from clienthealth.read.logs.fields import offset, service_of_pod

@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from clienthealth.model import metric_names
-from clienthealth.model.nodes import node
-from clienthealth.model.prometheus_labels import separated
-from clienthealth.model.samples import Samples
+from clienthealth.model.metric_names import separated
+from clienthealth.model.samples import Samples, node
 from clienthealth.model.values import host_and_instance, integer, present
 
 _NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1)

@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from clienthealth.model import metric_names
-from clienthealth.model.nodes import node
-from clienthealth.model.samples import Samples
+from clienthealth.model.samples import Samples, node
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import host_and_instance, integer, number
 from clienthealth.read.formats._prometheus import Labels, kind_of, label, series

@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth.model.nodes import node
-from clienthealth.model.samples import Samples
+from clienthealth.model.samples import Samples, node
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import mapping, measurement, millis, number, text
 from clienthealth.read.formats import Format, Record

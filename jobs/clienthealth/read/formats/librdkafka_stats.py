@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from clienthealth.model.metric_names import LIBRDKAFKA
-from clienthealth.model.nodes import node, slowest_node
+from clienthealth.model.samples import node, slowest_node
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import integer, mapping, measurement, millis, present, text
 from clienthealth.read.formats import Format, Record
