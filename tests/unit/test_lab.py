@@ -44,7 +44,8 @@ def _recorded(
 ) -> Path:
     seen = {"metrics": "jolokia-bulk", "interval": 10.0, "layout": "none", "dumps": [], "begins": 0.0, "ends": 0.0}
     case = {
-        "mechanism": mechanism, "mode": mode, "role": "producer", "family": "java-3.9", "options": {"trouble": "latch"}, "seen": seen,
+        "mechanism": mechanism, "mode": mode, "role": "producer", "family": "java-3.9",
+        "options": {"trouble": "latch"}, "seen": seen,
         "weather": ["", 0, 0], "troubled": ["p"], "clients": ["p", "p-1"], "stored": 0,
         "timeline": {"start": START, "onset": START + 30_000, "end": START + 90_000},
         "written": {"metrics": [], "dumps": [], "lines": [], **written},
