@@ -172,7 +172,9 @@ def _deadlock(recorded: Recorded) -> Label:
     # One dump shows a wait without an end; of what sleeps or works, or of no Java client, it takes more.
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
     one = dumps and (full or (recorded.java and name not in _BUSY))
-    metrics = recorded.span("metrics") if recorded.version >= _SELECTS else 0.0
+    # Who waits for each record sends none after it: what then stands still may be idle.
+    goes_on = recorded.most("attempted") > MANY
+    metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
     direct = dumps and recorded.span("dumps") >= APART_SECONDS
     if still < 3:
