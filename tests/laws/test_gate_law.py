@@ -17,7 +17,7 @@ from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Kind
 from clienthealth.modes import LiveMode, modes
 from clienthealth.modes.producer_callback_deadlock import rules
-from clienthealth.monitor.judging import gate, verdict
+from clienthealth.monitor.window_verdicts import gate, verdict
 from clienthealth.settings.fields import keys
 from tests.scenarios import _making as making
 from tests.scenarios import scenarios

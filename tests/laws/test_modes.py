@@ -18,7 +18,7 @@ from clienthealth.diagnose.report import report
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import Cause, Mode, catalogue, modes
-from clienthealth.monitor.judging import judge_windows
+from clienthealth.monitor.window_verdicts import judge_windows
 from clienthealth.platform import checkout
 from tests.laws.test_modes_recordings import truth, verdicts, was_stopped
 from tests.scenarios import scenarios

@@ -24,7 +24,7 @@ from clienthealth.modes.producer_not_closed.rules import ID as NOT_CLOSED
 from clienthealth.modes.send_blocked_on_metadata.rules import ID as METADATA
 from clienthealth.monitor.adjust import Context, adjust
 from clienthealth.monitor.bucket import Bucket
-from clienthealth.monitor.judging import judge_windows
+from clienthealth.monitor.window_verdicts import judge_windows
 from tests.support.recorded import RECORDINGS, SETTINGS, Recorded, clients, folders
 from tests.support.recorded import verdicts as judged_windows
 

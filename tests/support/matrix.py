@@ -14,7 +14,7 @@ from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.modes import modes
 from clienthealth.monitor.adjust import Context, adjust
-from clienthealth.monitor.judging import judge_windows
+from clienthealth.monitor.window_verdicts import judge_windows
 from tests.scenarios import scenarios
 from tests.support.recorded import RECORDINGS, clients, folders, verdicts
 

@@ -7,7 +7,7 @@ import dataclasses
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Count, Evidence, Status, Verdict
 from clienthealth.monitor.incidents import Incidents, OpenIncident
-from clienthealth.monitor.judging import merged
+from clienthealth.monitor.window_verdicts import merged
 
 CLIENT = Client("orders", "web-7", "web-7:31337", "order-producer", "producer")
 MODE = "producer-callback-deadlock"

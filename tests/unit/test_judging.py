@@ -7,7 +7,7 @@ import dataclasses
 from clienthealth.model.health_record import verdict_from_json, verdict_json
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Verdict
-from clienthealth.monitor.judging import evidence_of, merged
+from clienthealth.monitor.window_verdicts import evidence_of, merged
 
 MODE = "producer-callback-deadlock"
 

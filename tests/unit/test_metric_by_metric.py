@@ -16,7 +16,7 @@ from clienthealth.measure.packer import Packer
 from clienthealth.model import metric_names
 from clienthealth.model.readings import Reading, TopicReading
 from clienthealth.model.verdicts import Verdict
-from clienthealth.monitor.judging import judge_windows
+from clienthealth.monitor.window_verdicts import judge_windows
 from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import LagSettings, Settings
 from tests.scenarios._making import T0, at

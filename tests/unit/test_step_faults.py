@@ -13,11 +13,11 @@ import pytest
 from clienthealth.measure.packed import Who
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Verdict
-from clienthealth.monitor import also_seen, departures, groups, judgement, minutes, process_log, readings
+from clienthealth.monitor import also_seen, client_verdicts, departures, groups, minutes, process_log, readings
 from clienthealth.monitor.bucket import client_of
 from clienthealth.monitor.incidents import OpenIncident
-from clienthealth.monitor.judging import gate
 from clienthealth.monitor.state import BucketState, Run
+from clienthealth.monitor.window_verdicts import gate
 from clienthealth.spark.stepping import _fault
 from tests.support.stepped import START, Stepped, logged, snapshot
 
@@ -83,8 +83,8 @@ PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "readings enter": (readings, "_numbered", lambda state, whos, numbers: has_bad(whos)),
     "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),
     "lines of a window": (process_log.ProcessLog, "about", lambda self, who: who.host == "bad"),
-    "a gate": (judgement, "gate", lambda mode, w: any("bad" in w._about(n).group for n in range(len(w)))),
-    "a judge": (judgement, "verdict", lambda mode, window, *_: window.client.host == "bad"),
+    "a gate": (client_verdicts, "gate", lambda mode, w: any("bad" in w._about(n).group for n in range(len(w)))),
+    "a judge": (client_verdicts, "verdict", lambda mode, window, *_: window.client.host == "bad"),
     "a minute": (minutes, "gate", lambda mode, w: any("bad" in w._about(n).group for n in range(len(w)))),
     "a departure": (departures, "judge_windows", lambda windows, *_, **__: windows[-1].client.host == "bad"),
 }
@@ -162,7 +162,7 @@ def incident(detail: int) -> OpenIncident:
 
 def test_its_open_incident_stays_open_while_it_cannot_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monitor = Stepped(apart=True, opened=[incident(3)])
-    monkeypatch.setattr(judgement, "gate", raising(lambda mode, w: True, gate))
+    monkeypatch.setattr(client_verdicts, "gate", raising(lambda mode, w: True, gate))
     monitor.batch([snapshot(0, {"select-total": 1}, "on-bad", instance="bad:1", host="bad")])
     assert [fault.client.key for fault in monitor.faults] == ["shop|bad:1|on-bad"]
     assert [one.verdict.mode for one in monitor.state.incidents.all] == ["producer-callback-deadlock"]
@@ -175,7 +175,7 @@ def test_an_incident_that_cannot_be_saved_goes_with_its_process(monkeypatch: pyt
         return [], []
 
     monitor = Stepped(apart=True)
-    monkeypatch.setattr(judgement, "judge", opening)
+    monkeypatch.setattr(client_verdicts, "judge", opening)
     monitor.batch([snapshot(0, {"select-total": 1}, "on-bad", instance="bad:1", host="bad")])
     assert len(monitor.faults) == 1 and not [*monitor.state.incidents.all]
 
@@ -193,7 +193,7 @@ def test_what_raises_without_any_process_is_the_fault_of_none_and_forgets_nobody
 
 
 def test_faults_become_rejects_that_name_their_newest_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judgement, "gate", raising(lambda mode, w: True, gate))
+    monkeypatch.setattr(client_verdicts, "gate", raising(lambda mode, w: True, gate))
     monitor = Stepped(apart=True)
     monitor.batch([snapshot(s, {"select-total": s}, name) for s in (0, 10) for name in ("p", "q")])
     _, key, value, headers = _fault(*monitor.faults)

@@ -26,12 +26,12 @@ from clienthealth.model.readings import LogEvent, Source
 from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import catalogue
-from clienthealth.monitor import also_seen, departures, judgement, process_log, readings
+from clienthealth.monitor import also_seen, client_verdicts, departures, process_log, readings
 from clienthealth.monitor.adjust import adjust
 from clienthealth.monitor.bucket import Bucket, client_of
 from clienthealth.monitor.faults import isolated
-from clienthealth.monitor.judging import judge_windows, merged, silenced
 from clienthealth.monitor.state import BucketState, save
+from clienthealth.monitor.window_verdicts import judge_windows, merged, silenced
 from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics, decode_said
 from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.read.recordings import Recorded
@@ -207,7 +207,7 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:
     """By key each client with its verdicts, of each mode the worst over all windows."""
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
-    for client, over_time in judgement.verdicts_over_time(bucket, 0):
+    for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):
         by_mode: dict[str, list[Verdict]] = {}
         for verdict in (verdict for _, verdicts in over_time for verdict in verdicts):
             by_mode.setdefault(verdict.mode, []).append(verdict)

@@ -26,11 +26,11 @@ from clienthealth.modes._polls import reports_in_poll
 from clienthealth.monitor import intake, ownership, process_log
 from clienthealth.monitor.adjust import Context, adjust
 from clienthealth.monitor.bucket import Bucket, client_of
+from clienthealth.monitor.client_verdicts import Record, shown
 from clienthealth.monitor.incidents import Departure, OpenIncident, Transition
-from clienthealth.monitor.judgement import Record, shown
-from clienthealth.monitor.judging import judge_windows, silenced
 from clienthealth.monitor.readings import EVER_MS
 from clienthealth.monitor.state import UNDELIVERED, BucketState
+from clienthealth.monitor.window_verdicts import judge_windows, silenced
 from clienthealth.settings import Settings
 
 #: What a client that has gone may have lost, in the detail of its verdict; what kept it from delivering says it then.

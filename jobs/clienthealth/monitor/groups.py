@@ -16,7 +16,7 @@ from clienthealth.measure.lag_state import FINE
 from clienthealth.measure.packed import Chunk, GroupReading, Who
 from clienthealth.model.health_record import Written, encoded, verdicts_json, worst
 from clienthealth.monitor.bucket import client_of
-from clienthealth.monitor.judgement import Record
+from clienthealth.monitor.client_verdicts import Record
 from clienthealth.monitor.minutes import MINUTE_MS, Row
 from clienthealth.monitor.state import BucketState, GroupState
 from clienthealth.settings import LagSettings, Settings

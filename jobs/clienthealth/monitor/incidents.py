@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
-from clienthealth.monitor.judging import detail_of, evidence_of, gone_on_with, united
+from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
 #: `moved`: an incident turns out to be of a client whose process had no client's name, or which had another instance;
 #: that takes it over.

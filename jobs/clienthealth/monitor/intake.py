@@ -267,7 +267,7 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
             by_process[entry.process].append(entry)
         remaining: list[LogEntry] = []
         for entries in by_process.values():
-            remaining += newest(entries, most, _sort)
+            remaining += newest(entries, most, lambda entry: entry.event.signature if entry.event else "")
         dropped, kept = len(kept) - len(remaining), remaining
         left_out["events-per-process"] += dropped
     if len(kept) > of_all:
@@ -276,10 +276,6 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
         dropped, kept = dropped + len(kept) - len(fewer), fewer
     if dropped:
         state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
-
-
-def _sort(entry: LogEntry) -> str:
-    return "" if entry.event is None else entry.event.signature
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:

@@ -20,9 +20,9 @@ from clienthealth.modes import modes
 from clienthealth.monitor import also_seen
 from clienthealth.monitor.bucket import Bucket, Span, client_of
 from clienthealth.monitor.incidents import Transition
-from clienthealth.monitor.judging import gate, live_modes, verdict
 from clienthealth.monitor.readings import SHIFT, horizons, skew_seconds
 from clienthealth.monitor.state import BucketState
+from clienthealth.monitor.window_verdicts import gate, live_modes, verdict
 
 MINUTE_MS = 60_000
 

@@ -15,10 +15,10 @@ from clienthealth.measure.columns import Ints
 from clienthealth.measure.packed import Chunk, Who
 from clienthealth.modes import modes
 from clienthealth.monitor import (
+    client_verdicts,
     departures,
     groups,
     intake,
-    judgement,
     minutes,
     ownership,
     process_log,
@@ -27,8 +27,8 @@ from clienthealth.monitor import (
     renamed,
 )
 from clienthealth.monitor.bucket import Bucket, client_of
+from clienthealth.monitor.client_verdicts import Record
 from clienthealth.monitor.incidents import OpenIncident, Transition
-from clienthealth.monitor.judgement import Record
 from clienthealth.monitor.minutes import Row
 from clienthealth.monitor.ownership import ProcessKey
 from clienthealth.monitor.state import BucketState
@@ -77,7 +77,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     bucket = Bucket(state, settings, grid)
     _name(state, published)
     if taken.log_entries or state.readings.fresh.any():
-        published.add(judgement.judge(bucket, taken.log_entries, closed, now_ms))
+        published.add(client_verdicts.judge(bucket, taken.log_entries, closed, now_ms))
     gone = departures.departed(bucket)
     published.add(departures.judge(bucket, gone))
     ended_keys = departures.keep(bucket)

@@ -1,4 +1,4 @@
-"""The clients of a bucket that have new readings or log entries: windows → gate → judge → incidents → records.
+"""Verdicts on clients that have new readings or log entries: windows → gate → judge → incidents → records.
 
 The gates look at all windows at once, with numpy. Only a window that a gate suspects, or that has log entries, is
 made of objects and goes to the judges.
@@ -30,9 +30,9 @@ from clienthealth.monitor.adjust import Context, Reporting, adjust
 from clienthealth.monitor.bucket import NO_LOG, Bucket, Span, WindowLog, client_card, client_of
 from clienthealth.monitor.credible import refuted, reporting
 from clienthealth.monitor.incidents import Incidents, Transition
-from clienthealth.monitor.judging import gate, in_force, live_modes, merged, verdict
 from clienthealth.monitor.ownership import ProcessKey
 from clienthealth.monitor.readings import NEVER_MS, SHIFT, skew_seconds, skew_words
+from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
 #: Key and value of a record on `client-health`; without a value the client is forgotten.
 Record = tuple[str, bytes | None]
@@ -45,10 +45,6 @@ def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...]) -> tuple[msgsp
         Verdict(mode, "unknown", reason=reason) if reason else Verdict(mode, "ok")
         for mode, reason in zip(live, reasons, strict=True)
     ]
-    return _verdicts(verdicts)
-
-
-def _verdicts(verdicts: Sequence[Verdict]) -> tuple[msgspec.Raw, str]:
     return verdicts_json(verdicts), worst(verdicts)
 
 
@@ -142,7 +138,10 @@ class _Judgement:
         kinds = np.array([who.kind for who in self.state.whos])
         for kind in np.unique(kinds[client[some]]).tolist() if len(client) else ():
             of_kind = np.flatnonzero(some & (kinds[client] == kind))
-            self._kind(kind, Touched(client, start, end, lo, hi, window_logs).at(of_kind))
+            gated = self._gated(kind, Touched(client, start, end, lo, hi, window_logs).at(of_kind))
+            ids = tuple(mode.id for mode in gated.live)
+            for at, number in enumerate(gated.number):
+                self._client(gated, ids, at, number)
         for process, entries in fresh.items():
             self._judge_unreporting(logs[process], entries)
         return self.records, self.changes
@@ -196,13 +195,6 @@ class _Judgement:
                 self.refuted[number, begin] = frozenset(event.signature for event in wrong)
         return window_logs
 
-    def _kind(self, kind: str, touched: Touched) -> None:
-        """Judge the windows of all clients of one kind, and make their records."""
-        gated = self._gated(kind, touched)
-        ids = tuple(mode.id for mode in gated.live)
-        for at, number in enumerate(gated.number):
-            self._client(gated, ids, at, number)
-
     def _gated(self, kind: str, touched: Touched) -> Gated:
         count, live = len(touched.client), live_modes(kind, self.settings.modes)
         w = self.bucket.windows(kind, touched.client, touched.lo, touched.hi)
@@ -237,7 +229,9 @@ class _Judgement:
         """Judge the windows of a client, the `at`th that was asked about, and make its record. `ids`: of its modes."""
         card, newest, seen = client_card(self.state.whos[number]), gated.newest[at], gated.seen[at]
         if self._must_be_judged(card.key, gated.suspected[at]):
-            verdicts, worst_status = _verdicts(self._judged(gated, at, number, seen))
+            judged = self._judged(gated, at, number, seen)
+            worst_status: str
+            verdicts, worst_status = verdicts_json(judged), worst(judged)
         else:
             verdicts, worst_status = _unsuspected(ids, gated.reasons[newest])
         indicators, config = gated.measured[at], self.bucket.config(number)

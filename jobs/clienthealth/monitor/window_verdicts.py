@@ -1,4 +1,4 @@
-"""Judgement: a gate over the windows of all clients, and the judges for those that it does not let pass.
+"""Verdicts on windows: a gate over those of all clients, and the judges for those that it does not let pass.
 
 The gate asks thousands of windows at once what their metrics show; the judge asks one window the same, and looks at
 its log lines and thread dumps too. Windows that have lines or dumps always go to the judge. Everything here is pure.
