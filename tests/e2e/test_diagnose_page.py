@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.diagnose.examine import examine
-from clienthealth.diagnose.html_report import html_report
+from clienthealth.diagnose.report import html_report
 from clienthealth.settings import Settings
 from tests.support.browser import check, node_modules
 from tests.support.recorded import RECORDINGS

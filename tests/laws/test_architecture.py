@@ -45,7 +45,7 @@ EXCUSED = {
     "clienthealth.spark.query": "starts the query, which is what makes a stream run",
     "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",
     "clienthealth.review.mail": "sends the report",
-    "clienthealth.diagnose.watch.recorder": "writes what was read, where it is asked for",
+    "clienthealth.diagnose.watch.session": "writes what was read, where it is asked for",
     "clienthealth.diagnose.watch.attach": "brings an agent into a process of this machine, and takes it out again",
     "clienthealth.diagnose.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
     "clienthealth.review.render": "writes the report, beside its own style sheet",

@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from clienthealth.review.clusters import Clusters, side_by_side, write_all
-from clienthealth.review.loss import Loss
 from clienthealth.review.model import (
     Alert,
     ClientRow,
@@ -25,7 +24,7 @@ from clienthealth.review.model import (
 from clienthealth.review.period import Period
 from clienthealth.review.queries import build
 from clienthealth.review.render import write
-from clienthealth.review.slo import Minutes
+from clienthealth.review.slo import Loss, Minutes
 from clienthealth.settings import LinkSettings, MonitorSettings, Settings
 from tests.spark import known_weeks
 from tests.spark.conftest import Reviewed

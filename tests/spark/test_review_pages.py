@@ -12,7 +12,7 @@ from clienthealth.model.clients import Client
 from clienthealth.modes import Alerting, modes
 from clienthealth.monitor.incidents import Change
 from clienthealth.review import incident_rows
-from clienthealth.review.pages import pages
+from clienthealth.review.incidents import pages
 from clienthealth.settings import PrometheusSettings, Settings
 from tests.spark.known_weeks import BLOCKING, DEADLOCK, METADATA, NOT_CLOSED, ORDERS, W46, at
 from tests.support.generated_history import Fault, verdicts

@@ -7,7 +7,7 @@ import threading
 import pytest
 from pyspark.sql import SparkSession
 
-from clienthealth.spark.together import Together
+from clienthealth.spark.session import Together
 from tests.support.waiting import WAIT_SECONDS
 
 PROPERTY = "test.together"

@@ -8,8 +8,7 @@ from typing import Any
 
 from clienthealth.configuration.owners import Owner
 from clienthealth.review.actions import Action
-from clienthealth.review.headline import headline
-from clienthealth.review.loss import Loss
+from clienthealth.review.content import headline
 from clienthealth.review.model import (
     Alert,
     AlsoSeen,
@@ -32,7 +31,7 @@ from clienthealth.review.model import (
     WrongClock,
 )
 from clienthealth.review.period import Period, history_of
-from clienthealth.review.slo import Minutes, ServiceSlo
+from clienthealth.review.slo import Loss, Minutes, ServiceSlo
 
 FINE, ILL = Minutes(ok=10_080), Minutes(ok=9_980, suspected=20, confirmed=80)
 WEEK = Period(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC))

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from clienthealth.diagnose.examine import examine
-from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.outcome import NOT_JUDGED, exit_code, json_lines
-from clienthealth.diagnose.report import report
+from clienthealth.diagnose.report import Style, html_report, report
 from clienthealth.model.health_record import decode
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import LogLine
@@ -133,7 +132,7 @@ than 1048576, which is the value of the max.request.size configuration.
 def test_diagnose_tells_how_often_when_where_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_text(LOG)
     found = examine([tmp_path], Settings())
-    text = " ".join(report(found.clients, found.inputs, width=120, also_seen=found.also_seen).split())
+    text = " ".join(report(found.clients, found.inputs, also_seen=found.also_seen, style=Style(width=120)).split())
     assert (
         "Also seen not authorised, 2 lines, 2026-11-20 10:00:00 to 10:00:05 UTC. The brokers know the client, and "
         "refuse it a topic, a group or an operation. “[Producer clientId=orders] Topic authorization failed for topics "

@@ -15,9 +15,8 @@ import pytest
 
 from clienthealth.diagnose.attachments.input import Input
 from clienthealth.diagnose.examine import examine
-from clienthealth.diagnose.html_report import html_report
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
-from clienthealth.diagnose.report import colour_of, report, width_of
+from clienthealth.diagnose.report import PLAIN, Style, colour_of, html_report, report, style_of
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
@@ -140,7 +139,9 @@ def test_no_line_is_wider_than_asked_and_the_worst_comes_first(width: int) -> No
     words = "and so on " * 20
     ill = Verdict("producer-callback-deadlock", "suspected", 1_000, {"x": words}, (Evidence("log", 1_000, words),))
     other = Client("s", "h", "h", "another", "producer")
-    text = report([(other, [Verdict("producer-not-closed", "unknown", reason=words)]), (CLIENT, [ill])], width=width)
+    text = report(
+        [(other, [Verdict("producer-not-closed", "unknown", reason=words)]), (CLIENT, [ill])], style=Style(width)
+    )
     assert max(map(len, text.splitlines())) <= width
     assert text.startswith("SUSPECTED  order-producer")
 
@@ -182,9 +183,9 @@ def test_colour_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("NO_COLOR", "1")
     assert not colour_of(Terminal())
     monkeypatch.setenv("COLUMNS", "100")
-    assert (width_of(Terminal()), width_of(io.StringIO())) == (100, 80)
+    assert (style_of(Terminal(), True).width, style_of(io.StringIO(), True)) == (100, PLAIN)
     plain = report([(CLIENT, [DEADLOCK])], INPUTS)
-    painted = report([(CLIENT, [DEADLOCK])], INPUTS, colour=True)
+    painted = report([(CLIENT, [DEADLOCK])], INPUTS, style=Style(colour=True))
     assert "\x1b[1;31mCONFIRMED\x1b[0m" in painted and "\x1b" not in plain
 
 
@@ -319,7 +320,7 @@ def test_ok_is_said_only_where_every_mode_was_judged_and_else_how_many_were() ->
 def test_clients_of_which_the_same_is_told_and_inputs_of_one_kind_are_told_once() -> None:
     clients = [unjudged(f"client-{number:02}") for number in range(40)]
     inputs = [Input(f"jstack-{number}.txt", "JVM thread dump", 10, 9, 5_000 * number, 5_000) for number in range(1, 8)]
-    short, whole = report(clients, inputs, verbose=False), report(clients, inputs, verbose=True)
+    short, whole = report(clients, inputs, style=Style(verbose=False)), report(clients, inputs)
     assert "client-00, client-01 and 38 more" in short and short.count("Not judged") == 1
     assert "jstack-1.txt, jstack-2.txt and 5 more: 7 × JVM thread dump; 63 of 70 lines used" in short
     assert short.endswith("Shortened: --verbose shows all of it.") and len(short.splitlines()) < 16

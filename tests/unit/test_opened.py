@@ -15,7 +15,7 @@ from clienthealth.monitor.state import load
 from clienthealth.settings import Settings
 from clienthealth.spark import stepping
 from clienthealth.spark.decoding import compressed, decompressed
-from clienthealth.spark.opened import Opened
+from clienthealth.spark.restored import Opened
 from clienthealth.spark.stepping import SUMMARY, by_bucket, summary_of
 from tests.support.stepped import Kept
 

@@ -12,11 +12,10 @@ from clienthealth.model import wording as words
 from clienthealth.review import render, wording
 from clienthealth.review.capacity import buffer_distribution, buffers, percentile
 from clienthealth.review.coverage import gap_minutes, gaps
-from clienthealth.review.loss import Loss, Range, of_all, of_service
+from clienthealth.review.incidents import FLEET_SERVICES, night_of, of_fleet, opens_tickets_only
 from clienthealth.review.model import Gap, Page
-from clienthealth.review.pages import FLEET_SERVICES, night_of, of_fleet, opens_tickets_only
 from clienthealth.review.period import Period, utc
-from clienthealth.review.slo import Budget, Minutes, ServiceSlo, objectives
+from clienthealth.review.slo import Budget, Loss, Minutes, Range, ServiceSlo, objectives, of_all, of_service
 from clienthealth.settings import MonitorSettings, PrometheusSettings, ReviewSettings, Settings
 from tests.support.review_example import review
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from clienthealth.review.actions import Action
 from clienthealth.review.clusters import side_by_side, write_all
-from clienthealth.review.links import Links
-from clienthealth.review.loss import Loss
+from clienthealth.review.incidents import Links
 from clienthealth.review.model import (
     AlsoSeen,
     Gap,
@@ -21,7 +20,7 @@ from clienthealth.review.model import (
 )
 from clienthealth.review.period import Period
 from clienthealth.review.render import definitions, html, markdown, write
-from clienthealth.review.slo import Minutes, total
+from clienthealth.review.slo import Loss, Minutes, total
 from clienthealth.review.wording import NB
 from clienthealth.settings import LinkSettings
 from tests.support.review_example import FINE, ILL, WEEK, everything, review, service, theme, watched

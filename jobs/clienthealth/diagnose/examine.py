@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from clienthealth.diagnose.attachments.input import Input
 from clienthealth.diagnose.attachments.opening import Opener, cannot_read
 from clienthealth.diagnose.attachments.reading import Progress, Reader
-from clienthealth.diagnose.diagnosis import Diagnosis, diagnose
-from clienthealth.diagnose.tally import Tally
+from clienthealth.diagnose.diagnosis import Diagnosis, Tally, diagnose
 from clienthealth.model.errors import InputError
 from clienthealth.monitor.adjust import APART_MS
 from clienthealth.read.recordings import Recorded
@@ -36,8 +35,7 @@ def examine(
     where that is not known). Raises InputError for a path that is not there, and where nothing is in any of them.
     """
     now_ms = int(time.time() * 1000)
-    monitor = dataclasses.replace(settings.monitor, max_record_bytes=MAX_RECORD_BYTES)
-    generous = dataclasses.replace(settings, monitor=monitor)
+    generous = replace(settings, monitor=replace(settings.monitor, max_record_bytes=MAX_RECORD_BYTES))
     with Opener(stdin) as opener:
 
         def records() -> Iterator[Recorded]:
@@ -99,7 +97,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         said = record.said
         if said is not None and said.ts_ms is not None:
             said.ts_ms += shift
-        yield dataclasses.replace(record, ts_ms=record.ts_ms + shift if record.ts_ms else 0)
+        yield replace(record, ts_ms=record.ts_ms + shift if record.ts_ms else 0)
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
@@ -110,4 +108,4 @@ def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached])
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     if not starts or not record.ts_ms:
         return record
-    return dataclasses.replace(record, ts_ms=min(starts) - APART_MS)
+    return replace(record, ts_ms=min(starts) - APART_MS)

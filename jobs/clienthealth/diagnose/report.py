@@ -1,4 +1,4 @@
-"""The report for a person in front of a terminal: inputs, then each client with its verdict, the worst first."""
+"""The report for people: inputs, then each client with its verdict, the worst first; on a terminal, and as a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TextIO, TypeVar
+from typing import NamedTuple, TextIO, TypeVar
+
+from markupsafe import Markup
 
 from clienthealth.diagnose.attachments.input import Input
 from clienthealth.diagnose.story import AlsoSeen, Finding, Story, input_line, nothing_judged, stories, together
@@ -17,6 +19,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import Verdict
+from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
@@ -30,14 +33,26 @@ _COLOURS = {"confirmed": "1;31", "suspected": "1;33", "unknown": "1;36", "ok": "
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-def width_of(stream: TextIO) -> int:
-    """How wide to write: the terminal's width within reason, 80 elsewhere."""
-    return min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
-
-
 def colour_of(stream: TextIO) -> bool:
     """Does the stream show colours, and are they wanted (https://no-color.org)?"""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class Style(NamedTuple):
+    """How a report is written. `verbose`: all of it; else a screen per verdict, and what is alike but once."""
+
+    width: int = WIDTH
+    colour: bool = False
+    verbose: bool = True
+
+
+PLAIN = Style()
+
+
+def style_of(stream: TextIO, verbose: bool) -> Style:
+    """As the stream can show it: of a terminal's width within reason, 80 elsewhere."""
+    wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
+    return Style(wide, colour_of(stream), verbose)
 
 
 def printable(text: str) -> str:
@@ -49,13 +64,11 @@ def report(
     clients: Sequence[tuple[Client, Sequence[Verdict]]],
     inputs: Sequence[Input] = (),
     dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
-    width: int = WIDTH,
-    colour: bool = False,
-    verbose: bool = True,
     also_seen: AlsoSeen | None = None,
+    style: Style = PLAIN,
 ) -> str:
-    """The report. `verbose`: all of it; else a screen per verdict, and what is alike but once."""
-    return _Report(width, colour, verbose).text(stories(clients, inputs, dumps, also_seen), inputs)
+    """The report as text."""
+    return _Report(style).text(stories(clients, inputs, dumps, also_seen), inputs)
 
 
 def show(
@@ -66,12 +79,12 @@ def show(
     also_seen: AlsoSeen | None = None,
 ) -> str:
     """The report as standard output can show it."""
-    return report(clients, inputs, dumps, width_of(sys.stdout), colour_of(sys.stdout), verbose, also_seen)
+    return report(clients, inputs, dumps, also_seen, style_of(sys.stdout, verbose))
 
 
 class _Report:
-    def __init__(self, width: int, colour: bool, verbose: bool) -> None:
-        self.width, self.colour, self.verbose = width, colour, verbose
+    def __init__(self, style: Style) -> None:
+        self.width, self.colour, self.verbose = style
         self.hidden = False
 
     def text(self, all_stories: Sequence[Story], inputs: Sequence[Input]) -> str:
@@ -189,3 +202,34 @@ class _Report:
 
     def _paint(self, what: str, text: str) -> str:
         return f"\x1b[{_COLOURS[what]}m{text}\x1b[0m" if self.colour else text
+
+
+_PACKAGE = "clienthealth.diagnose"
+
+
+def html_report(
+    clients: Sequence[tuple[Client, Sequence[Verdict]]],
+    inputs: Sequence[Input],
+    dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
+    also_seen: AlsoSeen | None = None,
+) -> str:
+    """The report as one page for a ticket: the look of the status page, no script, nothing from elsewhere.
+
+    Log text is hostile: the template escapes whatever comes from an input.
+    """
+    told = stories(clients, inputs, dumps, also_seen)
+    templates(_PACKAGE).filters["text"] = _text
+    return rendered(
+        _PACKAGE,
+        "report.html.j2",
+        refresh=None,
+        ill=sum(bool(story.findings) for story in told),
+        stories=told,
+        nothing=None if told else nothing_judged(inputs),
+        inputs=[(one.name, input_line(one)) for one in inputs],
+    )
+
+
+def _text(text: str) -> Markup:
+    """What is no character of a text is shown as such."""
+    return foreign("".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text))

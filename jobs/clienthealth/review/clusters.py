@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clienthealth.model.wording import count_of
-from clienthealth.review import loss
 from clienthealth.review.content import Figure
 from clienthealth.review.model import SCHEMA, Review, as_json
 from clienthealth.review.period import Period
 from clienthealth.review.render import title, write, write_files
-from clienthealth.review.slo import PERIODS, ServiceSlo, total
+from clienthealth.review.slo import ServiceSlo, together
 from clienthealth.review.wording import healthy, lost, number, percent
 
 #: What of a cluster's review stands in the numbers of all; its own file has the rest.
@@ -41,7 +40,7 @@ class Clusters:
     @cached_property
     def overall(self) -> ServiceSlo:
         """All clusters together."""
-        return together(self.reviews)
+        return _together(self.reviews)
 
     @cached_property
     def environments(self) -> dict[str, list[Review]]:
@@ -63,17 +62,8 @@ class Row(NamedTuple):
     watched: str = ""
 
 
-def together(reviews: Sequence[Review]) -> ServiceSlo:
-    """The sums of reviews of several clusters."""
-    each = [review.overall for review in reviews]
-    return ServiceSlo(
-        "",
-        sum(slo.clients for slo in each),
-        each[0].target,
-        [total(slo.periods[n] for slo in each) for n in range(PERIODS)],
-        {},
-        loss.of_all(slo.lost for slo in each),
-    )
+def _together(reviews: Sequence[Review]) -> ServiceSlo:
+    return together([review.overall for review in reviews], reviews[0].overall.target)
 
 
 def side_by_side(reviews: Sequence[Review]) -> Clusters:
@@ -104,7 +94,7 @@ def shown(clusters: Clusters) -> dict[str, Any]:
 
 
 def _figures(environment: str, reviews: Sequence[Review]) -> list[Figure]:
-    overall, whose = together(reviews), f" of {environment}" if environment else ""
+    overall, whose = _together(reviews), f" of {environment}" if environment else ""
     return [
         Figure(f"Healthy client-minutes{whose}", healthy(overall), f"target {percent(overall.target)}"),
         Figure(f"Records lost{whose}", lost(overall.lost.records), overall.lost.state),
@@ -129,7 +119,7 @@ def list_rows(clusters: Clusters) -> list[Row]:
         for one in reviews:
             watched = percent(one.quality.watched / one.quality.minutes, 1)
             rows.append(Row(one.cluster, environment, one.overall, _incidents([one]), _pages([one]), watched))
-        rows.append(Row("", environment, together(reviews), _incidents(reviews), _pages(reviews)))
+        rows.append(Row("", environment, _together(reviews), _incidents(reviews), _pages(reviews)))
     return rows
 
 
@@ -139,6 +129,6 @@ def _json(clusters: Clusters) -> dict[str, Any]:
         "schema": SCHEMA,
         "period": each[0]["period"],
         "overall": clusters.overall.as_json(),
-        "environments": {name: together(reviews).as_json() for name, reviews in clusters.environments.items()},
+        "environments": {name: _together(reviews).as_json() for name, reviews in clusters.environments.items()},
         "clusters": [{name: numbers[name] for name in FIELDS} for numbers in each],
     }

@@ -2,20 +2,61 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from clienthealth.configuration.installation import dashboard_uid, fixed_labels, runbooks
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.review import incident_rows
-from clienthealth.review.links import Links
-from clienthealth.review.loss import Range
-from clienthealth.review.model import Incident, Theme
-from clienthealth.review.period import utc
+from clienthealth.review.model import Incident, Page, Theme
+from clienthealth.review.period import DAY, Period, utc
+from clienthealth.review.slo import Range
+from clienthealth.settings import LinkSettings, ReviewSettings, Settings
 from clienthealth.spark.history import CLIENT_KEY
+
+#: A dashboard shows this much before the onset and after the end.
+MARGIN = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class Links:
+    """The links of one review."""
+
+    settings: LinkSettings
+    period: Period
+    cluster: str = ""
+
+    def dashboard(self, mode: str, service: str, client_id: str, start: datetime, stop: datetime | None) -> str:
+        """The dashboard of a failure mode for one client and the time of its incident; empty without Grafana."""
+        if not self.settings.dashboards:
+            return ""
+        query = {
+            "from": _ms(start - MARGIN),
+            "to": _ms((stop or self.period.end) + MARGIN),
+            **({"var-cluster": self.cluster} if self.cluster else {}),
+            "var-service": service,
+            "var-client_id": client_id,
+        }
+        return f"{self.settings.dashboards.rstrip('/')}/d/{dashboard_uid(f'mode-{mode}')}?{urlencode(query)}"
+
+    def runbook(self, mode: str) -> str:
+        """The runbook of a failure mode."""
+        return f"{runbooks(self.settings)}/{mode}"
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
 
 LISTED_PER_THEME = 8
 LISTED_CLEARED = 10
@@ -123,3 +164,78 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
     """The first suspicions that cleared."""
     rows = touching.filter(CLEARED).orderBy("start", *CLIENT_KEY, "mode").limit(LISTED_CLEARED)
     return [_incident(row, links) for row in rows.collect()]
+
+
+#: An alert that fires again so soon has not ended: `keep_firing_for` of the rules on modes.
+HOLD_SECONDS = 300
+#: So many services that begin to fail within so long are one page of the fleet, as its rule has it.
+FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
+
+
+def pages(touching: DataFrame, period: Period, settings: Settings) -> list[Page] | None:
+    """The pages that began in the period, oldest first; None where this installation opens tickets only."""
+    if opens_tickets_only(settings):
+        return None
+    rows = incident_rows.pages(touching, period, HOLD_SECONDS).orderBy("start", "service", "mode").collect()
+    return of_fleet([
+        Page(
+            row["service"] or "",
+            row["mode"],
+            utc(row["start"]),
+            None if row["stop"] is None else utc(row["stop"]),
+            row["clients"],
+            row["loses"],
+            night_of(row["start"], settings.review),
+        )
+        for row in rows
+    ])  # fmt: skip
+
+
+def opens_tickets_only(settings: Settings) -> bool:
+    """Whether what would page opens a ticket here, as the rules have it."""
+    labels = fixed_labels(settings)
+    return any(re.fullmatch(quiet, labels.get(name, "")) for name, quiet in settings.prometheus.ticket_only.items())
+
+
+def of_fleet(single: Sequence[Page]) -> list[Page]:
+    """The pages, with those of many services that began together as one, whose service is empty.
+
+    `single`: oldest first. Who begins to fail within `FLEET_WITHIN` of the last of them belongs to them, too.
+    """
+    storms: list[list[int]] = []
+    first = 0
+    for last, page in enumerate(single):
+        while page.start - single[first].start > FLEET_WITHIN:
+            first += 1
+        if storms and page.start - single[storms[-1][-1]].start <= FLEET_WITHIN:
+            storms[-1].append(last)
+        elif len({other.service for other in single[first : last + 1]}) >= FLEET_SERVICES:
+            storms.append([*range(first, last + 1)])
+    in_storm = {n for storm in storms for n in storm}
+    alone = [page for n, page in enumerate(single) if n not in in_storm]
+    fleet = [_one([single[n] for n in storm]) for storm in storms]
+    return sorted([*alone, *fleet], key=lambda page: (page.start, page.service, page.mode))
+
+
+def _one(storm: Sequence[Page]) -> Page:
+    modes = sorted({page.mode for page in storm})
+    stops = [page.stop for page in storm if page.stop is not None]
+    return dataclasses.replace(
+        storm[0],
+        service="",
+        mode=", ".join(modes),
+        stop=max(stops) if len(stops) == len(storm) else None,
+        clients=sum(page.clients for page in storm),
+        loses=any(page.loses for page in storm),
+    )
+
+
+def night_of(epoch_seconds: int, settings: ReviewSettings) -> date | None:
+    """The day on which the night of a moment ends; None by day. The hours of a night are UTC."""
+    moment = utc(epoch_seconds)
+    begin, end = settings.night_from_hour, settings.night_to_hour
+    if begin <= end:
+        return moment.date() if begin <= moment.hour < end else None
+    if moment.hour >= begin:
+        return moment.date() + DAY
+    return moment.date() if moment.hour < end else None

@@ -9,9 +9,8 @@ from datetime import date, datetime
 from typing import Any
 
 from clienthealth.review.actions import Action
-from clienthealth.review.loss import Range
 from clienthealth.review.period import MINUTE, Period
-from clienthealth.review.slo import ServiceSlo
+from clienthealth.review.slo import Range, ServiceSlo
 
 SCHEMA = 1
 #: A page that is over so soon, with nothing lost, needed nobody: to get up, log in and read a runbook takes as long.

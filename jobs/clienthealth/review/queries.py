@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,13 +20,11 @@ from clienthealth.review import (
     coverage,
     incident_rows,
     incidents,
-    pages,
     ranking,
     slo,
 )
 from clienthealth.review.actions import carried_over
-from clienthealth.review.headline import headline
-from clienthealth.review.links import Links
+from clienthealth.review.content import headline
 from clienthealth.review.model import Alert, AlsoSeen, Fleet, ModeChange, Quality, Review
 from clienthealth.review.period import Period, history_of
 from clienthealth.settings import Settings
@@ -33,6 +32,8 @@ from clienthealth.spark import history
 
 #: The burn-down has at most so many points.
 SLOTS = 168
+#: Of the last two periods the one that is reviewed.
+REVIEWED = 1
 
 
 def build(spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str) -> Review:
@@ -44,9 +45,7 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
     quality = history.read(spark, root, "quality")
     all_incidents = incident_rows.incidents(history.read(spark, root, "verdicts"), period.end)
     periods = history_of(period, slo.PERIODS)
-    last_two, reviewed = periods[-2:], 1
-    links = Links(settings.links, period, settings.monitor.cluster)
-    step = period.step(SLOTS)
+    last_two, step = periods[-2:], period.step(SLOTS)
     with _cached(
         client_minutes.clients(minutes, last_two),
         client_minutes.lag(minutes, last_two),
@@ -55,19 +54,12 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
         touching = incident_rows.touching(cached_incidents, period)
         overall, services = slo.objectives(
             (row.asDict() for row in client_minutes.statuses(minutes, periods, step).collect()),
-            ranking.clients_per_service(per_client, reviewed),
+            ranking.clients_per_service(per_client, REVIEWED),
             settings.review.slo_target,
             incidents.lost_by_service(touching),
             settings.review.lost_records_target,
             owners,
         )
-        peaks = client_minutes.buffers(minutes, periods).collect()
-        alerts = [
-            Alert(**row.asDict())
-            for row in incident_rows.alerts(touching, period).orderBy("mode", "severity").collect()
-        ]
-        ranked = ranking.listed_clients(per_client, lag, reviewed)
-        counts = incidents.counts(touching)
         review = Review(
             period=period,
             target=settings.review.slo_target,
@@ -77,31 +69,50 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
             periods=periods,
             actions=carried_over(actions_file, period.end.date(), period.start.date()),
             actions_file=actions_file.name if actions_file.is_file() else "",
-            themes=incidents.themes(touching, links),
-            withdrawn=counts["withdrawn"],
-            alerts=alerts,
-            never_fired=never_fired(alerts),
-            cleared=incidents.cleared(touching, links),
-            cleared_count=counts["cleared"],
-            top_clients=ranked,
-            top_topics=ranking.top_topics(per_client, lag, incident_rows.real(touching), reviewed),
-            fleet=ranking.fleet(per_client, reviewed) if _reported(overall, -2) else Fleet(),
-            capacity=capacity.buffers((row.asDict() for row in peaks), slo.PERIODS),
-            lag_trends=capacity.lag_trends(lag, reviewed),
+            **_of_incidents(touching, period, settings),
+            **_of_minutes(minutes, periods, lag),
+            top_clients=ranking.listed_clients(per_client, lag, REVIEWED),
+            top_topics=ranking.top_topics(per_client, lag, incident_rows.real(touching), REVIEWED),
+            fleet=ranking.fleet(per_client, REVIEWED) if _reported(overall, -2) else Fleet(),
             changes=_changes(minutes, cached_incidents, last_two),
             quality=_quality(quality, minutes, period, overall),
-            buffers=capacity.buffer_distribution((row.asDict() for row in peaks), slo.PERIODS - 1),
-            lags=capacity.lag_distribution(lag, reviewed),
             slot_minutes=step,
             not_computed=[],
             cluster=settings.monitor.cluster,
             environment=fixed_labels(settings).get("env", ""),
-            pages=pages.pages(touching, period, settings),
-            also_seen=also_seen(minutes, last_two),
             night_hours=(settings.review.night_from_hour, settings.review.night_to_hour),
         )
     review = dataclasses.replace(review, not_computed=_not_computed(review))
     return dataclasses.replace(review, headline=headline(review))
+
+
+def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> dict[str, Any]:
+    """What a review says of the incidents that touch the period."""
+    links = incidents.Links(settings.links, period, settings.monitor.cluster)
+    rows = incident_rows.alerts(touching, period).orderBy("mode", "severity").collect()
+    alerts = [Alert(**row.asDict()) for row in rows]
+    counts = incidents.counts(touching)
+    return {
+        "themes": incidents.themes(touching, links),
+        "withdrawn": counts["withdrawn"],
+        "alerts": alerts,
+        "never_fired": never_fired(alerts),
+        "cleared": incidents.cleared(touching, links),
+        "cleared_count": counts["cleared"],
+        "pages": incidents.pages(touching, period, settings),
+    }
+
+
+def _of_minutes(minutes: DataFrame, periods: Sequence[Period], lag: DataFrame) -> dict[str, Any]:
+    """What a review says of buffers and lag, and of trouble that no failure mode is about."""
+    peaks = [row.asDict() for row in client_minutes.buffers(minutes, periods).collect()]
+    return {
+        "capacity": capacity.buffers(peaks, slo.PERIODS),
+        "buffers": capacity.buffer_distribution(peaks, slo.PERIODS - 1),
+        "lag_trends": capacity.lag_trends(lag, REVIEWED),
+        "lags": capacity.lag_distribution(lag, REVIEWED),
+        "also_seen": also_seen(minutes, periods[-2:]),
+    }
 
 
 def never_fired(alerts: Sequence[Alert]) -> list[tuple[str, str]]:

@@ -7,17 +7,73 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from clienthealth.configuration.owners import OWNER_LABELS, Owner, Owners
-from clienthealth.review import loss
-from clienthealth.review.loss import Loss, Range
 
 NOBODY = Owners()
 State = Literal["within budget", "nearly spent", "overspent", "no data"]
+LossState = Literal["met", "missed", "not known", "no data"]
 Decision = Literal["ship", "freeze", "no data"]
 
 #: A budget spent to this share is nearly spent.
 NEARLY = 0.75
 #: Weeks (periods) of the trend, and of the budget that the policy looks at; the reviewed one is the last.
 PERIODS = 4
+#: At least and at most; None: nobody knows how many at most.
+Range = tuple[int, int | None]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Records lost in a period, and the state of the objective.
+
+    What incidents tell is an interval. Its end is open (None) where a client lost records that were not counted, or not
+    all. So the objective is met or missed only where that is true of every number of the interval.
+    """
+
+    records: Range = (0, 0)
+    state: LossState = "no data"
+
+    @property
+    def none(self) -> bool:
+        """Is it certain that nothing is known to be lost?"""
+        return self.records == (0, 0)
+
+    @property
+    def met(self) -> bool:
+        """Nothing speaks against the objective."""
+        return self.state in ("met", "no data")
+
+    def as_json(self) -> dict[str, Any]:
+        """All its numbers; `at_most` is null where nobody knows."""
+        return {"at_least": self.records[0], "at_most": self.records[1], "state": self.state}
+
+
+def of_service(records: Range, target: int, observed: bool) -> Loss:
+    """What a service lost, judged. `observed`: was any of its clients judged in the period?"""
+    low, high = records
+    if records == (0, 0) and not observed:
+        return Loss(records, "no data")
+    if low > target:
+        return Loss(records, "missed")
+    return Loss(records, "met" if high is not None and high <= target else "not known")
+
+
+def of_all(services: Iterable[Loss]) -> Loss:
+    """What all lost together; its state is that of the worst service, because the target is one for each."""
+    losses = list(services)
+    states = {loss.state for loss in losses}
+    order: tuple[LossState, ...] = ("missed", "not known", "met")
+    return Loss(add(loss.records for loss in losses), next((s for s in order if s in states), "no data"))
+
+
+def add(ranges: Iterable[Range]) -> Range:
+    """Their sum: open where one of them is."""
+    low, high = 0, 0
+    is_open = False
+    for least, most in ranges:
+        low += least
+        high += most or 0
+        is_open = is_open or most is None
+    return low, None if is_open else high
 
 
 @dataclass(frozen=True)
@@ -183,10 +239,6 @@ class ServiceSlo:
         }
 
 
-def _target(owner: Owner | None, target: float) -> float:
-    return target if owner is None or owner.slo_target is None else owner.slo_target
-
-
 def objectives(
     rows: Iterable[Mapping[str, Any]],
     clients: Mapping[str, int],
@@ -211,29 +263,27 @@ def objectives(
             per_slot[row["slot"]] = per_slot.get(row["slot"], Minutes()) + one
     for service in lost:
         periods.setdefault(service, [Minutes()] * PERIODS)
-    services = [
-        ServiceSlo(
-            name,
-            clients.get(name, 0),
-            _target(owners.owner_of(name), target),
-            minutes_of_periods,
-            dict(sorted(slots.get(name, {}).items())),
-            loss.of_service(lost.get(name, (0, 0)), lost_target, bool(minutes_of_periods[-1].observed)),
-            owners.owner_of(name),
-        )
-        for name, minutes_of_periods in periods.items()
-    ]
+    services = []
+    for name, of_periods in periods.items():
+        owner, of_slots = owners.owner_of(name), dict(sorted(slots.get(name, {}).items()))
+        its_target = target if owner is None or owner.slo_target is None else owner.slo_target
+        loss = of_service(lost.get(name, (0, 0)), lost_target, bool(of_periods[-1].observed))
+        services.append(ServiceSlo(name, clients.get(name, 0), its_target, of_periods, of_slots, loss, owner))
     services.sort(key=lambda s: (-(s.budget.spent or 0), -s.minutes.unhealthy, s.lost.met, s.service))
-    everything: dict[int, Minutes] = {}
+    return together(services, target), services
+
+
+def together(services: Sequence[ServiceSlo], target: float) -> ServiceSlo:
+    """The sums of several services, or of several clusters."""
+    slots: dict[int, Minutes] = {}
     for service in services:
         for slot, minutes in service.slots.items():
-            everything[slot] = everything.get(slot, Minutes()) + minutes
-    overall = ServiceSlo(
+            slots[slot] = slots.get(slot, Minutes()) + minutes
+    return ServiceSlo(
         "",
-        sum(clients.values()),
+        sum(service.clients for service in services),
         target,
-        [total(s.periods[n] for s in services) for n in range(PERIODS)],
-        dict(sorted(everything.items())),
-        loss.of_all(service.lost for service in services),
+        [total(service.periods[n] for service in services) for n in range(PERIODS)],
+        dict(sorted(slots.items())),
+        of_all(service.lost for service in services),
     )
-    return overall, services

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from clienthealth.model import wording
-from clienthealth.review.loss import Range
-from clienthealth.review.slo import ServiceSlo
+from clienthealth.review.slo import Range, ServiceSlo
 
 NONE = "–"
 #: Between a number and its unit: they stay on one line.

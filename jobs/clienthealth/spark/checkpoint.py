@@ -10,8 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
+
+from pyspark.sql import SparkSession
 
 from clienthealth.model.errors import StateError
+from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
 #: Where each source (position) goes on, by topic and partition (a decimal number, as in JSON).
@@ -177,3 +181,38 @@ def _parts(offsets: Offsets) -> dict[Part, int]:
         for topic, partitions in source.items()
         for partition, offset in partitions.items()
     }
+
+
+#: The note of how many partitions the numbers of the buckets were chosen for; with this seed Spark hashes a group.
+SPREAD, SEED = "spread", 42
+
+
+def numbers_of(spark: SparkSession, checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
+    """The number by which Spark knows each bucket. Notes for a new checkpoint how they were chosen.
+
+    They are fixed with the checkpoint: state is kept by them.
+    """
+    noted = checkpoint.read(SPREAD)
+    if noted is None:
+        noted = str(settings.shuffle_partitions)
+        checkpoint.write(SPREAD, noted)
+    return numbers(spark, settings.buckets, int(noted))
+
+
+def numbers(spark: SparkSession, buckets: int, partitions: int) -> tuple[int, ...]:
+    """A number for each bucket, such that no partition has two buckets more than another.
+
+    Spark puts a group on a partition by a hash of its number. Numbered 0, 1, 2, … 32 buckets fall on two partitions as
+    12 and 20, on eight as 1 to 6 each, and most cores wait for one.
+    """
+    hashing = cast(Any, spark._jvm).org.apache.spark.unsafe.hash.Murmur3_x86_32
+    left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
+    chosen: list[int] = []
+    number = 0
+    while len(chosen) < buckets:
+        partition = hashing.hashInt(number, SEED) % partitions
+        if left[partition]:
+            left[partition] -= 1
+            chosen.append(number)
+        number += 1
+    return tuple(chosen)

@@ -68,7 +68,7 @@ class Count(msgspec.Struct, array_like=True):
 def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
     """The function that decodes in a worker. `literals`: of these a log record holds one, or nothing of Kafka.
 
-    `numbers`: of each bucket, as what comes out has it (`spread`); else they are numbered in order.
+    `numbers`: of each bucket, as what comes out has it (`numbers_of`); else they are numbered in order.
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -46,7 +46,7 @@ from clienthealth.model.health_record import verdict_from_json
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.monitor.incidents import OpenIncident
 from clienthealth.spark.files import Files, first_line
-from clienthealth.spark.together import Together
+from clienthealth.spark.session import Together
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"

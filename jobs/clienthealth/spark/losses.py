@@ -1,12 +1,15 @@
-"""What Kafka had deleted before it was read, and input topics that are not there: counted, never a reason to stop.
+"""What the query has read: told to the monitor's own metrics, and held against what the brokers still have.
 
-The source passes over gaps; here they are noticed, by comparing, before each batch, how far the query has read with
-what the brokers still have. A topic that was made anew shows in the progress of the query (`SelfMetrics.progressed`).
-The brokers are asked with the Java client, which knows every security option that Spark's own clients do.
+Spark's reports on the query need no Spark in the metrics. What Kafka had deleted before it was read, and input topics
+that are not there, are counted, never a reason to stop. The source passes over gaps; here they are noticed, by
+comparing, before each batch, how far the query has read with what the brokers still have. A topic that was made anew
+shows in the progress of the query (`SelfMetrics.progressed`). The brokers are asked with the Java client, which knows
+every security option that Spark's own clients do.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -16,6 +19,13 @@ from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
 
 from clienthealth.platform.self_monitoring import QUERY, SelfMetrics
 from clienthealth.settings import Settings
@@ -140,3 +150,39 @@ class Losses:
             except Py4JJavaError:
                 continue  # it has no such partition any more
         return offsets
+
+
+log = logging.getLogger(__name__)
+
+
+class Listener(StreamingQueryListener):
+    """Feeds Spark's reports on the streaming queries into the metrics."""
+
+    def __init__(self, metrics: SelfMetrics) -> None:
+        self._metrics = metrics
+        self._names: dict[str, str] = {}
+        #: Where the query goes on, by topic and partition.
+        self.positions: dict[tuple[str, int], int] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        self._names[str(event.runId)] = event.name or ""
+        self._metrics.up.labels(event.name or "").set(1)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        progress = json.loads(event.progress.json)
+        log.debug("batch %s took %s ms", progress["batchId"], progress["durationMs"])
+        self._metrics.progressed(progress)
+        for source in progress.get("sources", []):
+            end = source.get("endOffset")
+            for topic, partitions in end.items() if isinstance(end, dict) else ():
+                self.positions |= {(topic, int(partition)): offset for partition, offset in partitions.items()}
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        name = self._names.get(str(event.runId))
+        if name:
+            self._metrics.last_batch.labels(name).set(time.time())
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        name = self._names.pop(str(event.runId), None)
+        if name is not None:
+            self._metrics.up.labels(name).set(0)

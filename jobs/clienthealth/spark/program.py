@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -27,15 +27,12 @@ from clienthealth.platform.stopping import set_by_signal
 from clienthealth.settings import Settings
 from clienthealth.spark import history, query
 from clienthealth.spark.batch import Batch
-from clienthealth.spark.checkpoint import Checkpoint
+from clienthealth.spark.checkpoint import Checkpoint, numbers_of
 from clienthealth.spark.failures import explained
-from clienthealth.spark.listener import Listener
-from clienthealth.spark.losses import Losses
-from clienthealth.spark.opened import Opened
+from clienthealth.spark.losses import Listener, Losses
 from clienthealth.spark.poison import Guard
-from clienthealth.spark.restored import Restored
+from clienthealth.spark.restored import Opened, Restored
 from clienthealth.spark.session import missing_driver_options, submitted
-from clienthealth.spark.spread import numbers_of
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
@@ -61,55 +58,9 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
     metrics = SelfMetrics()
     if settings.monitor.metrics_port:
         metrics.serve(settings.monitor.metrics_host, settings.monitor.metrics_port, fixed_labels(settings))
-    listener = Listener(metrics)
     with _stop_signal() as stop:
         try:
-            spark.streams.addListener(listener)
-            checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
-            # What is of a later release is refused before anything is changed.
-            checkpoint.claim(VERSION)
-            losses = Losses(spark, settings, metrics)
-
-            def look(after: float) -> None:
-                # Those of a new checkpoint are known once its first batch is planned.
-                listener.positions |= {} if listener.positions else checkpoint.positions()
-                losses.look(listener.positions, after)
-
-            look(0)
-            history.create(spark, settings.monitor.history)
-            checkpoint.begin_ticks(int(time.time() * 1000))
-            spread, wanted = checkpoint.partitions(), settings.monitor.shuffle_partitions
-            if spread not in (None, wanted):
-                log.warning(FIXED, spread, wanted)
-            numbers = numbers_of(checkpoint, settings.monitor)
-            guard = Guard(checkpoint)
-            guard.begin(heap_ran_out)
-            opened = Opened(spark, settings, checkpoint)
-            restored = Restored(spark, settings, checkpoint)
-
-            def start() -> StreamingQuery:
-                # Of a query that was stopped in the midst of a batch, too.
-                pending = checkpoint.pending()
-                batch = Batch(
-                    settings,
-                    metrics,
-                    guard,
-                    stop,
-                    opened,
-                    restored,
-                    pending,
-                    lambda: look(0),
-                    lambda: losses.waiting(listener.positions),
-                    paced=not guard.limit,
-                )
-                return query.start(spark, settings, batch, opened.by_bucket, numbers, guard.limit)
-
-            while not stop.is_set():
-                _until_more_is_read(start, settings, metrics, guard, stop, look)
-            guard.ended(None)
-            losses.close()
-            # Else Spark goes on to call a process that has ended, and says so at length.
-            spark.streams.removeListener(listener)
+            _Run(spark, settings, metrics, stop, heap_ran_out).until_stopped()
         except (Py4JJavaError, PySparkException) as error:
             reason = explained(str(error), settings)
             raise reason from error
@@ -119,37 +70,86 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
     log.info("monitor stopped")
 
 
-def _until_more_is_read(
-    start: Callable[[], StreamingQuery],
-    settings: Settings,
-    metrics: SelfMetrics,
-    guard: Guard,
-    stop: threading.Event,
-    look: Callable[[float], None],
-) -> None:
-    """Run the query until it is to stop, or until more may be read at a time than it was started with."""
-    if guard.limit >= settings.monitor.max_offsets_per_trigger:
-        guard.unlimited()
-    running = start()
-    log.info("the monitor runs" if not guard.limit else f"the monitor reads {guard.limit} records at a time")
-    parent, batches = os.getppid(), metrics.batches
-    try:
-        while not stop.is_set():
-            # A failed query raises here.
-            if running.awaitTermination(1):
-                raise ServiceError("the streaming query ended without being told to")
-            if guard.committed(metrics.batches - batches):
-                return _stop(running, metrics)
-            batches = metrics.batches
-            look(LOOK_SECONDS)
-            if os.getppid() != parent:
-                log.error("whoever started the monitor has ended")
-                stop.set()
-    except StreamingQueryException as error:
-        guard.ended(str(error))
-        reason = explained(str(error), settings)
-        raise reason from error
-    _stop(running, metrics)
+class _Run:
+    """A run of the monitor: one query after the other on one checkpoint."""
+
+    def __init__(
+        self, spark: SparkSession, settings: Settings, metrics: SelfMetrics, stop: threading.Event, heap_ran_out: bool
+    ) -> None:
+        self._spark, self._settings, self._metrics, self._stop = spark, settings, metrics, stop
+        self._listener = Listener(metrics)
+        spark.streams.addListener(self._listener)
+        self._checkpoint = checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
+        # What is of a later release is refused before anything is changed.
+        checkpoint.claim(VERSION)
+        self._losses = Losses(spark, settings, metrics)
+        self._look()
+        history.create(spark, settings.monitor.history)
+        checkpoint.begin_ticks(int(time.time() * 1000))
+        spread, wanted = checkpoint.partitions(), settings.monitor.shuffle_partitions
+        if spread not in (None, wanted):
+            log.warning(FIXED, spread, wanted)
+        self._numbers = numbers_of(spark, checkpoint, settings.monitor)
+        self._guard = Guard(checkpoint)
+        self._guard.begin(heap_ran_out)
+        self._opened = Opened(spark, settings, checkpoint)
+        self._restored = Restored(spark, settings, checkpoint)
+
+    def until_stopped(self) -> None:
+        """Run queries until the monitor is to stop."""
+        while not self._stop.is_set():
+            self._until_more_is_read()
+        self._guard.ended(None)
+        self._losses.close()
+        # Else Spark goes on to call a process that has ended, and says so at length.
+        self._spark.streams.removeListener(self._listener)
+
+    def _look(self, after: float = 0) -> None:
+        # Those of a new checkpoint are known once its first batch is planned.
+        self._listener.positions |= {} if self._listener.positions else self._checkpoint.positions()
+        self._losses.look(self._listener.positions, after)
+
+    def _start(self) -> StreamingQuery:
+        batch = Batch(
+            self._settings,
+            self._metrics,
+            self._guard,
+            self._stop,
+            self._opened,
+            self._restored,
+            # Of a query that was stopped in the midst of a batch, too.
+            pending=self._checkpoint.pending(),
+            before=self._look,
+            waiting=lambda: self._losses.waiting(self._listener.positions),
+        )
+        limit = self._guard.limit
+        return query.start(self._spark, self._settings, batch, self._opened.by_bucket, self._numbers, limit)
+
+    def _until_more_is_read(self) -> None:
+        """Run the query until it is to stop, or until more may be read at a time than it was started with."""
+        guard, metrics = self._guard, self._metrics
+        if guard.limit >= self._settings.monitor.max_offsets_per_trigger:
+            guard.unlimited()
+        running = self._start()
+        log.info("the monitor runs" if not guard.limit else f"the monitor reads {guard.limit} records at a time")
+        parent, batches = os.getppid(), metrics.batches
+        try:
+            while not self._stop.is_set():
+                # A failed query raises here.
+                if running.awaitTermination(1):
+                    raise ServiceError("the streaming query ended without being told to")
+                if guard.committed(metrics.batches - batches):
+                    break
+                batches = metrics.batches
+                self._look(LOOK_SECONDS)
+                if os.getppid() != parent:
+                    log.error("whoever started the monitor has ended")
+                    self._stop.set()
+        except StreamingQueryException as error:
+            guard.ended(str(error))
+            reason = explained(str(error), self._settings)
+            raise reason from error
+        _stop(running, metrics)
 
 
 def _ended(spark: SparkSession) -> ServiceError:

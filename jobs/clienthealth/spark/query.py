@@ -42,7 +42,7 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
 def rows(
     spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int], limit: int = 0
 ) -> DataFrame:
-    """The rows to publish, as a stream. `opened`: open incidents by bucket, see `stepper`; `numbers`: see `spread`."""
+    """The rows to publish, as a stream. `opened`: open incidents by bucket, see `stepper`; `numbers`: `numbers_of`."""
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Time passes in every bucket, also where nothing arrives.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -20,12 +20,14 @@ from clienthealth.settings import Settings
 from clienthealth.spark import history
 from clienthealth.spark.checkpoint import Checkpoint
 from clienthealth.spark.history import Again
-from clienthealth.spark.stepping import Quality
+from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
 #: Notes beside the checkpoint: what comes again, and the newest batch of which the table `quality` has rows.
 AGAIN, WRITTEN = "again.json", "written"
+#: The note that all open incidents are in the state.
+OPENED = "opened"
 #: So long after the newest row that the history had, nothing of it comes again.
 LASTING_MS = 2 * 86_400_000
 #: The newest minutes of a history are written after their windows: so long before its end is to be read again.
@@ -137,3 +139,32 @@ class Restored:
             self._held[row["minute"], row["source_topic"]] = [row[name] or 0 for name in sums]
         for minute in new:
             self._held.setdefault((minute, ""), [0, 0, 0])
+
+
+class Opened:
+    """Incidents that the history shows as open, for a new checkpoint: it goes on where the history stands.
+
+    They go along with every task until all of them are in the state of their buckets. A batch later that is noted
+    beside the checkpoint. From then on they are no longer read at a start, nor sent to tasks.
+
+    `by_bucket`: the open incidents that may be in no state yet, packed.
+    """
+
+    def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._noted = checkpoint.read(OPENED) is not None
+        self.by_bucket: Mapping[int, bytes] = {}
+        if not self._noted:
+            incidents = history.open_incidents(spark, settings.monitor.history)
+            self.by_bucket = by_bucket(incidents, settings.monitor.buckets)
+        self._missing = set(self.by_bucket)
+
+    def stepped(self, buckets: Iterable[int | None]) -> None:
+        """A batch stepped these buckets, and keeps the state of each that had none."""
+        self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
+
+    def committed(self) -> None:
+        """All batches before are committed."""
+        if not self._missing and not self._noted:
+            self._checkpoint.write(OPENED, "in the state")
+            self._noted = True

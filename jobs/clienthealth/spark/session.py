@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from typing import Any, cast
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+from pyspark.util import inheritable_thread_target
 
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
@@ -205,3 +207,19 @@ def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
         "spark.sql.warehouse.dir": str(jars.cache() / "warehouse"),
     }
     return {**options, "spark.sql.adaptive.enabled": "false"} if batch else options
+
+
+class Together:
+    """Jobs of the query in whose batch it is called: while the driver commits one, executors work on another."""
+
+    def __init__(self) -> None:
+        # Kept: each thread has a connection to the JVM, which outlives it.
+        self._threads = ThreadPoolExecutor(thread_name_prefix="job")
+
+    def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
+        """Run them, and return once all have ended. Raises what the first of those that failed raised."""
+        # They are the query's, and end with it. What says so each thread changes for itself: it gets a copy.
+        running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
+        wait(running)
+        for ended in running:
+            ended.result()

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import queue
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from clienthealth.diagnose.diagnosis import add_ends, pack, settled
 from clienthealth.diagnose.frames import decisive, is_application
-from clienthealth.diagnose.watch.recorder import Recorder
 from clienthealth.measure.packed import Chunk, encode, who_of
 from clienthealth.measure.packer import Packer
 from clienthealth.model import health_record
 from clienthealth.model.clients import Client
+from clienthealth.model.errors import InputError
 from clienthealth.model.readings import POLL_FRAMES, Source
 from clienthealth.model.telemetry import DumpedThread, LogLine, RawRecord, Snapshot
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
@@ -26,8 +30,47 @@ from clienthealth.monitor.faults import isolated
 from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.state import BucketState, load, save
 from clienthealth.monitor.step import Published, step
+from clienthealth.platform.secrecy import redacted, shown
 from clienthealth.read.decode import decode_logs, decode_metrics
 from clienthealth.settings import Settings
+
+_ODD = re.compile(r"[^\w.-]+")
+
+
+class Recorder:
+    """A folder per process, with `metrics.jsonl` and a `jstack-*.txt` per dump.
+
+    The folder tells the process, so the readings name neither host nor process id; secrets are removed. Raises
+    InputError where it cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._dumps: dict[str, int] = {}
+
+    def readings(self, value: Mapping[str, Any]) -> None:
+        """A snapshot of a client, as a line."""
+        client = value["client"]
+        anonymous = {**client, "service": None, "host": None, "instance": None}
+        line = {**value, "client": anonymous, "config": shown(value["config"])}
+        self._write(client["service"], "metrics.jsonl", json.dumps(line) + "\n", "a")
+
+    def dump(self, record: Mapping[str, Any]) -> None:
+        """A thread dump, as a log record of ours has it, as a file."""
+        service = record["service.name"]
+        self._dumps[service] = number = self._dumps.get(service, 0) + 1
+        at = datetime.fromisoformat(record["@timestamp"])
+        self._write(service, f"jstack-{number:02}-{at:%H%M%S}.txt", redacted(record["message"]) + "\n", "w")
+
+    def _write(self, service: str, name: str, text: str, mode: str) -> None:
+        folder = self._folder / _ODD.sub("-", service)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / name).open(mode, encoding="utf-8", errors="replace") as file:
+                file.write(text)
+        except OSError as error:
+            raise InputError(f"--record {self._folder}: cannot be written: {error.strerror}") from error
+
 
 #: A watch may last for days, and a dump of thousands of threads takes megabytes.
 KEPT_DUMPS = 20

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(show(result.clients, result.inputs, result.dumps, args.verbose, result.also_seen))
     if args.html is not None:
-        from clienthealth.diagnose.html_report import html_report
+        from clienthealth.diagnose.report import html_report
 
         page = html_report(result.clients, result.inputs, result.dumps, result.also_seen)
         try:

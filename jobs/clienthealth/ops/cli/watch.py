@@ -64,9 +64,8 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
     """What is found is printed as it is found, then the report."""
     from clienthealth.diagnose.outcome import exit_code, json_lines
     from clienthealth.diagnose.report import show
-    from clienthealth.diagnose.watch.recorder import Recorder
     from clienthealth.diagnose.watch.screen import Screen, endings, threads
-    from clienthealth.diagnose.watch.session import Session
+    from clienthealth.diagnose.watch.session import Recorder, Session
     from clienthealth.diagnose.watch.watching import ended_instances, watch, watched
     from clienthealth.platform.stopping import stop_event
 
@@ -106,8 +105,8 @@ def _group(args: argparse.Namespace, settings: Settings) -> int:
     import json
     import time
 
-    from clienthealth.diagnose.watch.group import exit_code, table, watch_group
     from clienthealth.diagnose.watch.screen import Screen
+    from clienthealth.diagnose.watch.watching import exit_code, table, watch_group
     from clienthealth.model.health_record import client_json
     from clienthealth.platform.stopping import stop_event
 
