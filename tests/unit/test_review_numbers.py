@@ -11,7 +11,7 @@ from clienthealth.configuration.owners import Owner, Owners, Row
 from clienthealth.model import wording as words
 from clienthealth.review import render, wording
 from clienthealth.review.capacity import buffer_distribution, buffers, percentile
-from clienthealth.review.coverage import gap_minutes, gaps
+from clienthealth.review.client_minutes import gap_minutes, gaps
 from clienthealth.review.incidents import FLEET_SERVICES, night_of, of_fleet, opens_tickets_only
 from clienthealth.review.model import Gap, Page
 from clienthealth.review.period import Period, utc

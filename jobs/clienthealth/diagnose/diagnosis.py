@@ -115,9 +115,8 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         decode = decoders[record.stream] if record.said is None else partial(decode_said, record.said)
         decoded = decode(raw, settings, now_ms)
         file = record.instance, record.file
-        before[file] = _pack(decoded, raw.source, packer, record.repeats, before.get(file, NOBODY))
-        for client in (snapshot.client for snapshot in decoded.snapshots if snapshot.client.kind != "group"):
-            who = who_of(client)
+        before[file] = pack(decoded, raw.source, packer, record.repeats, before.get(file, NOBODY))
+        for who in (who_of(snapshot.client) for snapshot in decoded.snapshots if snapshot.client.kind != "group"):
             named.setdefault((record.service, record.instance), set()).add((*who.process, who.instance))
         if threads := [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]:
             result.dumps[raw.source] = threads
@@ -194,11 +193,6 @@ def raw_record(record: Recorded) -> RawRecord:
     return RawRecord(record.value, source, record.ts_ms, None, headers)
 
 
-def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1) -> None:
-    """Add what a record says to a packer. `repeats`: for how many records like it this one stands."""
-    _pack(decoded, source, packer, repeats, NOBODY)
-
-
 class _Before(NamedTuple):
     """The client that a line names, and when. `kind`: empty where the line does not tell it."""
 
@@ -214,8 +208,11 @@ JUST_BEFORE_MS = 1_000
 Place = tuple[str, str]
 
 
-def _pack(decoded: Decoded, source: Source, packer: Packer, repeats: int, before: _Before) -> _Before:
-    """The same; `before`, and what is returned: the client that the line before it names, and the last one of it."""
+def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NOBODY) -> _Before:
+    """Add what a record says to a packer. `repeats`: for how many records like it this one stands.
+
+    `before`, and what is returned: the client that the line before it names, and the last one of it.
+    """
     for snapshot in decoded.snapshots:
         if snapshot.client.kind != "group":
             packer.snapshot(snapshot, who_of(snapshot.client), source)

@@ -117,7 +117,8 @@ class _Report:
         lines: list[str] = []
         for group in alike.values():
             if len(group) < SEVERAL:
-                lines += [line for attached in group for line in self._input(attached)]
+                for attached in group:
+                    lines += self._wrap(f"{attached.name}: {input_line(attached)}", 0, 4)
             else:
                 lines += self._wrap(f"{self._some([a.name for a in group])}: {together(group)}", 0, 4)
         return lines
@@ -134,9 +135,6 @@ class _Report:
             return shown
         self.hidden = True
         return [shown[0], *shown[-(most - 1) :]] if most > 1 else shown[:1]
-
-    def _input(self, attached: Input) -> list[str]:
-        return self._wrap(f"{attached.name}: {input_line(attached)}", 0, 4)
 
     def _client(self, story: Story) -> list[str]:
         word = story.headline.upper()

@@ -17,7 +17,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Verdict
 from clienthealth.model.wording import UNTIMED, duration, moment_of
-from clienthealth.modes import Mode, Told, modes
+from clienthealth.modes import Mode, modes
 from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID
 
@@ -44,11 +44,8 @@ def next_command(client: Client | None, dumps: int = 0) -> str:
     """The one command whose output would tell. `dumps`: how many thread dumps there are already."""
     if dumps > 1:
         return MORE_THAN_DUMPS
-    return next((dump for library, dump in _DUMPS.items() if library in _library(client)), ANY_DUMPS)
-
-
-def _library(client: Client | None) -> str:
-    return (client.library or "").lower() if client is not None else ""
+    name = (client.library or "").lower() if client is not None else ""
+    return next((dump for library, dump in _DUMPS.items() if library in name), ANY_DUMPS)
 
 
 Word = Literal["confirmed", "suspected", "unknown", "ok"]
@@ -145,7 +142,9 @@ def stories(
             _story(
                 client, verdicts, untimed, dumps or {}, namesakes[client.service, client.client_id, client.kind] > 1
             ),
-            also=tuple(also(seen, untimed) for seen in sorted(also_seen.get(client, ()), key=_gravity)),
+            also=tuple(
+                also(seen, untimed) for seen in sorted(also_seen.get(client, ()), key=lambda s: _GRAVITY(s.what))
+            ),
         )
         for client, verdicts in every
     ]
@@ -165,11 +164,7 @@ def also(seen: Seen, untimed: frozenset[str] = frozenset()) -> Also:
     return Also(trouble.says, count, trouble.sentence, seen.text.strip().split("\n", 1)[0], where, trouble.action)
 
 
-_GRAVITY = list(BY_ID)
-
-
-def _gravity(seen: Seen) -> int:
-    return _GRAVITY.index(seen.what)
+_GRAVITY = list(BY_ID).index
 
 
 _HEADLINES: Mapping[Word, str] = {
@@ -222,18 +217,20 @@ def _finding(
 ) -> Finding:
     mode = modes()[verdict.mode]
     told = mode.told(verdict, client.library)
+    topics = {fact.source.topic for fact in verdict.evidence if fact.source is not None}
     return Finding(
         mode=mode.id,
         status=verdict.status,
         title=told.title,
-        since=UNTIMED if _all_untimed(verdict, untimed) else moment_of(verdict.since_ms),
+        since=UNTIMED if topics and topics <= untimed else moment_of(verdict.since_ms),
         summary=told.summary,
         facts=tuple(_fact(fact, untimed, dumps) for fact in _decisive(verdict.evidence)[:MOST_FACTS]),
         cause=told.cause,
         detail=tuple(
-            (_words(n), _of_all(n, v, mode))
+            (n.removesuffix("_seconds").replace("_", " "), _of_all(n, v, mode))
             for n, v in verdict.detail.items()
-            if n not in _IN_CAUSE or _unsaid(n, verdict, told)
+            # A cause without a sentence is shown as it is.
+            if n not in _IN_CAUSE or (n != "note" and not told.cause and v != "unknown")
         ),
         alike=mode.confused_with[:MOST_ALIKE],
         remedy=told.remedy if dumps else f"{told.first} {told.remedy}".lstrip(),
@@ -256,24 +253,9 @@ def _says_more(fact: Evidence, other: Evidence) -> bool:
     return fact.kind == other.kind and len(fact.text) > len(other.text) and fact.text.startswith(other.text)
 
 
-def _lasted(text: str) -> float:
-    match = _DURATION.search(text)
-    return float(match[1]) if match else 0.0
-
-
 def _weight(fact: Evidence) -> tuple[float, float]:
-    match = _AT_FIRST.match(fact.text)
-    return _lasted(fact.text), float(match[1].replace(",", "")) if match else 0.0
-
-
-def _unsaid(name: str, verdict: Verdict, told: Told) -> bool:
-    """A cause without a sentence is shown as it is."""
-    return name != "note" and not told.cause and verdict.detail[name] != "unknown"
-
-
-def _all_untimed(verdict: Verdict, untimed: frozenset[str]) -> bool:
-    topics = {fact.source.topic for fact in verdict.evidence if fact.source is not None}
-    return bool(topics) and topics <= untimed
+    lasted, number = _DURATION.search(fact.text), _AT_FIRST.match(fact.text)
+    return float(lasted[1]) if lasted else 0.0, float(number[1].replace(",", "")) if number else 0.0
 
 
 def _fact(fact: Evidence, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]) -> ShownFact:
@@ -288,10 +270,6 @@ def _where(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> st
         return ""
     lines = [thread.line for thread in threads_of(fact, dumps)]
     return f"{PurePosixPath(fact.source.topic).name}:{(lines[0] if lines else fact.source.offset) + 1}"
-
-
-def _words(name: str) -> str:
-    return name.removesuffix("_seconds").replace("_", " ")
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:

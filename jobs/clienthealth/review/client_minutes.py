@@ -1,7 +1,9 @@
-"""What the table `minutes` says of a period, aggregated in Spark: only small results reach the driver.
+"""What the tables `minutes` and `quality` say of a period, aggregated in Spark: only small results reach the driver.
 
 Each function reads only the columns it needs. Ratios are cut to thousandths and lag to whole records before they
 are summed, because sums of integers do not depend on the order in which the partitions arrive.
+
+A minute without a row in `quality` is a gap: nobody watched.
 
 Minutes are grouped by all strings of a client that are needed, and the few rows that remain by its key. Spark sorts its
 input for the maximum of strings, but aggregates numbers by hash (200 million rows: 350 s or 60 s).
@@ -9,15 +11,16 @@ input for the maximum of strings, but aggregates numbers by hash (200 million ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from clienthealth.model.verdicts import UNHEALTHY
-from clienthealth.review.period import Period
+from clienthealth.review.model import Gap, InputQuality, WrongClock
+from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.spark.history import CLIENT_KEY
 
 #: Lag is shown in classes of powers of ten, because it spans from none to millions.
@@ -137,3 +140,53 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
         F.sum(x * y).alias("sxy"),
         F.sum(x * x).alias("sxx"),
     )
+
+
+def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
+    """What was read of each source topic in each minute: at most 10,080 rows a week and topic.
+
+    Columns `at` (epoch seconds), `source_topic`, `records`, `rejected`, `late` (null where nobody counted).
+    """
+    minute = F.unix_seconds(F.date_trunc("minute", "minute"))
+    return (
+        within(quality, period.start, period.end)
+        .groupBy(minute.alias("at"), "source_topic")
+        .agg(*(F.sum(name).alias(name) for name in ("records", "rejected", "late")))
+        .collect()
+    )
+
+
+def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
+    """The sums of each source topic."""
+    totals: dict[str, InputQuality] = {}
+    for row in rows:
+        topic = row["source_topic"]
+        so_far = totals.get(topic, InputQuality(topic, 0, 0, None))
+        late = so_far.late if row["late"] is None else (so_far.late or 0) + row["late"]
+        totals[topic] = InputQuality(topic, so_far.records + row["records"], so_far.rejected + row["rejected"], late)
+    return [totals[topic] for topic in sorted(totals)]
+
+
+def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
+    """The clients whose clock was off in the period, the worst first."""
+    off = within(minutes, period.start, period.end).filter("clock_skew_seconds is not null")
+    worst = F.max_by("clock_skew_seconds", F.abs("clock_skew_seconds")).alias("skew_seconds")
+    rows = off.groupBy(*CLIENT_KEY).agg(worst, F.count("*").alias("minutes")).collect()
+    wrong = [WrongClock(**row.asDict()) for row in rows]
+    return sorted(wrong, key=lambda clock: (-abs(clock.skew_seconds), clock.service, clock.instance, clock.client_id))
+
+
+def gaps(period: Period, minutes: Iterable[int]) -> list[Gap]:
+    """The stretches of the period without any of `minutes` (epoch seconds, in order)."""
+    unwatched, at = [], period.start
+    for minute in map(utc, minutes):
+        if minute > at:
+            unwatched.append(Gap(at, minute))
+        at = minute + MINUTE
+    return unwatched + ([Gap(at, period.end)] if at < period.end else [])
+
+
+def gap_minutes(unwatched: Iterable[Gap], start: datetime, end: datetime) -> int:
+    """How many minutes of [start, end) were not watched."""
+    zero = timedelta()
+    return sum((max(min(g.end, end) - max(g.start, start), zero) for g in unwatched), zero) // MINUTE

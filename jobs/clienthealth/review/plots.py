@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from clienthealth.model.wording import count_of, short
 from clienthealth.platform.html_page import curves, element, grid, line, plot, tick
-from clienthealth.review.coverage import gap_minutes
+from clienthealth.review.client_minutes import gap_minutes
 from clienthealth.review.model import Distribution, Review, Theme
 from clienthealth.review.period import DAY, MINUTE, Period
 from clienthealth.review.slo import Budget, Minutes, ServiceSlo, total

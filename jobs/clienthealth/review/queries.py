@@ -17,7 +17,6 @@ from clienthealth.modes import modes
 from clienthealth.review import (
     capacity,
     client_minutes,
-    coverage,
     incident_rows,
     incidents,
     ranking,
@@ -46,11 +45,8 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
     all_incidents = incident_rows.incidents(history.read(spark, root, "verdicts"), period.end)
     periods = history_of(period, slo.PERIODS)
     last_two, step = periods[-2:], period.step(SLOTS)
-    with _cached(
-        client_minutes.clients(minutes, last_two),
-        client_minutes.lag(minutes, last_two),
-        all_incidents,
-    ) as (per_client, lag, cached_incidents):
+    frames = client_minutes.clients(minutes, last_two), client_minutes.lag(minutes, last_two), all_incidents
+    with _cached(*frames) as (per_client, lag, cached_incidents):
         touching = incident_rows.touching(cached_incidents, period)
         overall, services = slo.objectives(
             (row.asDict() for row in client_minutes.statuses(minutes, periods, step).collect()),
@@ -62,13 +58,10 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
         )
         review = Review(
             period=period,
-            target=settings.review.slo_target,
-            lost_records_target=settings.review.lost_records_target,
             overall=overall,
             services=services,
             periods=periods,
-            actions=carried_over(actions_file, period.end.date(), period.start.date()),
-            actions_file=actions_file.name if actions_file.is_file() else "",
+            **_of_settings(settings, period, actions_file),
             **_of_incidents(touching, period, settings),
             **_of_minutes(minutes, periods, lag),
             top_clients=ranking.listed_clients(per_client, lag, REVIEWED),
@@ -78,12 +71,23 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
             quality=_quality(quality, minutes, period, overall),
             slot_minutes=step,
             not_computed=[],
-            cluster=settings.monitor.cluster,
-            environment=fixed_labels(settings).get("env", ""),
-            night_hours=(settings.review.night_from_hour, settings.review.night_to_hour),
         )
     review = dataclasses.replace(review, not_computed=_not_computed(review))
     return dataclasses.replace(review, headline=headline(review))
+
+
+def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict[str, Any]:
+    """What people decided: targets, names, hours and actions."""
+    review = settings.review
+    return {
+        "target": review.slo_target,
+        "lost_records_target": review.lost_records_target,
+        "actions": carried_over(actions_file, period.end.date(), period.start.date()),
+        "actions_file": actions_file.name if actions_file.is_file() else "",
+        "cluster": settings.monitor.cluster,
+        "environment": fixed_labels(settings).get("env", ""),
+        "night_hours": (review.night_from_hour, review.night_to_hour),
+    }
 
 
 def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> dict[str, Any]:
@@ -172,15 +176,15 @@ def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
 
 
 def _quality(quality: DataFrame, minutes: DataFrame, period: Period, overall: slo.ServiceSlo) -> Quality:
-    rows = coverage.per_minute(quality, period)
+    rows = client_minutes.per_minute(quality, period)
     watched = sorted({row["at"] for row in rows})
     return Quality(
         minutes=period.minutes,
-        gaps=tuple(coverage.gaps(period, watched)),
-        inputs=tuple(coverage.inputs(row.asDict() for row in rows)),
+        gaps=tuple(client_minutes.gaps(period, watched)),
+        inputs=tuple(client_minutes.inputs(row.asDict() for row in rows)),
         unknown=overall.minutes.unknown,
         judged=overall.minutes.observed,
-        clocks=tuple(coverage.clocks(minutes, period)),
+        clocks=tuple(client_minutes.clocks(minutes, period)),
     )
 
 

@@ -81,7 +81,9 @@ def text(template: str, values: Mapping[str, Any]) -> str:
 @cache
 def _pages() -> Environment:
     pages = templates(_PACKAGE)
-    pages.globals.update(_names(), css=_css)
+    pages.globals.update(
+        _names(), css=lambda: Markup(resources.files(package).joinpath("review.css").read_text("utf-8"))
+    )
     return pages
 
 
@@ -114,10 +116,6 @@ def _names() -> dict[str, Any]:
     return {**{function.__name__: function for function in functions}, **values, "plots": plots}
 
 
-def _css() -> Markup:
-    return Markup(resources.files(package).joinpath("review.css").read_text("utf-8"))
-
-
 def _escaped(value: object) -> Markup:
     """Return a value on one line, without a sign that Markdown takes for its own; what macros wrote stays as it is."""
     if isinstance(value, Markup):
@@ -133,13 +131,9 @@ def title(period: Period) -> str:
     """Return the period in words."""
     if period.is_week and period.label.startswith(f"{period.start.isocalendar()[0]}-W"):
         week = period.start.isocalendar()[1]
-        return f"Week {week}: {wording.moment(period.start)[:-6]} to {_day(period)}, all times UTC"
+        last = period.end - DAY
+        return f"Week {week}: {wording.moment(period.start)[:-6]} to {last:%a} {last.day} {last:%b %Y}, all times UTC"
     return f"{wording.moment(period.start)} to {wording.moment(period.end)} {period.end.year}, all times UTC"
-
-
-def _day(period: Period) -> str:
-    last = period.end - DAY
-    return f"{last:%a} {last.day} {last:%b %Y}"
 
 
 def definitions() -> list[tuple[str, str]]:

@@ -132,7 +132,8 @@ class Checkpoint(Files):
         if not batch:
             initial = {t: dict(offsets) for t, offsets in self._initial(at).items()}
             initial[topic][str(partition)] = offset
-            self._write_initial(at, initial)
+            # Spark skips the first byte, which is 0 where it writes the file itself.
+            self.write(f"sources/{at}/0", f"\0v1\n{json.dumps(initial)}")
             return
         head, ends = self._offsets(batch - 1)
         now = [{t: dict(offsets) for t, offsets in source.items()} for source in ends]
@@ -164,10 +165,6 @@ class Checkpoint(Files):
             for at, offsets in enumerate(ends)
         ]
         self.write(f"offsets/{batch}", "\n".join([*head, *lines]))
-
-    def _write_initial(self, source: int, offsets: Mapping[str, Mapping[str, int]]) -> None:
-        # Spark skips the first byte, which is 0 where it writes the file itself.
-        self.write(f"sources/{source}/0", f"\0v1\n{json.dumps(offsets)}")
 
     def _initial(self, source: int) -> Mapping[str, Mapping[str, int]]:
         text = self.read(f"sources/{source}/0")

@@ -135,18 +135,16 @@ class Guard:
         if not run.limit:
             return False
         self._calm += batches
-        if batches and (run.skipped is not None or (run.until and not run.heap and self._passed())):
-            self.unlimited()
-            return True
+        if batches and (run.skipped is not None or (run.until and not run.heap)):
+            positions = self._checkpoint.positions()
+            # All is committed that had ended the monitor, but for what is left out.
+            if run.skipped is not None or all(positions.get((t, p), 0) >= end for t, p, end in run.until):
+                self.unlimited()
+                return True
         if self._calm < CALM:
             return False
         self._restart(run.limit * SHARE)
         return True
-
-    def _passed(self) -> bool:
-        """Is all committed that had ended the monitor?"""
-        positions = self._checkpoint.positions()
-        return all(positions.get((topic, partition), 0) >= end for topic, partition, end in self._run.until)
 
     def unlimited(self) -> None:
         """Read as much as the settings say."""

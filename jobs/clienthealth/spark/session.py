@@ -144,10 +144,6 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
     return [f"{key}: {' '.join(flags)}" for key, flags in lacks.items() if flags]
 
 
-def _locations(settings: Settings) -> tuple[str, ...]:
-    return settings.monitor.checkpoint, settings.monitor.history, settings.review.out
-
-
 #: A store of objects has no rename: a file of a checkpoint is one upload there, which is finished or was never made.
 _OBJECTS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -188,7 +184,7 @@ def _everywhere(settings: Settings) -> Mapping[str, str]:
 
 def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
     jar_paths = jars.classpath("spark")
-    if on_s3(*_locations(settings)):
+    if on_s3(settings.monitor.checkpoint, settings.monitor.history, settings.review.out):
         jar_paths = [*jar_paths, *jars.classpath("s3")]
     options = {
         # A task is tried twice: a lost Python worker costs it alone, not the JVM. Nothing of the first try stays.

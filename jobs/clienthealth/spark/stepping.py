@@ -79,11 +79,14 @@ class Summary(msgspec.Struct):
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
     """Open incidents as `stepper` takes them: each task unpacks those of its own buckets alone."""
+    from clienthealth.measure.packed import bucket_of_process
     from clienthealth.spark.decoding import compressed
 
     of_bucket: dict[int, list[OpenIncident]] = {}
     for incident in opened:
-        of_bucket.setdefault(_bucket(incident, buckets), []).append(incident)
+        client = incident.client
+        bucket = bucket_of_process(client.service, client.host or client.instance, buckets)
+        of_bucket.setdefault(bucket, []).append(incident)
     return {bucket: compressed(_pack(incidents)) for bucket, incidents in of_bucket.items()}
 
 
@@ -202,13 +205,6 @@ def _bytes(value: Any) -> bytes:
     return bytes(value)
 
 
-def _bucket(incident: OpenIncident, buckets: int) -> int:
-    from clienthealth.measure.packed import bucket_of_process
-
-    client = incident.client
-    return bucket_of_process(client.service, client.host or client.instance, buckets)
-
-
 def _rows(published: Published, bucket: int, most: int) -> tuple[list[Row], Summary]:
     """`most`: what the topics take of a record."""
     rows: list[Row] = [_health(key.encode(), value, most) for key, value in published.records]
@@ -297,7 +293,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
     """Counts for the monitor's own metrics, and from time to time what was read for the history."""
-    counts = [count for item in data for count in _unpack_counts(item)]
+    counts = [count for item in data for count in counts_of(item)]
     kept = _unpack_kept(_bytes(state.get[0])) if state.exists else _Kept()
     if not counts and not kept.rows:
         return []
@@ -324,23 +320,9 @@ _json = msgspec.json.Encoder().encode
 #: What comes to the bucket COUNTS where nothing was read.
 NO_COUNTS = _pack([])
 _unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
-_unpack_counts = msgspec.msgpack.Decoder(list[Count]).decode
-_unpack_quality = msgspec.msgpack.Decoder(list[Quality]).decode
 _unpack_kept = msgspec.msgpack.Decoder(_Kept).decode
 _unpack_opened = msgspec.msgpack.Decoder(list[OpenIncident]).decode
-_unpack_summary = msgspec.msgpack.Decoder(Summary).decode
-
-
-def counts_of(value: bytes) -> list[Count]:
-    """A row of kind COUNT."""
-    return _unpack_counts(value)
-
-
-def quality_of(value: bytes) -> list[Quality]:
-    """A row of kind QUALITY."""
-    return _unpack_quality(value)
-
-
-def summary_of(value: bytes) -> Summary:
-    """A row of kind SUMMARY."""
-    return _unpack_summary(value)
+#: The values of rows of the kinds COUNT, QUALITY and SUMMARY.
+counts_of = msgspec.msgpack.Decoder(list[Count]).decode
+quality_of = msgspec.msgpack.Decoder(list[Quality]).decode
+summary_of = msgspec.msgpack.Decoder(Summary).decode

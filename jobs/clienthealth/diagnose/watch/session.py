@@ -149,8 +149,7 @@ class Session:
             source = raw.source = Source(topic, 0, self._taken[topic])
             self._taken[topic] += 1
             is_dump = topic in self._settings.topics.logs
-            decode = decode_logs if is_dump else decode_metrics
-            decoded = decode(raw, self._settings, now_ms)
+            decoded = (decode_logs if is_dump else decode_metrics)(raw, self._settings, now_ms)
             if self._recorder is not None and is_dump and value is not None:
                 self._recorder.dump(value)
             elif self._recorder is not None:
