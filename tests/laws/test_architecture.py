@@ -24,7 +24,7 @@ CALLS = {
 }
 #: Where it is done because that is what the package is for.
 PLACES = (
-    *("clienthealth.spark.query", "clienthealth.spark.history", "clienthealth.spark.maintenance"),
+    *("clienthealth.spark.topics", "clienthealth.spark.history", "clienthealth.spark.maintenance"),
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "deploy")

@@ -12,7 +12,7 @@ from clienthealth.ops.cli import main
 from clienthealth.platform import kafka
 from clienthealth.platform.kafka import _reason, producer, python_options
 from clienthealth.settings import KafkaSettings, Settings
-from clienthealth.spark.query import connection
+from clienthealth.spark.topics import connection
 from tests.support.settings_file import write_settings
 
 

@@ -22,7 +22,6 @@ from clienthealth.spark.checkpoint import Pending
 from clienthealth.spark.decoding import Count
 from clienthealth.spark.failures import ANOTHER
 from clienthealth.spark.poison import REASON, Guard
-from clienthealth.spark.query import connection
 from clienthealth.spark.restored import Opened, Restored
 from clienthealth.spark.session import Together
 from clienthealth.spark.stepping import (
@@ -33,7 +32,6 @@ from clienthealth.spark.stepping import (
     MINUTE,
     QUALITY,
     REJECT,
-    SENT_BYTES,
     SUMMARY,
     Quality,
     counts_of,
@@ -41,6 +39,7 @@ from clienthealth.spark.stepping import (
     quality_of,
     summary_of,
 )
+from clienthealth.spark.topics import write
 
 if TYPE_CHECKING:
     from clienthealth.platform.self_monitoring import SelfMetrics
@@ -155,14 +154,3 @@ def query_id(spark: SparkSession) -> str:
     if query is None:
         raise RuntimeError("not called from a streaming query's foreachBatch")
     return query
-
-
-#: The client's own bound is on what is not compressed yet, and the brokers' on what is: the state of a group of 10,000
-#: partitions is larger than both allow. Every reader can unpack gzip.
-SENDING = {"kafka.compression.type": "gzip", "kafka.max.request.size": str(SENT_BYTES)}
-
-
-def write(records: DataFrame, settings: Settings) -> None:
-    """Write rows of topic, key, value and headers. At least once: a repeated record has the same key."""
-    options = {**SENDING, **connection(settings)}
-    records.write.format("kafka").options(**options).option("includeHeaders", "true").save()

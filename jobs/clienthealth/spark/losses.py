@@ -29,7 +29,7 @@ from pyspark.sql.streaming.listener import (
 
 from clienthealth.platform.self_monitoring import QUERY, SelfMetrics
 from clienthealth.settings import Settings
-from clienthealth.spark.query import connection
+from clienthealth.spark.topics import connection
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,7 @@
-"""The one streaming query: topics → decode → shuffle by bucket → step → sinks; and topics as Spark reads them."""
+"""The one streaming query: topics → decode → shuffle by bucket → step → sinks."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,12 +11,12 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from clienthealth.measure.packed import Chunk, encode
 from clienthealth.modes import catalogue
-from clienthealth.platform.kafka import java_options
 from clienthealth.platform.self_monitoring import QUERY
 from clienthealth.read.logs.events import literals
 from clienthealth.settings import Settings
 from clienthealth.spark.decoding import COUNTS, DECODED, RAW, compressed, decoder
 from clienthealth.spark.stepping import NO_COUNTS, ROWS, STATE, stepper
+from clienthealth.spark.topics import stream, ticks
 
 
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
@@ -87,52 +86,3 @@ def start(
         .foreachBatch(batch)
         .start()
     )
-
-
-def connection(settings: Settings) -> Mapping[str, str]:
-    """Spark options that reach the brokers: addresses and security, as the Java client names them.
-
-    Raises SettingsError.
-    """
-    options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
-    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
-
-
-def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
-    """The topics as a stream, from `start_seconds_back` on where the checkpoint does not say where to go on.
-
-    A topic that does not exist yet is waited for while the others are read. Records that retention deleted before they
-    were read are passed over, and `losses` counts them: a monitor that stops at a gap is blind. `limit`: records in a
-    batch, where that is less than the settings say.
-    """
-    start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
-    most = settings.monitor.max_offsets_per_trigger
-    # The client unpacks records beyond the end of a batch too: who looks for one that is deadly wants no more than it.
-    fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
-    return (
-        spark.readStream.format("kafka")
-        .options(**{**fetching, **connection(settings)})
-        .option("subscribePattern", "|".join(rf"\Q{topic}\E" for topic in topics) or NO_TOPIC)
-        .option("startingTimestamp", str(max(start_ms, 0)))
-        .option("startingOffsetsByTimestampStrategy", "latest")
-        .option("maxOffsetsPerTrigger", str(min(limit or most, most)))
-        .option("failOnDataLoss", "false")
-        .option("includeHeaders", "true")
-        .load()
-    )
-
-
-def ticks(spark: SparkSession) -> DataFrame:
-    """A row a second, of no topic: it makes a batch where nothing arrives. Old ones are left out."""
-    rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
-    return rows.filter(F.col("timestamp") > F.current_timestamp() - F.expr(f"INTERVAL {TICKS_SECONDS} SECONDS"))
-
-
-#: After a night without the monitor there are thousands.
-TICKS_SECONDS = 30
-NO_TOPIC = "(?!)"
-
-#: Records that the client hands over at once. Spark seeks before each poll, so that what a fetch of 1 MB holds beyond
-#: is fetched and unpacked again: 50 cost half of a backlog's time. They are all in memory: where records are so large
-#: that the heap ends, fewer are read at a time (`poison`).
-POLLED = 2000

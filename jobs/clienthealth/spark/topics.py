@@ -1,0 +1,72 @@
+"""Topics as Spark reads and writes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from clienthealth.platform.kafka import java_options
+from clienthealth.settings import Settings
+from clienthealth.spark.stepping import SENT_BYTES
+
+
+def connection(settings: Settings) -> Mapping[str, str]:
+    """Spark options that reach the brokers: addresses and security, as the Java client names them.
+
+    Raises SettingsError.
+    """
+    options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
+    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
+
+
+def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
+    """The topics as a stream, from `start_seconds_back` on where the checkpoint does not say where to go on.
+
+    A topic that does not exist yet is waited for while the others are read. Records that retention deleted before they
+    were read are passed over, and `losses` counts them: a monitor that stops at a gap is blind. `limit`: records in a
+    batch, where that is less than the settings say.
+    """
+    start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
+    most = settings.monitor.max_offsets_per_trigger
+    # The client unpacks records beyond the end of a batch too: who looks for one that is deadly wants no more than it.
+    fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
+    return (
+        spark.readStream.format("kafka")
+        .options(**{**fetching, **connection(settings)})
+        .option("subscribePattern", "|".join(rf"\Q{topic}\E" for topic in topics) or NO_TOPIC)
+        .option("startingTimestamp", str(max(start_ms, 0)))
+        .option("startingOffsetsByTimestampStrategy", "latest")
+        .option("maxOffsetsPerTrigger", str(min(limit or most, most)))
+        .option("failOnDataLoss", "false")
+        .option("includeHeaders", "true")
+        .load()
+    )
+
+
+def ticks(spark: SparkSession) -> DataFrame:
+    """A row a second, of no topic: it makes a batch where nothing arrives. Old ones are left out."""
+    rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
+    return rows.filter(F.col("timestamp") > F.current_timestamp() - F.expr(f"INTERVAL {TICKS_SECONDS} SECONDS"))
+
+
+#: After a night without the monitor there are thousands.
+TICKS_SECONDS = 30
+NO_TOPIC = "(?!)"
+
+#: Records that the client hands over at once. Spark seeks before each poll, so that what a fetch of 1 MB holds beyond
+#: is fetched and unpacked again: 50 cost half of a backlog's time. They are all in memory: where records are so large
+#: that the heap ends, fewer are read at a time (`poison`).
+POLLED = 2000
+
+#: The client's own bound is on what is not compressed yet, and the brokers' on what is: the state of a group of 10,000
+#: partitions is larger than both allow. Every reader can unpack gzip.
+SENDING = {"kafka.compression.type": "gzip", "kafka.max.request.size": str(SENT_BYTES)}
+
+
+def write(records: DataFrame, settings: Settings) -> None:
+    """Write rows of topic, key, value and headers. At least once: a repeated record has the same key."""
+    options = {**SENDING, **connection(settings)}
+    records.write.format("kafka").options(**options).option("includeHeaders", "true").save()
