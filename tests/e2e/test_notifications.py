@@ -156,7 +156,10 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
     fleet = alert("KafkaClientFleetUnhealthy", "critical")
     elsewhere = alert(DEADLOCK, "critical", mode="producer-callback-deadlock", service="orders", cluster="us")
     burns = [alert("KafkaClientErrorBudgetBurn", "critical", service=f"service-{n}", long="1h") for n in range(200)]
-    world.post([fleet, elsewhere, *failing("critical", 1000, 200), *failing("warning", 200, 200), *burns])
+    full = [
+        alert("KafkaClientBufferNearlyExhausted", "warning", measurement="buffer", service=f"s{n}") for n in range(200)
+    ]
+    world.post([fleet, elsewhere, *full, *burns])
     pages = [json.loads(body)["payload"]["summary"] for body in world.settled("/pagerduty", 2)]
     assert sorted(pages) == [
         "[FIRING 1] KafkaClientFleetUnhealthy · eu · prod",

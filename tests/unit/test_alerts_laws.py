@@ -68,6 +68,13 @@ def test_every_page_is_a_ticket_where_nobody_is_paged_and_all_tools_can_read_whi
     assert {rule.labels["severity"] for rule in every_alert() if 'quiet="yes"' in rule.expr} == {"warning"}
 
 
+@each_alert
+def test_alerts_on_clients_run_no_query(rule: Rule) -> None:
+    """A query in a description runs for each of ten thousand alerts, at each evaluation."""
+    text = rule.annotations["description"]
+    assert "| query" not in text or "$labels.client_id" not in text
+
+
 def test_no_two_rules_say_the_same_of_one_thing() -> None:
     """Prometheus rejects a group of which two alerts have one name and the same labels; an empty label is none."""
     each = [(rule.name, frozenset((k, v) for k, v in rule.labels.items() if v)) for rule in every_alert()]
