@@ -51,6 +51,8 @@ def next_command(client: Client | None, dumps: int = 0) -> str:
 Word = Literal["confirmed", "suspected", "unknown", "ok"]
 #: Facts and look-alikes that are shown of a verdict.
 MOST_FACTS, MOST_ALIKE = 6, 3
+#: Titles of trouble in a headline.
+MOST_TITLES = 3
 #: Keys of `detail` that the sentence on the cause usually says.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
@@ -138,17 +140,24 @@ def stories(
     every = [*clients, *unjudged]
     namesakes = Counter((client.service, client.client_id, client.kind) for client, _ in every)
     all_stories = [
-        replace(
+        _with_trouble(
             _story(
                 client, verdicts, untimed, dumps or {}, namesakes[client.service, client.client_id, client.kind] > 1
             ),
-            also=tuple(
-                also(seen, untimed) for seen in sorted(also_seen.get(client, ()), key=lambda s: _GRAVITY(s.what))
-            ),
+            tuple(also(seen, untimed) for seen in sorted(also_seen.get(client, ()), key=lambda s: _GRAVITY(s.what))),
         )
         for client, verdicts in every
     ]
     return sorted(all_stories, key=lambda story: (-_RANK[story.status], story.name))
+
+
+def _with_trouble(story: Story, trouble: tuple[Also, ...]) -> Story:
+    """The story with what was also seen; where no mode can be judged, that is its headline."""
+    headline = story.headline
+    if trouble and story.status == "unknown" and not story.healthy:
+        titles = ", ".join(list(dict.fromkeys(one.title for one in trouble))[:MOST_TITLES])
+        headline = titles[0].upper() + titles[1:]
+    return replace(story, also=trouble, headline=headline)
 
 
 def also(seen: Seen, untimed: frozenset[str] = frozenset()) -> Also:

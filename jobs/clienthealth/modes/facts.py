@@ -163,6 +163,9 @@ class ModeFile:
         self.where = f"modes/{folder.name}/mode.toml"
         keys = table(folder / "mode.toml")
         self.lines = meanings(keys.pop("lines", {}), Meaning, f"{self.where}: lines.")
+        for wording in (wording for line in self.lines.values() for wording in line.wordings):
+            if wording.also and wording.also not in BY_ID:
+                raise CatalogueError(f"{self.where}: wording {wording.id}, also: there is no trouble {wording.also}")
         self._others = converted(keys.pop("lines_of_others", []), tuple[str, ...], f"{self.where}: lines_of_others")
         self.thresholds = {
             name: converted(entry, Threshold, f"{self.where}: thresholds.{name}")

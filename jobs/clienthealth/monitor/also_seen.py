@@ -21,7 +21,10 @@ from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
 @cache
 def _troubles() -> Mapping[str, Trouble]:
-    return {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
+    """By a wording's id the trouble as which its lines are counted: its own, or what a mode's wording names."""
+    ids = {wording.id: wording.also for wording in catalogue().wordings if wording.also}
+    own = {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
+    return own | {name: BY_ID[trouble] for name, trouble in ids.items()}
 
 
 def take(state: BucketState, entries: Iterable[LogEntry]) -> None:

@@ -65,10 +65,10 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         meaning = catalogue.by_id[wording.id]
         if _is_quoted(line, body[: match.start()]):
             continue
-        if isinstance(meaning, Trouble):
-            if meaning in told:
+        if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
+            if trouble in told and isinstance(meaning, Trouble):
                 continue
-            told.add(meaning)
+            told.add(trouble)
         events.append(_event(line, *_telling_line(line, source, wording.literal), wording.id, match.groupdict()))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):

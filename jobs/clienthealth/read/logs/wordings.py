@@ -43,6 +43,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     literal   a text that every match contains: a cheap test before the pattern (case matters)
     pattern   found in the message, or in the exception below it; its named groups become `LogEvent.captures`
     logger    how the logger's name begins; asked only where the record names a logger that can be a Java class
+    also      of a mode's wording the trouble of `also_seen.toml` as which its lines are counted beside the verdicts
     examples  lines that it is for
     """
 
@@ -51,6 +52,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     literal: str
     pattern: str
     logger: str | None = None
+    also: str = ""
     examples: tuple[Example, ...] = ()
 
 
@@ -72,7 +74,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     """
 
     says: str
-    wordings: tuple[Wording, ...]
+    wordings: tuple[Wording, ...] = ()
     unsaid: Mapping[str, str] = {}
     kind: Kind | None = None
     relief: bool = False
