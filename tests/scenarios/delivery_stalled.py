@@ -113,6 +113,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     fires("records-expire-by-the-log-alone", window(logs=[*unreachable(1, 2, 3), *expiries(10, 31, 50)])),
     suspects(
+        "expiries-that-an-application-words",
+        window(logs=[replace(event, own=False) for event in (*unreachable(1, 2, 3), *expiries(10, 31, 50))]),
+    ),
+    suspects(
         "requests-without-an-answer",
         window(readings=sending(stuck_at(400, 10), requests_in_flight=lambda s: 5.0 * (s > 10))),
     ),

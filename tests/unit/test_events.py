@@ -114,9 +114,12 @@ NETWORK_THREAD = "kafka-producer-network-thread | p"
 @pytest.mark.parametrize(
     ("thread", "logger", "text", "own"),
     [
-        ("exec-3", "c.a.support.TicketBot", f'ticket 7: a customer pasted: "{EXCEPTION}"', False),
-        ("exec-3", "TicketBot", f"see `{EXCEPTION}`", False),
-        ("tail-1", "c.a.monitor.LogTail", f"service billing says: {EXPIRING}", False),
+        ("exec-3", "c.a.support.TicketBot", f'ticket 7: a customer pasted: "{EXCEPTION}"', None),
+        ("exec-3", "TicketBot", f"see `{EXCEPTION}`", None),
+        ("tail-1", "c.a.monitor.LogTail", f"service billing says: {EXPIRING}", None),
+        ("tail-1", "c.a.monitor.LogTail", f'{{"service":"billing","message":"{EXPIRING}"}}', None),
+        ("main", "c.a.Orders", f"send failed: {EXPIRING.partition('] ')[2]}", False),
+        ("main", "c.a.Watch", f"incident 17: Uncaught exception in thread '{NETWORK_THREAD}':", False),
         ("main", "c.a.Orders", f"send failed: {EXCEPTION}", True),
         ("main", "c.a.Orders", f'order "7" was not sent: {EXCEPTION}', True),
         ("main", "c.a.Orders", f'event=failed error="{EXCEPTION}"', True),
@@ -127,10 +130,27 @@ NETWORK_THREAD = "kafka-producer-network-thread | p"
         ("main", "c.a.Forwarded", EXPIRING, True),
     ],
 )
-def test_a_line_that_repeats_what_another_program_logged_is_no_event(
-    thread: str, logger: str, text: str, own: bool
+def test_a_line_is_of_a_client_of_the_program_that_logs_it(
+    thread: str, logger: str, text: str, own: bool | None
 ) -> None:
-    assert bool(events([line(LOG.format("ERROR", thread, logger, text))])) is own
+    """None: it is no event, as it quotes what another program logged."""
+    logged = events([line(LOG.format("ERROR", thread, logger, text))])
+    assert {event.own for event in logged} == ({own} - {None})
+
+
+@pytest.mark.parametrize(
+    ("before", "own"),
+    [
+        ("10:00:00 [orders,,] [exec-1] orders.watch : ", True),
+        ("2026-11-20T20:00:00.000Z|ERROR|sender|orders.Sender|", True),
+        ("10:00:00 [exec-1] orders.watch : alert firing for payments: ", False),
+        ("orders.watch.LogForwarder incident 17: ", False),
+    ],
+)
+def test_where_a_message_begins_after_a_layout_that_was_not_read(before: str, own: bool) -> None:
+    unread = LogLine(ts_ms=1, message=before + EXPIRING.partition("] ")[2])
+    [event] = events_and_dumps(unread, Source("x", 0, 0), catalogue())[0]
+    assert event.own is own
 
 
 OPTIONAL = Wording("optional", {}, "boom", "boom(?: by (?P<client>[a-z]{1,9}))?")

@@ -52,7 +52,8 @@ class LogEvent:
     `client_id` is None where the line does not say which client of the process it speaks of.
     `text` is the line's message, and the exception where that carries the signature, cut at 500 characters.
     `repeats`: of a storm one line is kept for each tenth of a second; so many it stands for. `kind`: of the client,
-    where the record tells it and not the text.
+    where the record tells it and not the text. `own`: False where an application's words stand before what the library
+    words, so that it may speak of another program's client.
     """
 
     ts_ms: int
@@ -66,6 +67,7 @@ class LogEvent:
     source: Source | None = None
     repeats: int = 1
     kind: Kind | None = None
+    own: bool = True
 
 
 @dataclass(frozen=True, slots=True)

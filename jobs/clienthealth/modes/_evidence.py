@@ -68,6 +68,8 @@ class Fact:
     ) -> Fact:
         """What a line, a dump or a reading shows. `since`: when that began, or what showed it first; else then."""
         begun = since if isinstance(since, int) else (since or shown).ts_ms
+        if given is None and isinstance(shown, LogEvent) and not shown.own:
+            given = Circumstance(None)
         return cls(kind, begun, shown.ts_ms, text, direct, shown.source, given)
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
@@ -33,6 +34,16 @@ _QUOTED, _OPENED = re.compile(r"([\"`])[^\"`]*\1"), re.compile(r"(?<!\\)[\"`][^\
 _KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
 #: How Java clients begin all that they log.
 _PREFIX = re.compile(r"\[(?:Producer|Consumer|AdminClient) (?:\w+=[^\]\n]*, )?clientId=", re.ASCII)
+
+#: An exception, or librdkafka's error in Python, and whatever words an application puts before it.
+_EXCEPTION = re.compile(
+    r".*(?:\b[\w$.]+(?:Exception|Error|Timeout|Expired|Full)\b[:({]|\bKafkaError\{)[^:]*\Z", re.DOTALL
+)
+#: Where a message begins: of a line whose layout was read, and after what a layout writes before it.
+_BEGINNING = re.compile(r"\A\s*\Z")
+_AFTER_LAYOUT = re.compile(
+    r"(?:\A|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?)\s*\Z"
+)
 
 #: What dumps and single lines of them hold (a tab may be an escape). All ASCII, and nothing that a JSON encoder would
 #: escape but that tab.
@@ -63,33 +74,40 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     body = body_of(line)
     for wording, match in catalogue.matches(body, line.logger):
         meaning = catalogue.by_id[wording.id]
-        if _is_quoted(line, body[: match.start()]):
+        own = _is_own(line, body[: match.start()])
+        if own is None:
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
             if trouble in told and isinstance(meaning, Trouble):
                 continue
             told.add(trouble)
-        events.append(_event(line, *_telling_line(line, source, wording.literal), wording.id, match.groupdict()))
+        text, at = _telling_line(line, source, wording.literal)
+        events.append(replace(_event(line, text, at, wording.id, match.groupdict()), own=own))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
         events.append(_event(line, message, source, DUMP_LINE, _line_position(line, source)))
     return events, dumps
 
 
-def _is_quoted(line: LogLine, before: str) -> bool:
-    """True if an application repeats what a client of another program logged; `before`: the body before the match.
+def _is_own(line: LogLine, before: str) -> bool | None:
+    """True if a client of the program logs the line, None if the line quotes another program's, else False.
 
-    A line is a client's own where a library or a client's thread logs it. An application that logs an exception of its
-    own client neither puts it between quotation marks nor writes its own words before the client's prefix.
+    A line is a client's own where a library or a client's thread logs it, and where it begins with what the library
+    words, or with the exception that does. `before`: the body before the match.
     """
     logger, before = line.logger or "", before[before.rfind("\n") + 1 :]
     if not before or _LIBRARY.search(logger) or named_client(None, line.thread):
-        return False
-    unquoted = _QUOTED.sub("''", before)
-    if (opening := _OPENED.search(unquoted)) and not _KEY.search(unquoted[: opening.start()]):
         return True
-    prefix = _PREFIX.search(before) if "." in logger else None
-    return prefix is not None and bool(before[: prefix.start()].strip())
+    unquoted = _QUOTED.sub("''", before)
+    opened = _OPENED.search(unquoted)
+    value = opened is not None and _KEY.search(unquoted[: opened.start()])
+    prefix = _PREFIX.search(before)
+    words = before[: prefix.start()] if prefix else before
+    if opened and not value:
+        return None
+    if prefix and words.strip() and ("." in logger or (value and "''" in value[0] and not words.startswith("{"))):
+        return None
+    return bool((_BEGINNING if logger else _AFTER_LAYOUT).search(_EXCEPTION.sub("", words)))
 
 
 def _event(line: LogLine, text: str, source: Source, signature: str, captures: Mapping[str, str | None]) -> LogEvent:
