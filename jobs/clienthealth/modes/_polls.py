@@ -67,6 +67,8 @@ def _without_waiting(w: Windows) -> Column:
         away &= (selected > 0) & (selected <= MOST_SELECTS * passed)
         since = np.maximum.accumulate(np.where(away, 0, np.arange(len(w.ts))))
         known = ~np.isnan(w.col("io-wait-time-ns-total")) & ~np.isnan(w.col("fetch-total"))
+        # The Java clients 1.0 and 1.1 count the nanoseconds of their waits there, too.
+        known &= w.col("select-total") != w.col("io-wait-time-ns-total")
         return Column(np.where(known, (w.ts - w.ts[since]) / 1000, np.nan) if len(w.ts) else np.zeros(0))
 
     return w.once_for_rows("polls: without waiting", made)
