@@ -29,21 +29,25 @@ def verdicts(found: Diagnosis) -> dict[tuple[str, str], dict[str, Verdict]]:
     return {(c.service, c.client_id): {v.mode: v for v in verdicts} for c, verdicts in found.clients}
 
 
-def test_a_log_is_of_the_process_that_the_metrics_beside_it_name(tmp_path: Path) -> None:
-    client = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "client_id": "p", "kind": "producer"}
+@pytest.mark.parametrize(("names", "status"), [(["p"], "confirmed"), (["p", "q"], "suspected")])
+def test_a_log_is_of_the_process_that_the_metrics_beside_it_name(tmp_path: Path, names: list[str], status: str) -> None:
+    """Lines that name no client prove nothing of one of several."""
+    place = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "kind": "producer"}
     readings = [
         {
             "ts": BEGIN_MS + 10_000 * n,
-            "client": client,
+            "client": {**place, "client_id": name},
             "metrics": {"buffer-total-bytes": 4e6, "buffer-available-bytes": 4e6, "record-error-total": float(n)},
         }
         for n in range(12)
+        for name in names
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(reading) + "\n" for reading in readings))
     (tmp_path / "app.log").write_text("".join(line(n, "http-1", "send failed") + GAVE_UP for n in (40, 45, 50)))
     found = examine([tmp_path], Settings())
-    assert list(verdicts(found)) == [("orders-api", "p")]
-    assert verdicts(found)["orders-api", "p"][BLOCKED].status == "confirmed"
+    assert {key: of_client[BLOCKED].status for key, of_client in verdicts(found).items()} == {
+        ("orders-api", name): status for name in names
+    }
     assert found.inputs[0].process == ("orders-api", "web-7")
 
 

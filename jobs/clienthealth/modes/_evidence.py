@@ -39,6 +39,8 @@ class Circumstance:
     text: str = ""
 
 
+#: A line that may speak of another client supports no other evidence either.
+ANOTHERS = Circumstance(None, "it may speak of another client")
 #: What an input record holds: it has a time, and its source.
 Dated = LogEvent | Reading | ThreadDump | Sign
 
@@ -69,7 +71,7 @@ class Fact:
         """What a line, a dump or a reading shows. `since`: when that began, or what showed it first; else then."""
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
-            given = Circumstance(None)
+            given = ANOTHERS
         return cls(kind, begun, shown.ts_ms, text, direct, shown.source, given)
 
     @property
@@ -108,7 +110,9 @@ def conclude(
     if not facts:
         return Verdict(mode, "ok") if otherwise is None else Verdict(mode, "unknown", reason=otherwise)
     confirmed = any(fact.direct and fact.settled for fact in facts) or (
-        independent and len({fact.kind for fact in facts}) > 1 and any(fact.settled for fact in facts)
+        independent
+        and len({fact.kind for fact in facts if fact.given != ANOTHERS}) > 1
+        and any(fact.settled for fact in facts)
     )
     return Verdict(
         mode=mode,

@@ -264,7 +264,7 @@ class ProcessLog:
                 named = whose == "mine" or event.client_id is None
                 if not named or entry.repeats != 1:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
-                events.append(event)
+                events.append(replace(event, own=False) if self._is_shared(event, who) else event)
             elif entry.dump is not None and whose == "mine":
                 dumps.append(entry.dump)
         return events, dumps
@@ -331,6 +331,12 @@ class ProcessLog:
         single = not who.client_id or self._only(who.kind) == who.client_id
         reports = any(who.identity == other.identity for other in self.reporting)
         return single or reports or event.signature in _of_processes()
+
+    def _is_shared(self, event: LogEvent, who: Who) -> bool:
+        """True if a line names no client, and the process reports several that it can be of: it is of one of them."""
+        if event.client_id is not None or event.signature in _of_processes() or self._clients_of_topic(event, who.kind):
+            return False
+        return sum(other.kind == who.kind and other.instance == who.instance for other in self.reporting) > 1
 
     def _clients_of_topic(self, event: LogEvent, kind: str) -> Set[str]:
         """The clients of a kind that the log names together with the event's topic."""
