@@ -37,7 +37,7 @@ _PREFIX = re.compile(r"\[(?:Producer|Consumer|AdminClient) (?:\w+=[^\]\n]*, )?cl
 
 #: An exception, or librdkafka's error in Python, and whatever words an application puts before it.
 _EXCEPTION = re.compile(
-    r".*(?:\b[\w$.]+(?:Exception|Error|Timeout|Expired|Full)\b[:({]|\bKafkaError\{)[^:]*\Z", re.DOTALL
+    r".*(?:\b[\w$.]*(?:Exception|Error|Timeout|Expired|Full)\b[:({]|\bKafkaError\{)[^:]*\Z", re.DOTALL
 )
 #: Where a message begins: of a line whose layout was read, and after what a layout writes before it.
 _BEGINNING = re.compile(r"\A\s*\Z")
