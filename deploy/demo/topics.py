@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+
+from kafka.errors import UnknownBrokerIdError
 
 from clienthealth.model.subscription import Subscription
 from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
+#: A node that has become the controller serves clients so much later (s), at the latest.
+_CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 
 
@@ -44,9 +49,16 @@ def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
 
 
 def _create(kafka: KafkaSettings, topics: Iterable[Topic]) -> None:
-    client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
-    try:
-        for topic in topics:
-            topic.create(client)
-    finally:
-        client.close()
+    wanted, deadline = list(topics), time.monotonic() + _CONTROLLER_SECONDS
+    while True:
+        client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
+        try:
+            for topic in wanted:
+                topic.create(client)
+            return
+        except UnknownBrokerIdError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+        finally:
+            client.close()
