@@ -64,9 +64,10 @@ def test_a_jstack_is_diagnosed(installed: Path) -> None:
     assert "producer-callback-deadlock" in done.stdout
 
 
-def test_a_command_that_needs_more_says_what_to_install(installed: Path) -> None:
+def test_a_command_that_needs_more_says_what_to_install(installed: Path, tmp_path: Path) -> None:
+    # The folder of its checkpoint is made where it runs.
     done = subprocess.run(
-        [installed / "kafka-health", "monitor"], capture_output=True, text=True, timeout=300, check=False
+        [installed / "kafka-health", "monitor"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].endswith("pip install 'kafka-client-health[spark]'")
