@@ -11,8 +11,9 @@ import pytest
 
 from clienthealth.model.readings import LogEvent, Source, Thread
 from clienthealth.model.telemetry import LogLine
+from clienthealth.read.logs.bursts import sample_key
 from clienthealth.read.logs.dump_formats import dumps_in
-from clienthealth.read.logs.dumps import DUMP_LINE, dumps_of, line_sample, rejoin
+from clienthealth.read.logs.dumps import DUMP_LINE, dumps_of, rejoin
 from tests.support.recorded import RECORDINGS
 
 JVM_8 = (
@@ -252,6 +253,6 @@ def test_a_storm_of_stack_traces_is_bounded_and_a_dump_is_not_thinned() -> None:
     frames = [f"\tat org.apache.kafka.X.m{n}(X.java:{n})" for n in range(20)]
     storm = [event(frames[n % 20], "/f", n * 100) for n in range(60_000)]
     dump = [event("\tat org.apache.kafka.X.y(X.java:1)", "/f", n * 1_300) for n in range(150)]
-    samples = [len(set(map(line_sample, events))) for events in (storm, dump)]
+    samples = [len(set(map(sample_key, events))) for events in (storm, dump)]
     assert samples[0] <= 20 * 512
     assert samples[1] == 150

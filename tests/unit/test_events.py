@@ -15,9 +15,9 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import LogLine, RawRecord
 from clienthealth.modes import catalogue
 from clienthealth.read.decode import decode_logs
+from clienthealth.read.logs.bursts import SAMPLING_MS, sample_key
 from clienthealth.read.logs.dumps import DUMP_LINE, rejoin
 from clienthealth.read.logs.events import events_and_dumps, literals
-from clienthealth.read.logs.sampling import SAMPLING_MS, sample_key
 from clienthealth.read.logs.wordings import Catalogue, Meaning, Wording
 from clienthealth.read.recordings import read
 from clienthealth.settings import Settings

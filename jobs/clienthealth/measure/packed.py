@@ -115,7 +115,7 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
     """A log event or a thread dump of a process.
 
     `host`: where the process runs, its instance where no host is known. `instance`: None where the record names none.
-    `repeats`: how many events of its sample it stands for (`logs/sampling.py`).
+    `repeats`: how many events of its sample it stands for (`logs/bursts.py`).
     """
 
     service: str

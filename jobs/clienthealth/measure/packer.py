@@ -27,7 +27,7 @@ from clienthealth.measure.packed import (
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.read.logs.sampling import sample_key
+from clienthealth.read.logs.bursts import sample_key
 
 #: Neighbours on a topic that tell the time together, and how far (ms) a time may be from theirs and still be believed.
 NEIGHBOURS, SKEW_MS = 64, 60_000

@@ -19,6 +19,7 @@ import numpy as np
 from clienthealth.diagnose.attachments.layouts import Layout, Stamp, Times
 from clienthealth.diagnose.attachments.text import plain, utf8
 from clienthealth.modes import catalogue
+from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 
 #: Before and behind a telling text so many bytes are taken apart.
@@ -29,8 +30,8 @@ MAX_PART = 1 << 22
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
 #: Zones differ by quarters of an hour, by 14 hours at most; clocks of a shipper and an application by less than this.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
-#: So many different lines of a storm are remembered.
-_STORM, _STORM_MS = 20_000, 100
+#: So many different lines of bursts are remembered.
+_REMEMBERED = 20_000
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
 #: Lines that belong to the one above, whatever layout the file has; and those of thread dumps.
@@ -119,8 +120,8 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        self._storm: dict[tuple[bytes, bytes, int], Entry] = {}
-        self._again: dict[bytes, Entry] = {}
+        #: What stands for the entries that were left out, by their whole line, or their writer, text and sample.
+        self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
         self._hot = 0
@@ -160,11 +161,10 @@ class Splitter:
 
     def _repeated(self) -> Iterator[Entry]:
         """What stands for the entries that were left out since."""
-        for left_out_by_line in (self._storm, self._again):
-            for left_out in left_out_by_line.values():
-                if left_out.repeats:
-                    yield replace(left_out)
-                    left_out.repeats = 0
+        for left_out in self._left_out.values():
+            if left_out.repeats:
+                yield replace(left_out)
+                left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
         """The time of the last line that has one serves those that have none."""
@@ -189,10 +189,8 @@ class Splitter:
             while next_hit < len(hits) and hits[next_hit] < after:
                 next_hit += 1
             at = after
-            if relevant and line in self._again:
-                # The same line, time included: of a storm nearly all end here.
-                self.storms += 1
-                self._again[line].repeats += 1
+            if relevant and self._is_left_out(line):
+                # The same line, time included: of a burst nearly all end here.
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.strip(line)
@@ -204,16 +202,26 @@ class Splitter:
             else:
                 yield from self._line(stripped, key, time, number, relevant)
                 if relevant and self._stamped:
-                    yield from self._remember(line, stripped, key, number)
+                    entry = self._open[key]
+                    if len(entry.lines) == 1:
+                        yield from self._remember(line, self._entry(key, entry))
             number += 1
 
-    def _remember(self, line: bytes, stripped: bytes, key: bytes, number: int) -> Iterator[Entry]:
-        if len(self._again) >= _STORM:
+    def _is_left_out(self, key: bytes | tuple[bytes, bytes, int]) -> bool:
+        """True if an entry that counts as the same was given: one more entry will stand for this one, too."""
+        known = self._left_out.get(key)
+        if known is None:
+            return False
+        self.storms += 1
+        known.repeats += 1
+        return True
+
+    def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
+        """Leave out what counts as the same as this entry from now on."""
+        if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
-            self._again.clear()
-        entry = self._open[key]
-        if len(entry.lines) == 1:
-            self._again[line] = self._entry(key, entry, 0)
+            self._left_out.clear()
+        self._left_out[key] = replace(entry, repeats=0)
 
     def _line(self, line: bytes, key: bytes, time: bytes, number: int, relevant: bool) -> Iterator[Entry]:
         stamp = self.times.stamp(line)
@@ -246,29 +254,23 @@ class Splitter:
         entry = self._open.pop(key)
         if not entry.relevant:
             return
-        first = entry.lines[0]
         if entry.dump:
             text = utf8(b"\n".join(entry.lines))
             yield Entry(entry.line, entry.ts_ms, text, None, self._writer(key), True, numbers=entry.numbers)
             return
         same = None
         if len(entry.lines) == 1 and entry.stamp is not None and entry.ts_ms is not None:
-            same = key, first[entry.stamp.end :], entry.ts_ms // _STORM_MS
-            if same in self._storm:
-                self.storms += 1
-                self._storm[same].repeats += 1
+            same = key, entry.lines[0][entry.stamp.end :], entry.ts_ms // SAMPLING_MS
+            if self._is_left_out(same):
                 return
         finished = self._entry(key, entry)
         if same is not None:
-            if len(self._storm) >= _STORM:
-                yield from self._repeated()
-                self._storm.clear()
-            self._storm[same] = replace(finished, repeats=0)
+            yield from self._remember(same, finished)
         yield finished
 
-    def _entry(self, key: bytes, entry: _Open, repeats: int = 1) -> Entry:
+    def _entry(self, key: bytes, entry: _Open) -> Entry:
         text, writer = utf8(b"\n".join(entry.lines)), self._writer(key)
-        return Entry(entry.line, entry.ts_ms, text, entry.stamp, writer, repeats=repeats, numbers=entry.numbers[:])
+        return Entry(entry.line, entry.ts_ms, text, entry.stamp, writer, numbers=entry.numbers[:])
 
     def _writer(self, key: bytes) -> str:
         return utf8(key).decode() if self._many else ""

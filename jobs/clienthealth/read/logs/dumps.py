@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import blake2b
 from itertools import islice
 
 from clienthealth.model.readings import LogEvent, Source, Thread, ThreadDump
@@ -20,7 +19,6 @@ MAX_DUMPS = 64
 #: The signature of events that are lines of a dump; their `captures` hold `file` and `offset`.
 DUMP_LINE = "dump-line"
 MAX_GAP = 8_192
-SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
@@ -87,38 +85,24 @@ def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
 
 
 def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
-    by_offset = sorted(((_offset(line), line.ts_ms, line.text, line.source) for line in lines), key=_order)
+    by_offset = sorted(lines, key=_place)
     texts: list[str] = []
-    end = last = by_offset[0][0]
-    for number, (at, _, text, _) in enumerate(by_offset):
+    end = last = _place(by_offset[0])[0]
+    for number, line in enumerate(by_offset):
+        at = _place(line)[0]
         if number and at == last:
             continue
         if at - end > MAX_GAP:
             texts.append(_MISSING)
-        texts.append(text)
-        end, last = at + len(text), at
-    _, ts_ms, _, source = by_offset[0]
+        texts.append(line.text)
+        end, last = at + len(line.text), at
     # What is known to be complete or cut has its title.
     titled = [dump for dump in dumps_in("\n".join(texts), alone=False) if dump.complete is not None]
-    return dumps_of(LogLine(ts_ms=ts_ms, dumps=titled), source)
+    return dumps_of(LogLine(ts_ms=by_offset[0].ts_ms, dumps=titled), by_offset[0].source)
 
 
-def _offset(line: LogEvent) -> int:
-    """The line's offset in its file."""
-    return offset(line.captures.get("offset")) or 0
-
-
-def _order(line: tuple[int, int, str, Source | None]) -> tuple[int, int, str, tuple[str, int, int]]:
-    at, ts_ms, text, source = line
-    return at, ts_ms, text, (source.topic, source.partition, source.offset) if source else ("", 0, 0)
-
-
-def line_sample(event: LogEvent) -> tuple[str, ...]:
-    """Which dump lines of a process count as one: the same text in the same slot of its file in the same half minute.
-
-    A dump of up to SLOTS × SLOT_BYTES is kept whole, also where many of its threads have the same frame. Of a storm of
-    stack traces at most SLOTS copies of each line are kept per half minute.
-    """
-    text = blake2b(event.text.encode(errors="replace"), digest_size=8).hexdigest()
-    slot = _offset(event) // SLOT_BYTES % SLOTS
-    return event.captures.get("file", ""), text, str(slot), str(event.ts_ms // LINE_SAMPLING_MS)
+def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
+    """The line's offset in its file, and what puts lines of one offset in an order."""
+    source = line.source
+    where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
+    return offset(line.captures.get("offset")) or 0, line.ts_ms, line.text, where
