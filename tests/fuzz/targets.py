@@ -40,8 +40,9 @@ from clienthealth.read.decode import KINDS, Decoded, decode_any, decode_logs, de
 from clienthealth.read.formats import Format, formats
 from clienthealth.read.formats._json_layouts import any_layout
 from clienthealth.read.formats._log_lines import opened
+from clienthealth.read.logs.bursts import sample_key
 from clienthealth.read.logs.dump_formats import dumps_in
-from clienthealth.read.logs.dumps import DUMP_LINE, MAX_DUMPS, line_sample, rejoin
+from clienthealth.read.logs.dumps import DUMP_LINE, MAX_DUMPS, rejoin
 from clienthealth.read.logs.events import MAX_TEXT, events_and_dumps, literals
 from clienthealth.settings import Settings
 from tests.support import hostile
@@ -274,7 +275,7 @@ def _line_by_line(text: str, source: Source) -> None:
         joined = rejoin(parts)
         check_judged(joined)
         assert joined == rejoin(parts[::-1]), "the order in which lines arrive changes what is read"
-        assert all(line_sample(part) == line_sample(part) for part in parts)
+        assert all(sample_key(part) == sample_key(part) for part in parts)
 
 
 def _names(text: str) -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from clienthealth.diagnose.attachments.input import Input
+from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.diagnose.examine import examine
 from clienthealth.model.verdicts import Verdict
 from clienthealth.settings import Settings

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.diagnose.attachments.input import Input
+from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
 from clienthealth.diagnose.report import PLAIN, Style, colour_of, html_report, report, style_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.diagnose.attachments.whose import own_processes
+from clienthealth.diagnose.attachments.opening import own_processes
 from clienthealth.diagnose.diagnosis import Diagnosis
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.report import report

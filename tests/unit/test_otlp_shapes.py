@@ -18,8 +18,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData, NumberDataPoint
 
 from clienthealth.read.decode import Decoded, decode_metrics
-from clienthealth.read.formats import _otlp_shapes, otlp_metrics_protobuf
-from clienthealth.read.formats._otlp_shapes import Shapes
+from clienthealth.read.formats import otlp_metrics_protobuf
+from clienthealth.read.formats.otlp_metrics_protobuf import Shapes
 from clienthealth.settings import IdentitySettings, Settings
 from tests.support.raw_records import ARRIVED_MS, Raw
 
@@ -140,7 +140,7 @@ def test_numbers_of_the_same_size_are_told_apart_by_how_they_are_written() -> No
 
 def test_what_differs_in_numbers_alone_is_not_taken_apart_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert says(one({"as_double": 7.0})) == {"select-total": 7.0}
-    monkeypatch.setattr(_otlp_shapes, "_metric", lambda *_: pytest.fail("its shape is known"))
+    monkeypatch.setattr(otlp_metrics_protobuf, "_metric", lambda *_: pytest.fail("its shape is known"))
     assert says(one({"as_double": 9.0})) == {"select-total": 9.0}
 
 
@@ -180,7 +180,7 @@ def test_a_broken_scope_is_counted_and_the_rest_is_read() -> None:
 
 
 def test_what_is_remembered_is_bounded(shapes: Shapes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_otlp_shapes, "REMEMBERED_BYTES", 10_000)
+    monkeypatch.setattr(otlp_metrics_protobuf, "REMEMBERED_BYTES", 10_000)
     for n in range(500):
         decoded(one({"as_double": 7.0}, name=f"org.apache.kafka.producer.n{n}"))
     assert sum(len(shape.meanings) for of in shapes._of_size.values() for shape in of.values()) < 10_000 / 50

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clienthealth.diagnose.attachments.input import Input
+from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.diagnose.known import contexts
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.packed import Chunk, Who, encode, process_of, who_of

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from clienthealth.diagnose.attachments.input import Input
-from clienthealth.diagnose.attachments.opening import Opener, cannot_read
+from clienthealth.diagnose.attachments.opening import Input, Opener, cannot_read
 from clienthealth.diagnose.attachments.reading import Progress, Reader
 from clienthealth.diagnose.diagnosis import Diagnosis, Tally, diagnose
 from clienthealth.model.errors import InputError

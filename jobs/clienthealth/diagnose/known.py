@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from clienthealth.diagnose.attachments.input import Input
+from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.packed import Who
 from clienthealth.model.clients import Client

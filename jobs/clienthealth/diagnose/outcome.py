@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from clienthealth.diagnose.attachments.input import Input
+from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import client_json, seen_json, verdict_json
 from clienthealth.model.verdicts import Seen, Verdict

@@ -13,7 +13,7 @@ from typing import NamedTuple, TextIO, TypeVar
 
 from markupsafe import Markup
 
-from clienthealth.diagnose.attachments.input import Input
+from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.diagnose.story import AlsoSeen, Finding, Story, input_line, nothing_judged, stories, together
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source

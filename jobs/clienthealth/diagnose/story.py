@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from clienthealth.diagnose.attachments.input import CUT, Input
+from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.diagnose.frames import Frames, frames_of, threads_of
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -23,8 +22,6 @@ MAX_NAME = 1_000
 #: Numbers of partitions have 32 bits in Kafka's protocol.
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -121,17 +118,6 @@ def epoch(value: float | None) -> int | None:
         return None
     scale = 1e3 if value < 1e11 else 1.0 if value < 1e14 else 1e-3 if value < 1e17 else 1e-6
     return millis(value * scale)
-
-
-def iso_millis(value: Any) -> int | None:
-    """An ISO 8601 time as epoch milliseconds, None where it is none. Without a zone it is taken as UTC."""
-    if type(value) is not str:
-        return None
-    try:
-        moment = datetime.fromisoformat(value.strip())
-    except ValueError:
-        return None
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
 
 
 def interval(reported_ms: float | None, usual: int) -> int:

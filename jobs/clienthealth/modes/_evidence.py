@@ -20,7 +20,7 @@ from clienthealth.model.readings import LogEvent, Reading, Sign, Source, Thread,
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Verdict
-from clienthealth.read.logs.thread_names import JVM_FRAMES
+from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
 #: Of a count by half minutes (`Verdict.counts`), in ms.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
-from clienthealth.read.logs.thread_names import JVM_FRAMES, NETWORK_THREAD
+from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
 #: Frames of a caller whose records, or whose metadata, only an I/O thread can send or fetch.

@@ -19,10 +19,9 @@ from clienthealth.monitor import ownership
 from clienthealth.monitor.ownership import ProcessKey
 from clienthealth.monitor.state import BucketState, Life, mark
 from clienthealth.read.logs.bursts import sample_key
-from clienthealth.read.logs.dump_clients import clients_of
-from clienthealth.read.logs.dumps import DUMP_LINE, rejoin
+from clienthealth.read.logs.dumps import DUMP_LINE, clients_of, rejoin
+from clienthealth.read.logs.fields import PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
-from clienthealth.read.logs.thread_names import PRODUCER_THREAD
 from clienthealth.settings import MonitorSettings
 
 #: Lines that speak of a client's beginning and end are kept while its process is heard of, and so long after them.

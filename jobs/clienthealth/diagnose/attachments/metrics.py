@@ -224,6 +224,21 @@ def _epoch_ms(text: str | None) -> int | None:
     return None if value < 1e9 else int(value * 1000) if value < 1e11 else int(value)
 
 
+def rounds(document: object) -> list[object]:
+    """Answers of Jolokia that were asked for again and again, each round of them on its own; all else as it is."""
+    if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
+        return [document]
+    result: list[list[object]] = []
+    requests: list[object] = []
+    for one in document:
+        if not result or one["request"] in requests:
+            requests = []
+            result.append([])
+        requests.append(one["request"])
+        result[-1].append(one)
+    return list(result)
+
+
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
     """Metrics within an entry of a log: what librdkafka or kafka-python gave, as their formats read it."""
     records = []

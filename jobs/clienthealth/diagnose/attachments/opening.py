@@ -4,25 +4,117 @@ A folder or archive is one process, and so are files that are given together; fo
 own, unless they only sort its files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` are a second process, named X.
 Logs of several names (`worker-1.log`, `worker-2.log`) are each a process of its own where each of the other files is
 named after one of them: nothing then says that they are one.
+Prefixes of lines name processes in the same way.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
-from clienthealth.diagnose.attachments import kinds
+from clienthealth.diagnose.attachments import archives
 from clienthealth.diagnose.attachments.archives import CHUNK, Readable, Unpacked, UnreadableError, extract, limit_of
-from clienthealth.diagnose.attachments.input import Input
 from clienthealth.diagnose.attachments.text import Read
-from clienthealth.diagnose.attachments.whose import own_processes, stem
 from clienthealth.model.errors import InputError
 from clienthealth.read.recordings import second_process
+
+#: Why the end of a text is doubted.
+CUT = "its last line does not end"
+
+
+@dataclass
+class Input:
+    """One file, part of an archive, or standard input.
+
+    name       as the person knows it: `support.zip/logs/app.log`, `-`
+    what       what it is, for people: `log`, `thread dump (jcmd)`, `metrics`, `no evidence`
+    read       lines (of metrics: records) that it has
+    used       those of them that a judgement can rest on
+    start_ms   time of the first thing used in it, epoch ms; None where it says no time
+    end_ms     and of the last
+    dated      False where its times are those of a clock, of a day that nothing says
+    named      its times are those in its name: a clock, with or without the day; '' where they are not
+    timed      False where times are made up: only the order is known, and no duration is claimed
+    left_out   why the rest does not count → how many lines; what is none of Kafka's is not named
+    unread     why evidence could not be read → how many lines: whoever it speaks of cannot be called healthy
+    process    whose it is: service and place of the clients that it speaks of; None where that is not known
+    topics     the names under which evidence refers to it (`Source.topic`)
+    speaks     it names a Kafka client, or a class of its library, whether that counts or not
+    """
+
+    name: str
+    what: str = ""
+    read: int = 0
+    used: int = 0
+    start_ms: int | None = None
+    end_ms: int | None = None
+    dated: bool = True
+    named: Literal["", "clock", "day"] = ""
+    timed: bool = True
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
+    process: tuple[str, str] | None = None
+    topics: frozenset[str] = frozenset()
+    speaks: bool = False
+
+    @property
+    def clocked(self) -> bool:
+        """Does it say itself when what it tells was?"""
+        return self.timed and self.dated and (self.start_ms is not None or not self.used)
+
+
+#: Words that say what a file holds or which part of a log it is, not whose.
+_GENERAL = re.compile(
+    r"app|application|audit|client|console|csv|debug|dump|dumps|err|error|gc|info|json|"
+    r"jsonl|kafka|log|logs|main|messages|metrics|ndjson|out|output|root|server|stack|stacks|"
+    r"stderr|stdout|sys|syslog|system|thread|threads|trace|txt|warn"
+)
+_NO_LOG = re.compile(r"jstack|jcmd|dump|thread|stack|javacore|py-?spy|metrics|jmx|prom", re.IGNORECASE)
+_LOG = re.compile(r"\.(?:log|out|txt)\b", re.IGNORECASE)
+_ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", re.IGNORECASE)
+
+
+def own_processes(names: Sequence[str]) -> dict[str, str]:
+    """File → process, of logs that are several processes' and the files named after these; {} where they are one's."""
+    words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
+    logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
+    # The parts that a log was rolled into are one.
+    logs = {log for log in logs if not (len(log) > 1 and log[-1].isdigit() and log[:-1] in logs)}
+    if len(logs) < 2 or () in logs:
+        return {}
+    logs_by_name = {
+        name: next((log for log in logs if log == own[: len(log)] or log == own[-len(log) :]), ())
+        for name, own in words.items()
+    }
+    return {} if () in logs_by_name.values() else {name: "-".join(log) for name, log in logs_by_name.items()}
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """What a file's name says of whose it is; () where that is nothing."""
+    bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz|tar)\b", "", _ROLLED.sub(".log", name), flags=re.IGNORECASE)
+    words = tuple(word for word in re.split(r"[-_. ]+", bare.lower()) if word and not _GENERAL.fullmatch(word))
+    return words if any(re.search("[a-z]", word) for word in words) else ()
+
+
+def named(writer: str) -> tuple[str, str]:
+    """Service and instance of a writer of lines: `web-1` is of web; `pod/web-7d9f-x/app` and `host app[12]` too."""
+    last = writer.split(" ")[-1] if " " in writer else writer
+    name = re.sub(r"\[\d+\]$", "", last)
+    parts = name.removeprefix("pod/").split("/")
+    service = re.sub(r"(?:-[a-z0-9]{6,10}-[a-z0-9]{5}|[-_]\d{1,4})$", "", parts[0])
+    return service or writer, writer
+
+
+def stem(name: str) -> str:
+    """A file's name without its endings."""
+    bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz)$", "", name, flags=re.IGNORECASE)
+    return bare.removesuffix(".tar").rsplit(".", 1)[0] or name
+
 
 STDIN = "-"
 MAX_DEPTH = 5
@@ -154,13 +246,13 @@ class Opener:
     ) -> Iterator[Stream]:
         """What a file holds: itself, or what is packed in it."""
         name = shown.rpartition("/")[2]
-        if what := kinds.no_evidence(name, head):
+        if what := archives.no_evidence(name, head):
             self._input(shown, parent, what)
             return
-        if what := kinds.closed(head):
+        if what := archives.closed(head):
             self._input(shown, parent, what, "an archive that cannot be opened here")
             return
-        packing = kinds.packing(head)
+        packing = archives.packing(head)
         if packing is None:
             process = parent.service, parent.instance
             yield Stream(self._input(shown, parent), process, shown, head, raw.read, file_ms, size)
@@ -183,7 +275,7 @@ class Opener:
             self._input(shown, parent, "packed", str(error))
 
     def _archive(
-        self, head: bytes, raw: Readable, shown: str, parent: _Parent, packing: kinds.Packing, limit: int
+        self, head: bytes, raw: Readable, shown: str, parent: _Parent, packing: archives.Packing, limit: int
     ) -> Iterator[Stream]:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)

@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Literal
 
 from clienthealth.diagnose.attachments import exports, metrics
 from clienthealth.diagnose.attachments.archives import UnreadableError
 from clienthealth.diagnose.attachments.entries import METRICS, Entry, Splitter
-from clienthealth.diagnose.attachments.input import CUT, Input
 from clienthealth.diagnose.attachments.layouts import Layout, time_in_name
-from clienthealth.diagnose.attachments.opening import Stream, cannot_read
+from clienthealth.diagnose.attachments.opening import CUT, Input, Stream, cannot_read, named
 from clienthealth.diagnose.attachments.pastes import restored
 from clienthealth.diagnose.attachments.text import blocks, chained, encoding_of, plain, unwrapper, utf8
-from clienthealth.diagnose.attachments.whose import named
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Dump, LogLine, RawRecord, Snapshot
@@ -170,6 +169,10 @@ class Reader:
             self._what("line protocol")
             yield from self._record_lines(lines)
             return
+        yield from self._text_of(content, lines)
+
+    def _text_of(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded]:
+        """What is for people: an export, a paste, metrics, dumps, a log."""
         rows = self._exported(content, lines)
         # What was quoted, as in a mail, is broken where it is so without the marks before it.
         content = content if rows else restored(content)
@@ -206,7 +209,7 @@ class Reader:
             elif said is None:
                 yield self._record("metrics", number, line)
             else:
-                yield from (self._record("metrics", number, said=snapshot) for snapshot in said)
+                yield from (self._record("metrics", number, snapshot) for snapshot in said)
 
     def _documents(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded] | None:
         """The records of a text of JSON, None where it is a log whose lines may be JSON, or no JSON at all."""
@@ -222,7 +225,7 @@ class Reader:
             self._cut = False
             return self._dump_records(dumps, lambda _: 0)
         single = self._is_recognised(content)
-        listed = _rounds(document) if single else document if isinstance(document, list) else [document]
+        listed = metrics.rounds(document) if single else document if isinstance(document, list) else [document]
         recognised = single or any(self._is_recognised(json.dumps(one).encode()) for one in listed[:20])
         if not recognised and (exports.of_documents([document]) or metrics.kind_of(text)):
             return None
@@ -287,7 +290,7 @@ class Reader:
                 self._span(ts_ms)
             for snapshot in reading.snapshots:
                 speaks = True
-                yield self._record("metrics", reading.line, ts_ms=ts_ms, said=snapshot)
+                yield self._record("metrics", reading.line, snapshot, ts_ms)
         self.input.read = max(self.input.read, last + 1, len(text) if isinstance(text, list) else 0)
         if not speaks:
             self.input.left_out = {"no-metrics": self.input.read}
@@ -331,7 +334,7 @@ class Reader:
                 cannot_read(self.input, "a thread dump in it is cut")
             self.input.read += len(dump.taken)
             self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted when it is judged.
-            yield self._record("logs", first, b"", ts_ms, writer, said=LogLine(ts_ms=ts_ms, dumps=[dump]))
+            yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _time_in_name(self) -> int | None:
         named = time_in_name(self._stream.file, self._file_ms)
@@ -398,7 +401,7 @@ class Reader:
             for dump in dumps:
                 numbered, ts_ms = _numbered(dump, entry.numbers), dump.ts_ms or entry.ts_ms
                 line = LogLine(ts_ms=ts_ms, dumps=[numbered])
-                yield self._record("logs", min(numbered.taken), b"", ts_ms, entry.key, said=line)
+                yield self._record("logs", min(numbered.taken), line, ts_ms, entry.key)
             return
         if any(text in value for text in METRICS):
             readings_in_entry = metrics.in_entry(value.decode("utf-8", "replace"), entry.ts_ms or self._file_ms)
@@ -420,21 +423,20 @@ class Reader:
         line.numbers = tuple(entry.numbers)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms
-        yield self._record("logs", entry.line, b"", line.ts_ms, entry.key, entry.repeats, line)
+        yield self._record("logs", entry.line, line, line.ts_ms, entry.key, entry.repeats)
 
     # Records.
 
     def _record(
         self,
-        stream: str,
+        stream: Literal["metrics", "logs", "any"],
         number: int,
-        value: bytes = b"",
+        value: bytes | LogLine | Snapshot,
         ts_ms: int | None = 0,
         writer: str = "",
         repeats: int = 1,
-        said: LogLine | Snapshot | None = None,
     ) -> Recorded:
-        """`ts_ms`: its time, 0 where it says that itself, None where nothing does. `said`: what was read already."""
+        """`value`: its bytes, or what was read. `ts_ms`: its time, 0 if it says that itself, None if nothing does."""
         service, instance = self._stream.process
         if writer:
             service, instance = named(writer)
@@ -444,8 +446,8 @@ class Reader:
             ts_ms, timed = self._anchors.setdefault((service, instance), self._file_ms), self._undated
             self.input.timed = False
         self.input.topics |= {f"{instance}/{self._stream.file}"}
-        file = self._stream.file
-        return Recorded(stream, service, instance, file, number, value, ts_ms, timed, repeats, said)  # type: ignore[arg-type]
+        data, said = (value, None) if isinstance(value, bytes) else (b"", value)
+        return Recorded(stream, service, instance, self._stream.file, number, data, ts_ms, timed, repeats, said)
 
     def _what(self, what: str) -> None:
         self.input.what = f"{what} ({self.input.what})" if self.input.what else what
@@ -482,18 +484,3 @@ def _parsed(text: bytes) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _rounds(document: object) -> list[object]:
-    """Answers of Jolokia that were asked for again and again, each round of them on its own; all else as it is."""
-    if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
-        return [document]
-    result: list[list[object]] = []
-    requests: list[object] = []
-    for one in document:
-        if not result or one["request"] in requests:
-            requests = []
-            result.append([])
-        requests.append(one["request"])
-        result[-1].append(one)
-    return list(result)

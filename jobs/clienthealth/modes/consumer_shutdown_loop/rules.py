@@ -22,7 +22,7 @@ from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._looks import NOTHING, Look, TwoReadings
 from clienthealth.modes._polls import has_polled, polled_ms
 from clienthealth.modes.held import Held, held
-from clienthealth.read.logs.thread_names import FETCHER_THREAD
+from clienthealth.read.logs.fields import FETCHER_THREAD
 from clienthealth.read.logs.wordings import Meaning
 
 FILE = mode_file(__file__)

@@ -43,7 +43,7 @@ from clienthealth.modes._polls import (
     told_in_poll,
 )
 from clienthealth.modes.held import Held, held
-from clienthealth.read.logs.dump_clients import in_container, polls_for
+from clienthealth.read.logs.dumps import in_container, polls_for
 
 FILE = mode_file(__file__)
 ID = FILE.id

@@ -24,7 +24,7 @@ from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import seconds_away
 from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, moved, positions, slow_topic
 from clienthealth.modes.held import held
-from clienthealth.read.logs.thread_names import FETCHER_THREAD
+from clienthealth.read.logs.fields import FETCHER_THREAD
 
 FILE = mode_file(__file__)
 ID = FILE.id

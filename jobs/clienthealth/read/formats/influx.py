@@ -1,7 +1,7 @@
 """InfluxDB's line protocol: what Telegraf's Kafka output writes unless told otherwise (`data_format = "influx"`).
 
 One metric per line, `name,tag=value,… field=value,… nanoseconds`; a backslash makes a comma, a blank or an equals sign
-part of a name or a tag, texts stand in quotes. What it says stands in `_telegraf.py`. Without a time it is of its
+part of a name or a tag, texts stand in quotes. What it says stands in `telegraf.py`. Without a time it is of its
 record's. A line without tags is of nobody, and is not taken for this format.
 """
 
@@ -16,7 +16,7 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.formats._prometheus import Labels
-from clienthealth.read.formats._telegraf import Point, Processes
+from clienthealth.read.formats.telegraf import Point, Processes
 
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[iu]?"
 _FIELD = re.compile(

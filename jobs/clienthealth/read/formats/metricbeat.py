@@ -12,8 +12,9 @@ from typing import Any
 from clienthealth.model.metric_names import METRICBEAT
 from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import host_and_instance, iso_millis, mapping, measurement, number, text
+from clienthealth.model.values import host_and_instance, mapping, measurement, number, text
 from clienthealth.read.formats import Format, Record
+from clienthealth.read.logs.fields import time_ms
 from clienthealth.read.mbeans import add, parts
 
 
@@ -29,7 +30,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     host, instance = host_and_instance(text(mapping(event.get("service")).get("address")), None)
     period = measurement(metricset.get("period"))
     process = Samples(
-        iso_millis(event.get("@timestamp")),
+        time_ms(event.get("@timestamp")),
         host=host,
         instance=instance,
         library="java",

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
-from clienthealth.model.values import integer, iso_millis, mapping, measurement, text
+from clienthealth.model.values import integer, mapping, measurement, text
 from clienthealth.read.formats import Format, Record
+from clienthealth.read.logs.fields import time_ms
 
 
 def _recognise(record: Record) -> bool:
@@ -38,7 +39,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     )
     return [
         Snapshot(
-            ts_ms=iso_millis(event.get("@timestamp")),
+            ts_ms=time_ms(event.get("@timestamp")),
             client=client,
             topics=[_partition(topic, group, kafka)] if topic else [],
             interval_ms=int(period) if period is not None else None,

@@ -113,15 +113,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
             described = metric(name) if type(name) is str else None
             if described is None:
                 continue
-            total = one.get("sum")
-            points, delta = None, False
-            if type(total) is dict:
-                points, delta = total.get("dataPoints"), total.get("aggregationTemporality") in DELTA
-            if type(points) is not list:
-                gauge = one.get("gauge")
-                points = gauge.get("dataPoints") if type(gauge) is dict else None
-                if type(points) is not list:
-                    continue
+            points, delta = _points(one)
             if not points:
                 continue
             kind, ours, _, kip714, bare = described
@@ -146,6 +138,17 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
                 if ours is not None and value is not None and value >= of_client.get(ours, -1.0):
                     of_client[ours] = value
     into.has_points_of(pushed, deltas)
+
+
+def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
+    """The points of a metric, of which those of a sum may be deltas."""
+    total = one.get("sum")
+    points, delta = None, False
+    if type(total) is dict:
+        points, delta = total.get("dataPoints"), total.get("aggregationTemporality") in DELTA
+    if type(points) is not list:
+        points = mapping(one.get("gauge")).get("dataPoints")
+    return (points if type(points) is list else []), delta
 
 
 def _moment(nanos: Any) -> int | None:

@@ -4,19 +4,245 @@
 What they mean stands in `_otlp.py`, for JSON and protobuf alike. A point with the flag "no recorded value" counts as
 one whose value is not known. Kafka's own clients write a resource of its own around every single metric: those that say
 the same are one.
+
+They are read by their shape: what a client pushes differs from its last push in numbers only. A time or a value takes
+eight bytes whatever it is, so that two pushes of the same metrics are equal but for these. Where the numbers of a push
+stand is found out once, and then what all its other bytes mean: which metric of which client and topic each number is.
+Of the next one the numbers are taken out by their places and the remaining bytes looked up. Metrics that are no Kafka
+client's are passed over by length and name.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 from clienthealth.model.samples import unusable
 from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.values import measurement, millis
 from clienthealth.read.formats import Format, Record
-from clienthealth.read.formats._otlp import AGENT_INTERVAL_MS, Points, Resource, resource_of
-from clienthealth.read.formats._otlp_shapes import Shapes
-from clienthealth.read.formats._protobuf import REMEMBERED, attributes_of_resource, parsed
+from clienthealth.read.formats._otlp import (
+    AGENT_INTERVAL_MS,
+    Metric,
+    Points,
+    Resource,
+    Sample,
+    metric,
+    resource_of,
+    sample,
+)
+from clienthealth.read.formats._protobuf import (
+    DELTA,
+    NO_VALUE,
+    REMEMBERED,
+    attributes,
+    attributes_of_resource,
+    parsed,
+    text,
+)
 from clienthealth.settings import IdentitySettings
+
+#: As many bytes of scopes are remembered, with a few times as many of what they mean; then all are forgotten.
+REMEMBERED_BYTES = 16_000_000
+#: What the name of every metric of ours holds.
+_OURS = b"kafka."
+_END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
+#: Tags of a point's fields.
+_STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
+#: Unpacked are, for each point, the bytes before it, its times, the tag of its value and this; at last, what is left.
+_ITEMS = 4
+_TIMES, _TAG, _VALUE = 1, 2, 3
+
+#: Attributes that name a client, in their order.
+Ids = tuple[str, ...]
+#: All that is unpacked of a scope.
+Parts = tuple[Any, ...]
+
+
+class _Point(NamedTuple):
+    """A data point. Times in nanoseconds, 0 where not known; `value` an integer where it was written as one."""
+
+    sample: Sample
+    start: int
+    end: int
+    value: float
+
+
+class _Metric(NamedTuple):
+    """A metric with its points. `metric`: None where it is no Kafka client's."""
+
+    message: bytes
+    name: bytes
+    metric: Metric | None
+    points: Sequence[_Point] = ()
+    delta: bool = False
+
+
+class _Meaning(NamedTuple):
+    """What a scope says but for its numbers.
+
+    values   for each client, topic and broker (a sample without a metric): those values that we read, by their places
+             in Parts, with our names
+    deltas   the times of points that are deltas, by their places
+    """
+
+    values: Mapping[Sample, Sequence[tuple[int, str]]]
+    deltas: Sequence[int]
+    kip714: bool
+
+
+class _Shape:
+    """Where the numbers of a scope stand, and what scopes of this shape mean, by the settings and their other bytes."""
+
+    def __init__(self, form: str) -> None:
+        self.unpack = struct.Struct(form).unpack
+        self.meanings: dict[Parts, _Meaning] = {}
+
+
+class Shapes:
+    """The shapes of the scopes that have been seen."""
+
+    def __init__(self) -> None:
+        self._of_size: dict[int, dict[str, _Shape]] = {}
+        self._remembered = 0
+
+    def read(self, scope: bytes, into: Points, ids: Ids) -> None:
+        """Give the points of a scope (a message ScopeMetrics). Raises ValueError where it is no such message."""
+        if _OURS not in scope:
+            return
+        for shape in self._of_size.get(len(scope), {}).values():
+            parts = shape.unpack(scope)
+            meaning = shape.meanings.get(_other_bytes(parts, ids))
+            if meaning is not None and _take_numbers(parts, meaning, into):
+                return
+        listed = [_metric(message, ids) for message in parsed("ScopeMetrics", scope).metrics]
+        for one in listed:
+            _take_points(one, into)
+        self._remember(scope, listed, ids)
+
+    def _remember(self, scope: bytes, listed: Sequence[_Metric], ids: Ids) -> None:
+        try:
+            form, meaning = _laid_out(scope, listed)
+        except ValueError:
+            # Its fields stand in an order of their own.
+            return
+        self._remembered += len(scope)
+        if self._remembered > REMEMBERED_BYTES:
+            self._of_size.clear()
+            self._remembered = len(scope)
+        shapes = self._of_size.setdefault(len(scope), {})
+        shape = shapes.get(form) or shapes.setdefault(form, _Shape(form))
+        shape.meanings[_other_bytes(shape.unpack(scope), ids)] = meaning
+
+
+def _other_bytes(parts: Parts, ids: Ids) -> Parts:
+    return ids, parts[::_ITEMS], parts[_TAG::_ITEMS]
+
+
+def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
+    """Give the numbers of a scope whose meaning is known; False where what stands for times is something else."""
+    ends, starts = set(), set()
+    for times in set(parts[_TIMES::_ITEMS]):
+        if len(times) == _START_AND_END.size:
+            _, tag, end = _START_AND_END.unpack(times)
+            if tag != _ENDS:
+                return False
+            ends.add(end)
+        elif times:
+            ends.add(_END.unpack(times)[0])
+    for times in {parts[at] for at in meaning.deltas}:
+        if len(times) == _START_AND_END.size:
+            starts.add(_START_AND_END.unpack(times)[0])
+    into.has_points_of(meaning.kip714, bool(meaning.deltas))
+    for end in ends:
+        into.ended(_moment(end))
+    for start in starts:
+        into.counts_since(_moment(start))
+    for described, named in meaning.values.items():
+        metrics = into.metrics(described)
+        for at, name in named:
+            value = measurement(parts[at])
+            if value is not None and value >= metrics.get(name, -1.0):
+                metrics[name] = value
+    return True
+
+
+def _take_points(one: _Metric, into: Points) -> None:
+    """Give the points of a metric."""
+    if one.metric is None or not one.points:
+        return
+    into.has_points_of(one.metric.kip714, one.delta)
+    for described, start, end, value in one.points:
+        into.ended(_moment(end))
+        if one.delta:
+            into.counts_since(_moment(start))
+        into.add(described, measurement(value))
+
+
+def _moment(nanos: int) -> int | None:
+    return millis(nanos / 1e6) if nanos else None
+
+
+def _metric(message: bytes, ids: Ids) -> _Metric:
+    """A message Metric. Raises ValueError where it is none."""
+    decoded = parsed("Metric", message)
+    name = decoded.name
+    described = metric(text(name))
+    if described is None:
+        return _Metric(message, name, None)
+    sums = decoded.sum.points
+    points = [_point(point, described, ids) for point in sums or decoded.gauge.points]
+    return _Metric(message, name, described, points, bool(sums) and decoded.sum.temporality == DELTA)
+
+
+def _point(point: Any, metric: Metric, ids: Ids) -> _Point:
+    named = _sample(metric, tuple(point.attributes), ids)
+    if point.flags & NO_VALUE:
+        named = named._replace(name=None)
+    return _Point(named, point.start, point.time, point.as_int if point.HasField("as_int") else point.as_double)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _sample(metric: Metric, pairs: tuple[bytes, ...], ids: Ids) -> Sample:
+    return sample(metric, attributes(pairs), ids)
+
+
+def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
+    """The shape of a scope as a format of `struct`, and what it means. Raises ValueError: fields in another order."""
+    form, behind, items = ["<"], 0, 0
+    values: dict[Sample, list[tuple[int, str]]] = {}
+    deltas: list[int] = []
+    for one in listed:
+        begin = scope.index(one.message, behind)
+        if one.metric is None and one.name:
+            named, end = scope.index(one.name, begin) + len(one.name), begin + len(one.message)
+            form.append(f"{named - behind}s0s0s{end - named}x0s")
+            behind, items = end, items + _ITEMS
+        for described, start, end, value in one.points:
+            times, number = _written(start, end, value)
+            at = scope.index(times + number, max(begin, behind)) + 1
+            form.append(f"{at - behind}s{len(times) - 1}sc{'q' if number[:1] == _AS_INT else 'd'}")
+            if one.delta:
+                deltas.append(items + _TIMES)
+            named_values = values.setdefault(described._replace(name=None), [])
+            if described.name is not None:
+                named_values.append((items + _VALUE, described.name))
+            behind, items = at - 1 + len(times + number), items + _ITEMS
+    form.append(f"{len(scope) - behind}s")
+    return "".join(form), _Meaning(values, deltas, _pushed(listed))
+
+
+def _pushed(listed: Sequence[_Metric]) -> bool:
+    return any(one.metric.kip714 for one in listed if one.metric is not None and one.points)
+
+
+def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:
+    """Times and value of a point as it is written in the order of the fields."""
+    times = (_STARTS + _END.pack(start) if start else b"") + _ENDS + _END.pack(end)
+    return times, _AS_INT + _WHOLE.pack(value) if type(value) is int else _AS_DOUBLE + _DOUBLE.pack(value)
+
 
 _SHAPES = Shapes()
 

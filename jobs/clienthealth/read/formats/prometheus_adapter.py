@@ -7,9 +7,10 @@ are rejected as `no-metrics`; better have the adapter match `{__name__=~"kafka_(
 from __future__ import annotations
 
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import iso_millis, number, text
+from clienthealth.model.values import number, text
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.formats._prometheus import add, label, labels_of, series
+from clienthealth.read.logs.fields import time_ms
 
 
 def _recognise(record: Record) -> bool:
@@ -35,7 +36,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     if of_client is None:
         return []
     described, scraped = of_client
-    process = scraped.process(iso_millis(point.get("timestamp")))
+    process = scraped.process(time_ms(point.get("timestamp")))
     add(process, described, number(point.get("value")))
     return process.snapshots(whole=False)
 

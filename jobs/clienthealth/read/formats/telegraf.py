@@ -1,16 +1,138 @@
 """Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
 
-What it says stands in `_telegraf.py`.
+What its metrics say of Kafka clients is read here for line protocol too (`influx.py`): a name, tags, fields and a time.
+Those of inputs.jolokia2_agent: fields are MBean attributes; the client's id, topic and partition are tags, where the
+user listed them as tag keys. Those of inputs.prometheus, which scrapes the JMX exporter or Micrometer: the series is
+the field's name (`metric_version = 2`), or the metric's, with a field that tells its type. Telegraf leaves NaN fields
+out. Which JVM it was, tell the tag `host` and the agent's URL, or that of the scraped page.
 """
 
 from __future__ import annotations
 
-from clienthealth.model.samples import unusable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from clienthealth.model import metric_names
+from clienthealth.model.samples import Samples, node, unusable
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import epoch, mapping, measurement
+from clienthealth.model.values import epoch, host_and_instance, integer, mapping, measurement, number
 from clienthealth.read.formats import Format, Record
-from clienthealth.read.formats._prometheus import labels_of
-from clienthealth.read.formats._telegraf import Point, Processes
+from clienthealth.read.formats._prometheus import Labels, kind_of, label, labels_of, series
+from clienthealth.read.formats._prometheus import add as add_series
+
+_NAMES = metric_names.spellings(metric_names.attribute)
+_TELLING = metric_names.telling()
+#: The fields in which inputs.prometheus gives the value of a series that gave the metric its name.
+_VALUES = frozenset({"gauge", "counter", "value", "untyped"})
+
+
+class Point(NamedTuple):
+    """One metric of Telegraf. `ts_ms`: None where it tells no time; values of fields as they are written."""
+
+    name: str
+    tags: Labels
+    fields: Mapping[str, Any]
+    ts_ms: int | None
+
+
+class _Whose(NamedTuple):
+    """What the tags of a point of Jolokia say."""
+
+    service: str | None
+    host: str | None
+    instance: str | None
+    client_id: str | None
+    topic: str | None
+    partition: int | None
+    node: int | None
+
+
+class _Layout(NamedTuple):
+    """What the names of a measurement and of its fields say.
+
+    series  the fields that are series of Prometheus, with the names of these; the other fields then say nothing
+    kind    of the client, None where it is no Kafka client's
+    fields  those that we read, where there are no series; `names` are ours of them
+    """
+
+    series: Sequence[tuple[str, str]]
+    kind: str | None = None
+    fields: Sequence[str] = ()
+    names: Sequence[str] = ()
+
+
+class Processes:
+    """The processes of which the metrics of a record are: one Telegraf asks many, and writes several rounds at once."""
+
+    def __init__(self) -> None:
+        self._by_time: dict[Any, Samples] = {}
+
+    def add(self, point: Point) -> None:
+        """Take a metric."""
+        name, tags, fields, ts_ms = point
+        service, host, instance, client_id, topic, partition, of_node = _whose(tags)
+        layout = _layout(name, tuple(fields), of_node is not None)
+        for field, spelled in layout.series:
+            self._add_series(spelled, point, fields[field])
+        if layout.series:
+            return
+        key = (ts_ms, service, host, instance)
+        process = self._by_time.get(key)
+        if process is None:
+            process = self._by_time[key] = Samples(ts_ms, service=service, host=host, instance=instance, library="java")
+        values = [fields[field] for field in layout.fields]
+        process.add_all(client_id, layout.kind, layout.names, values, topic, partition, node=of_node)
+
+    def snapshots(self) -> list[Snapshot]:
+        """One per client, process and moment."""
+        return [snapshot for process in self._by_time.values() for snapshot in process.snapshots()]
+
+    def _add_series(self, name: str, point: Point, value: Any) -> None:
+        of_client = series(name, point.tags)
+        if of_client is None:
+            return
+        described, scraped = of_client
+        process = self._by_time.get((point.ts_ms, scraped))
+        if process is None:
+            process = self._by_time[point.ts_ms, scraped] = scraped.process(point.ts_ms)
+        add_series(process, described, number(value))
+
+
+@lru_cache(maxsize=1024)
+def _layout(name: str, fields: tuple[str, ...], of_node: bool) -> _Layout:
+    if kind_of(name) is not None and not _VALUES.isdisjoint(fields):
+        return _Layout([(field, name) for field in fields if field in _VALUES])
+    if of_clients := [(field, field) for field in fields if kind_of(field) is not None]:
+        return _Layout(of_clients)
+    ours = {field: _NAMES.get(_attribute(field)) for field in fields}
+    read = {field: one for field, one in ours.items() if one and (not of_node or one.startswith("request-latency"))}
+    return _Layout((), _kind(name, fields) if fields else None, tuple(read), tuple(read.values()))
+
+
+@lru_cache(maxsize=16_384)
+def _whose(tags: Labels) -> _Whose:
+    values = dict(tags)
+    return _Whose(
+        label(values, "service", "application", "app"),
+        *host_and_instance(label(values, "jolokia_agent_url"), label(values, "host")),
+        label(values, "client-id", "client_id", "clientId"),
+        label(values, "topic"),
+        integer(label(values, "partition")),
+        node(label(values, "node-id", "node_id")),
+    )
+
+
+def _kind(name: str, fields: Iterable[str]) -> str | None:
+    """The client's kind, from the name that the user gave the measurement, else from what only one kind has."""
+    for kind in ("producer", "consumer"):
+        if kind in name:
+            return kind
+    return next((_TELLING[a] for field in fields if (a := _attribute(field)) in _TELLING), None)
+
+
+def _attribute(field: str) -> str:
+    return field.replace("_", "-")
 
 
 def _recognise(record: Record) -> bool:

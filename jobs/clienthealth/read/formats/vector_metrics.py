@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import iso_millis, mapping, number
+from clienthealth.model.values import mapping, number
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.formats._prometheus import add, labels_of, series
+from clienthealth.read.logs.fields import time_ms
 
 _KINDS = ("absolute", "incremental")
 _VALUES = ("gauge", "counter")
@@ -41,7 +42,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     if of_client is None:
         return []
     described, scraped = of_client
-    process = scraped.process(iso_millis(document.get("timestamp")))
+    process = scraped.process(time_ms(document.get("timestamp")))
     process.delta = document.get("kind") == "incremental"
     values = (number(mapping(document.get(kind)).get("value")) for kind in _VALUES if kind in document)
     add(process, described, next(values, None))

@@ -8,7 +8,15 @@ from functools import lru_cache
 
 from clienthealth.model.telemetry import LogLine
 from clienthealth.model.values import epoch, millis, present
-from clienthealth.read.logs.thread_names import ADMIN_THREAD, PRODUCER_THREAD
+
+#: The I/O thread of a producer; behind a bar the client's id.
+NETWORK_THREAD = "kafka-producer-network-thread"
+PRODUCER_THREAD = f"{NETWORK_THREAD} | "
+ADMIN_THREAD = "kafka-admin-client-thread | "
+#: A fetcher of the Scala consumer.
+FETCHER_THREAD = "ConsumerFetcherThread-"
+JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
+
 
 DUMP_TITLE = "Full thread dump "
 THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
@@ -52,9 +60,9 @@ def has_zone(time: str) -> bool:
     return ":" not in time or _ZONE.search(time, len(time) - 6 if len(time) > 6 else 0) is not None
 
 
-def time_ms(time: str | None) -> int | None:
+def time_ms(time: object) -> int | None:
     """A written time, or a count from 1970, as epoch milliseconds; None where it is none. Without a zone it is UTC."""
-    if time is None or len(time) > _MAX_TIME:
+    if not isinstance(time, str) or len(time) > _MAX_TIME:
         return None
     return _written_ms(time) if ":" in time else epoch(number(time))
 

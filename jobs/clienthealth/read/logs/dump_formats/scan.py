@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from clienthealth.model.telemetry import Dump
-from clienthealth.read.logs.dump_formats._threads import EXITING, Block, dump_of
 from clienthealth.read.logs.dump_formats.shapes import HOTSPOT, SHAPES, STATES, Shape
-from clienthealth.read.logs.fields import DUMP_TITLE, time_ms
-from clienthealth.read.logs.thread_names import FETCHER_THREAD, NETWORK_THREAD
+from clienthealth.read.logs.dump_formats.threads import EXITING, Block, dump_of
+from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD, time_ms
 
 #: So many lines above a first thread can belong to its dump: a javacore has many.
 MAX_ABOVE = 20_000
@@ -205,7 +204,9 @@ class _Scan:
         times = (shape.time.match(self.lines[at]) for at in above)
         stamped = next((match for match in times if match), None)
         titled = any(DUMP_TITLE in self.lines[at] for at in above)
-        self.dump = _Open(shape, _time(stamped) if stamped else None, titled, set(above))
+        # A javacore writes 2026/11/25 at 10:00:00.
+        written = stamped and stamped[1].replace(" at ", " ") + (f".{stamped[2]}" if stamped[2] else "")
+        self.dump = _Open(shape, time_ms(written), titled, set(above))
         self.dump.deadlocked, self.announced = self.announced, []
         return self.dump
 
@@ -223,9 +224,3 @@ class _Scan:
         made = dump_of(dump.shape.what, dump.blocks, dump.ts_ms, frozenset(dump.taken), complete)
         made.deadlocked = tuple(dict.fromkeys(dump.deadlocked))
         return made
-
-
-def _time(match: re.Match[str]) -> int | None:
-    written = match[1].replace(" at ", " ").replace("/", "-")
-    fraction = f".{match[2]}" if match[2] else ""
-    return time_ms(written + fraction)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from clienthealth.read.logs.dump_formats._threads import Block
-from clienthealth.read.logs.dump_formats.python_frames import add_python
+from clienthealth.read.logs.dump_formats.threads import Block, add_python
 from clienthealth.read.logs.fields import DUMP_TITLE
 
 Add = Callable[[Block, re.Match[str]], None]
