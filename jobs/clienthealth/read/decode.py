@@ -273,14 +273,9 @@ def _lenient_document(text: str) -> Any:
         _SURROGATES.sub(lambda surrogate: "\\ufffd" if surrogate[1] else surrogate[0], text) if "\\u" in text else text
     )
     try:
-        return json.loads(whole, parse_int=_int)
+        return json.loads(whole, parse_int=lambda digits: int(digits) if len(digits) < 1000 else float("inf"))
     except (ValueError, RecursionError):
         return None
-
-
-def _int(digits: str) -> float:
-    """An integer; infinite where it has more digits than any number that is meant."""
-    return int(digits) if len(digits) < 1000 else float("inf")
 
 
 def _key_text(key: bytes | None) -> str | None:

@@ -76,13 +76,15 @@ def read(paths: Sequence[Path]) -> list[Recorded]:
 def _folder(folder: Path) -> Iterator[Recorded]:
     files = sorted(f for f in folder.iterdir() if f.is_file())
     subfolders = sorted(f for f in folder.iterdir() if f.is_dir())
-    if subfolders and not any(_is_recording(f) for f in files):
+    stems = [_stem(file) for file in files]
+    recorded = any(stem == "metrics" or stem.endswith("-metrics") or stem.startswith("jstack-") for stem in stems)
+    if subfolders and not recorded:
         for inner in subfolders:
             yield from _folder(inner)
         if not files:
             return
     name = folder.resolve().name
-    second_of = second_process([_stem(file) for file in files])
+    second_of = second_process(stems)
     for file in files:
         if file.name in ("truth.json", "README.md", "loop-lines-per-second.txt"):
             continue
@@ -99,10 +101,6 @@ def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
         return next((p for p in prefixes if words[0] == p or (words[0] == "jstack" and p in words)), None)
 
     return process_of
-
-
-def _is_recording(file: Path) -> bool:
-    return _stem(file) == "metrics" or _stem(file).endswith("-metrics") or file.name.startswith("jstack-")
 
 
 def _stem(file: Path) -> str:
@@ -124,7 +122,8 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
     elif name.endswith((".jsonl", ".ndjson")):
         values = enumerate(data.splitlines())
     else:
-        values = [(0, data)] if _is_one(name, data) else enumerate(data.splitlines())
+        one = name.endswith((".bin", ".pb")) or b"\x00" in data or data.startswith(PAGE) or _is_json(data)
+        values = [(0, data)] if one else enumerate(data.splitlines())
     for offset, value in values:
         if value.strip():
             yield Recorded(kind, service, instance, file.name, offset, value)
@@ -177,11 +176,6 @@ def _entries(text: str) -> Iterator[tuple[int, bytes]]:
         entry.append(line)
     if entry:
         yield start, "\n".join(entry).encode()
-
-
-def _is_one(name: str, data: bytes) -> bool:
-    """Is a file one record: bytes, a JSON document, a page of Prometheus's text?"""
-    return name.endswith((".bin", ".pb")) or b"\x00" in data or data.startswith(PAGE) or _is_json(data)
 
 
 def _is_json(data: bytes) -> bool:

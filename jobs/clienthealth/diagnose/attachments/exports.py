@@ -69,14 +69,11 @@ def lines(rows: Sequence[Row]) -> bytes:
     """The rows as text, the oldest first."""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        rows = sorted(rows, key=lambda row: row.ts_ms or 0) if timed and timed[0] <= timed[-1] else _turned(rows)
+        # Where the newest came first, those of one moment did so, too.
+        in_turn = rows if timed and timed[0] <= timed[-1] else reversed(rows)
+        rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     parts = (row.text.rstrip() if row.ts_ms is None else f"{_iso(row.ts_ms)} {row.text.rstrip()}" for row in rows)
     return ("\n".join(parts) + "\n").encode("utf-8", "replace")
-
-
-def _turned(rows: Sequence[Row]) -> list[Row]:
-    """Rows whose newest came first, those of one moment too."""
-    return sorted(reversed(rows), key=lambda row: row.ts_ms or 0)
 
 
 def _iso(ts_ms: int) -> str:

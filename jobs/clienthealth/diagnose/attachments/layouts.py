@@ -275,6 +275,7 @@ _ZONES = {
     "EET": 2,
     "EEST": 3,
 }
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST = datetime(2010, 1, 1, tzinfo=UTC)
 _HALF_DAY, _DAY_LONG = timedelta(hours=12), timedelta(days=1)
 _CLOCKS_DIFFER = timedelta(minutes=10)
@@ -340,7 +341,8 @@ class Times:
             if match := pattern.match(line, 0, 200):
                 moment = self._moment(name, match)
                 if moment is None or moment >= _EARLIEST:
-                    return Stamp(_ms(moment), match.end("lead"), match.end())
+                    ms = None if moment is None else (moment - _EPOCH) // timedelta(milliseconds=1)
+                    return Stamp(ms, match.end("lead"), match.end())
         return None
 
     def _moment(self, name: str, match: re.Match[bytes]) -> datetime | None:
@@ -390,10 +392,6 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
         if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):
             return [(name, pattern)]
     return []
-
-
-def _ms(moment: datetime | None) -> int | None:
-    return None if moment is None else (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def _clock(groups: dict[str, str]) -> tuple[int, int, int]:

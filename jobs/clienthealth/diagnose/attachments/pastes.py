@@ -46,6 +46,7 @@ _AFTER_SIGN = re.compile(rf"^([+•*·|>]){_FRAME}[^\n]{{0,300}}$", re.MULTILINE
 _INLINE = re.compile(
     rf"[ \t]+(?={_FRAME}|java\.lang\.Thread\.State: |- (?:locked|waiting|parking|eliminated) |\"[^\"\n]{{1,200}}\" #\d)"
 )
+_SENTENCE = re.compile(r"\bat [\w$.<>@/+-]{3,600}\(|Exception|Error|Caused by")
 _OPEN_FRAME = re.compile(r"[ \t]*(?:at(?: [^\s()]*(?:\([^()]*)?)?|- [a-z][^()\n]{0,200}\([^()\n]*|\"[^\"\n]{1,300})\Z")
 #: What begins a line of its own: an entry of a log, a frame, an exception, the value of an option, a metric.
 _BEGINS = re.compile(
@@ -127,15 +128,11 @@ def _string(line: str) -> str | None:
 def _undecorated(text: str) -> str:
     """Without what stands before each line of a stack, whoever wrote it there."""
     prefixes = [*_BEFORE_FRAME.findall(text), *_AFTER_SIGN.findall(text)] if "at " in text else []
-    shapes = Counter(_shape(before) for before in prefixes if not _is_sentence(before))
+    shapes = Counter(_shape(before) for before in prefixes if not _SENTENCE.search(before))
     for shape, count in shapes.most_common(2):
         if count >= _ALIKE:
             text = re.sub(rf"^{shape}[ \t]?", "", text, flags=re.MULTILINE)
     return text
-
-
-def _is_sentence(before: str) -> bool:
-    return re.search(r"\bat [\w$.<>@/+-]{3,600}\(|Exception|Error|Caused by", before) is not None
 
 
 def _shape(before: str) -> str:

@@ -37,14 +37,8 @@ def encoding_of(head: bytes) -> tuple[str, int] | None:
             return "utf-16-le", 0
         if even > len(sample) // 3 and odd < len(sample) // 16:
             return "utf-16-be", 0
-    if _is_binary(sample):
-        return None
-    return "utf-8", 0
-
-
-def _is_binary(sample: bytes) -> bool:
     control = sum(sample.count(bytes((code,))) for code in (*range(0, 8), *range(14, 27), *range(28, 32)))
-    return 0 in sample or control * 50 > len(sample)
+    return None if 0 in sample or control * 50 > len(sample) else ("utf-8", 0)
 
 
 def blocks(read: Read, head: bytes, size: int = BLOCK) -> Iterator[bytes]:

@@ -80,7 +80,8 @@ def opened(line: LogLine) -> LogLine:
     if line.level is not None or line.logger is not None or line.error is not None:
         return _finished(line)
     text = lines.cleaned(message)
-    inside = _inside(text)
+    document = parsed(text) if text.lstrip(" ").startswith("{") else None
+    inside = line_of(document, any_layout()) if isinstance(document, dict) else None
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return _finished(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
@@ -88,12 +89,6 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None:
         merged = _over(inside, merged, merged.ts_ms if inside.ts_ms is None else inside.ts_ms)
     return _finished(merged)
-
-
-def _inside(text: str) -> LogLine | None:
-    """What the text says as JSON that nobody decoded, None where it is no JSON object."""
-    document = parsed(text) if text.lstrip(" ").startswith("{") else None
-    return line_of(document, any_layout()) if isinstance(document, dict) else None
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:

@@ -215,7 +215,7 @@ def log_line(
     return LogLine(
         ts_ms=epoch(nanos),
         client=Identity(process.service, process.host, process.instance, client_id),
-        level=text or _level(number),
+        level=text or (LEVELS[int(number - 1) // 4] if number is not None and 1 <= number < 25 else None),
         logger=logger or None,
         thread=first(attributes, ("thread.name",)),
         message=body,
@@ -223,7 +223,3 @@ def log_line(
         file=first(attributes, ("log.file.path",)),
         file_offset=offset(first(attributes, ("log.file.position",))),
     )
-
-
-def _level(severity: float | None) -> str | None:
-    return LEVELS[int(severity - 1) // 4] if severity is not None and 1 <= severity < 25 else None

@@ -41,7 +41,7 @@ def _decode(record: Record) -> list[Snapshot]:
     processes = Processes()
     broken = 0
     for line in record.text.split("\n"):
-        if not _is_point(line):
+        if line.isspace() or line[:1] in ("", "#"):
             continue
         match = _LINE.fullmatch(line)
         fields = _fields(match[2]) if match is not None else None
@@ -52,11 +52,6 @@ def _decode(record: Record) -> list[Snapshot]:
         moment = epoch(float(match[3])) if match[3] else record.ts_ms
         processes.add(Point(name, tags, fields, moment))
     return [*processes.snapshots(), *(unusable() for _ in range(broken))]
-
-
-def _is_point(line: str) -> bool:
-    """Is it neither empty nor a comment?"""
-    return not line.isspace() and line[:1] not in ("", "#")
 
 
 @lru_cache(maxsize=16_384)

@@ -92,16 +92,13 @@ def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mappi
         if name is None:
             continue
         value = number(raw)
-        if value is not None and metric.endswith("-avg") and _is_of_nothing(metric, metrics):
+        maximum = metrics.get(f"{metric[:-4]}-max", 0.0) if metric.endswith("-avg") else 0.0
+        if number(maximum) is None:
+            # An average of nothing.
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor
         process.add(client_id, group.kind, name, value, group.topic, node=group.node)
-
-
-def _is_of_nothing(average: str, metrics: Mapping[str, Any]) -> bool:
-    maximum = average.removesuffix("-avg") + "-max"
-    return maximum in metrics and number(metrics[maximum]) is None
 
 
 def _queue_factor(metrics: Mapping[str, Any]) -> float:

@@ -231,11 +231,8 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
                 named_values.append((items + _VALUE, described.name))
             behind, items = at - 1 + len(times + number), items + _ITEMS
     form.append(f"{len(scope) - behind}s")
-    return "".join(form), _Meaning(values, deltas, _pushed(listed))
-
-
-def _pushed(listed: Sequence[_Metric]) -> bool:
-    return any(one.metric.kip714 for one in listed if one.metric is not None and one.points)
+    pushed = any(one.metric.kip714 for one in listed if one.metric is not None and one.points)
+    return "".join(form), _Meaning(values, deltas, pushed)
 
 
 def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:

@@ -6,12 +6,11 @@ Whole dumps are read by `dump_formats`. Line by line come those that a JVM write
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent, Source, Thread, ThreadDump
-from clienthealth.model.telemetry import Dump, DumpedThread, LogLine
+from clienthealth.model.telemetry import LogLine
 from clienthealth.read.logs.dump_formats import DEADLOCK, HOLDER, dumps_in
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_THREAD, offset
 
@@ -36,27 +35,18 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     """The dumps in a log record, MAX_DUMPS at most. The first is of its time, a later one as much later as it says."""
+    first = line.dumps[0].ts_ms if line.dumps else None
     return [
         ThreadDump(
-            (line.ts_ms or 0) + later,
-            tuple(map(_judged, dump.threads)),
+            # By how much it is later than the first, as far as both say when they are of.
+            (line.ts_ms or 0) + (dump.ts_ms - first if dump.ts_ms is not None and first is not None else 0),
+            tuple(Thread(t.name, t.state, tuple(frame.method for frame in t.frames), t.cpu_ms) for t in dump.threads),
             source,
             complete=bool(dump.complete),
             deadlocked=dump.deadlocked,
         )
-        for dump, later in _with_distance(line.dumps)
+        for dump in line.dumps[:MAX_DUMPS]
     ]
-
-
-def _with_distance(dumps: Sequence[Dump]) -> Iterator[tuple[Dump, int]]:
-    """Each dump, and by how many ms it is later than the first, as far as both say it."""
-    first = dumps[0].ts_ms if dumps else None
-    for dump in islice(dumps, MAX_DUMPS):
-        yield dump, dump.ts_ms - first if dump.ts_ms is not None and first is not None else 0
-
-
-def _judged(thread: DumpedThread) -> Thread:
-    return Thread(thread.name, thread.state, tuple(frame.method for frame in thread.frames), thread.cpu_ms)
 
 
 def is_line(text: str) -> bool:

@@ -160,7 +160,8 @@ class _Scan:
         """A thread without the line that heads it, or with no more of that than its name in quotes."""
         if HOTSPOT not in self.shapes:
             return False
-        if (named := _QUOTED_NAME.match(line)) and _STATE_OR_FRAME.match(self._after(number)):
+        after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
+        if (named := _QUOTED_NAME.match(line)) and _STATE_OR_FRAME.match(after):
             self._thread(number, HOTSPOT, named.groupdict())
             return True
         state = HOTSPOT.state.match(line)
@@ -169,9 +170,6 @@ class _Scan:
         dump = self.dump if self.dump is not None and self.dump.shape is HOTSPOT else self._open(number, HOTSPOT, [])
         self._begin(number, dump, Block(), state.groupdict())
         return True
-
-    def _after(self, number: int) -> str:
-        return next((line for line in self.lines[number + 1 : number + 4] if line.strip()), "")
 
     def _begin(self, number: int, dump: _Open, block: Block, fields: dict[str, str | None]) -> None:
         self._set_state(block, fields)
