@@ -78,6 +78,29 @@ TOLD = [
      1, "requests timed out", "Local: Timed out"),
     ("%7|1763632800.123|TERMINATE|rdkafka#consumer-1| [thrd:k:9092/1]: k:9092/1: Handle is terminating in state UP: 4 "
      "refcnts (0x7f), 1 toppar(s)", 12, "close waits on", "Handle is terminating"),
+    (
+        "[thrd:main]: Fatal error: Broker: Broker received an out of order sequence number: ProduceRequest failed",
+        1,
+        "fatal error of the client",
+        "out of order",
+    ),
+    (f"ERROR {P} Uncaught error in kafka producer I/O thread: ", 1, "error inside the client", "I/O thread"),
+    (f"ERROR {C} JoinGroup failed due to fatal error: x", 1, "joining the group failed", "JoinGroup failed"),
+    ("Heartbeat failed for group g: generation id is not  current.", 3, "thrown out of its group", "group g"),
+    (
+        f"ERROR {C} JoinGroup failed: The group instance id Optional[i-1] has been fenced by another instance.",
+        1,
+        "group.instance.id used twice",
+        "i-1",
+    ),
+    (f"WARN {C} Synchronous auto-commit of offsets {{}} failed: after 5000ms", 3, "commits failed", "5000ms"),
+    (
+        "ERROR WorkerSinkTask{id=orders-0} Task threw an uncaught and unrecoverable exception",
+        1,
+        "the application's code failed",
+        "orders-0",
+    ),
+    ("<KafkaConnection>: ProduceResponse throttled by broker (1200 ms)", 3, "throttled by a quota", "1200 ms"),
 ]  # fmt: skip
 #: The same once or twice is what restarts and new topics bring about.
 EVERYDAY = [

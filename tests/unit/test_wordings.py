@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +18,7 @@ from clienthealth.modes import catalogue, mode_file, modes
 from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.read.logs.self_descriptions import BY_NAME
 from clienthealth.read.logs.wordings import Catalogue, Meaning, Wording, meanings
+from tests.support import unworded
 
 #: The client libraries, and what else speaks of a client's process.
 SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "linux", "kubernetes", "systemd"}
@@ -233,3 +236,37 @@ def test_hostile_text_costs_no_more_than_its_length(wording: Wording) -> None:
     for part in parts:
         pattern.search((wording.literal + " " + part * 20_000)[:100_000])
     assert time.perf_counter() - started < 1.0
+
+
+def test_what_libraries_log_without_a_wording_is_decided_one_by_one() -> None:
+    listed = unworded.entries()
+    assert len({(entry.library, entry.literal) for entry in listed}) == len(listed) > 500
+    assert {entry.decision for entry in listed} == {*unworded.DECISIONS}
+    assert all(entry.library in unworded.SOURCES and entry.reason.strip() for entry in listed)
+    now_worded = [entry.literal for entry in listed if unworded.is_worded(entry.library, entry.literal)]
+    assert now_worded == [], "a wording finds these now: take them out of tests/golden/unworded.txt"
+
+
+SOURCE = {
+    "clients/src/main/java/a/Client.java": (
+        'log.debug("not {}", a);\nlog.warn("Lost {} records " +\n    "of {}", n, topic);\n'
+    ),
+    "src/rdkafka_x.c": (
+        'rd_rkb_log(rkb, LOG_WARNING, "GONE",\n  "Lost %" PRId64 " of \\"%s\\"", n, t);\nrd_rkb_dbg(b, X, "Y", "no");\n'
+    ),
+    "kafka/x.py": "log.error('Lost %s'\n          ' records', n)\nlog.info('no')\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("library", "literals"),
+    [("java", ["Lost … records of …"]), ("librdkafka", ['Lost … of "…"']), ("kafka-python", ["Lost … records"])],
+)
+def test_literals_of_a_librarys_sources_are_read_whole(library: str, literals: list[str], tmp_path: Path) -> None:
+    for name, text in SOURCE.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *command], check=True)
+    assert list(unworded.literals(library, f"{tmp_path}/.git", "HEAD")) == literals

@@ -1,0 +1,142 @@
+"""What client libraries log at WARN and above and no wording finds: the list that `tests/golden/unworded.txt` decides.
+
+python -m tests.support.unworded LIBRARY REPOSITORY REVISION…   walks the sources of these revisions in a clone of the
+library (a git directory), prints each literal without wording and without decision, and fails where there is one
+
+A line of the list is a library, a decision (`noise`, `rare`, `bug`, `said`: said again by a line that is worded) with
+its reason, and the literal, with `…` for what the program fills in.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from clienthealth.modes import catalogue
+from clienthealth.read.logs.wordings import Wording
+
+LIST = Path(__file__).resolve().parents[1] / "golden" / "unworded.txt"
+DECISIONS = ("noise", "rare", "bug", "said")
+#: By library: the folders of its sources that clients run, what their names end with, and how a log call begins.
+SOURCES = {
+    "java": ("clients/src/main/java", ".java", r"\blog(?:ger)?\.(?:warn|error)\("),
+    "connect": ("connect/runtime/src/main/java", "Task.java", r"\blog\.(?:warn|error)\("),
+    "scala": ("core/src/main/scala/kafka", ".scala", r"(?<![\w.])(?:warn|error|fatal)\("),
+    "librdkafka": (
+        "src",
+        ".c",
+        r"\brd_(?:kafka|rkb)_(?:log\w*|broker_fail|broker_set_error)\(\s*\w+,\s*LOG_(?:CRIT|ERR|WARNING)",
+    ),
+    "kafka-python": ("kafka", ".py", r"\b(?:heartbeat_)?log\.(?:warning|error|exception|critical)\("),
+    "aiokafka": ("aiokafka", ".py", r"\blog\.(?:warning|error|exception|critical)\("),
+    "sarama": (".", ".go", r"(?<![A-Za-z])Logger\.Print(?:f|ln)?\("),
+    "franz-go": ("pkg/kgo", ".go", r"\.Log\(LogLevel(?:Warn|Error)"),
+    "kafka-go": (".", ".go", r"(?:\blog|\bl|logger)\.Printf\("),
+    "kafkajs": ("src", ".js", r"\blogger\.(?:warn|error)\("),
+}
+#: Of Scala only what runs in clients; tests, examples and commands are no clients.
+ONLY = {"scala": re.compile(r"/(?:consumer|producer|client)/")}
+OTHERS = re.compile(
+    r"_test\.|/(?:tests?|examples?|mocks?|tools|admin|cli|benchmarks|vendor)/|rdunittest|rdkafka_mock|mockbroker|spec\.js"
+)
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|`((?:[^`\\]|\\.)*)`')
+_FILLED = re.compile(r"\$\{[^{}]*\}|\{[^{}\s]{0,80}\}|%[-+ #0]*\d*(?:\.[\d*]+)?(?:ll|l|z|h)?[sdiuxcrvpfqwtT]|%$|\\[nt]")
+#: What a placeholder may hold.
+FILLS = (
+    *("1", "orders-0", "k:9092", "bootstrap.servers", "[orders]", "'orders'", "{orders=UNKNOWN_TOPIC_OR_PARTITION}"),
+    *("UNKNOWN_MEMBER_ID", "RequestTimedOutError", "WorkerSinkTask{id=a-0}"),
+)
+#: What the logger puts before a literal.
+PREFIXES = {"kafkajs": ("", "[Connection] ", "[BrokerPool] ", "[Runner] ", "[Consumer] ", "[Producer] ")}
+
+
+class Entry(NamedTuple):
+    """A line of the list."""
+
+    library: str
+    decision: str
+    reason: str
+    literal: str
+
+
+def entries() -> list[Entry]:
+    """The list."""
+    rows = [line.split("\t") for line in LIST.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
+    parted = ((library, *decided.partition(": "), literal) for library, decided, literal in rows)
+    return [Entry(library, decision, reason, literal) for library, decision, _, reason, literal in parted]
+
+
+@cache
+def _by_fill() -> frozenset[Wording]:
+    """What a filler says by itself tells nothing of the literal."""
+    return frozenset(wording for fill in FILLS for wording, _ in catalogue().matches(fill, None))
+
+
+def is_worded(library: str, literal: str) -> bool:
+    """True if a wording finds a line that a program makes of the literal."""
+    filled = [literal.replace("…", fill) for fill in FILLS]
+    filled += [literal.replace("…", first, 1).replace("…", fill) for first in FILLS[:2] for fill in FILLS]
+    lines = [prefix + line for line in filled for prefix in PREFIXES.get(library, ("",))]
+    return any(wording not in _by_fill() for line in lines for wording, _ in catalogue().matches(line, None))
+
+
+def literals(library: str, repository: str, revision: str) -> Iterator[str]:
+    """What the library logs at WARN and above in a revision of its sources, `…` for what it fills in."""
+    folder, suffix, call = SOURCES[library]
+    archive = subprocess.run(
+        ["git", f"--git-dir={repository}", "archive", revision, folder], check=True, capture_output=True
+    ).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tree:
+        for member in tree:
+            name = f"/{member.name}"
+            if not name.endswith(suffix) or OTHERS.search(name) or not ONLY.get(library, re.compile("")).search(name):
+                continue
+            file = tree.extractfile(member)
+            text = file.read().decode("utf-8", "replace") if file else ""
+            for match in re.finditer(call, text):
+                if literal := _literal(text[match.start() : match.start() + 1_500], library):
+                    yield literal
+
+
+def _literal(call: str, library: str) -> str:
+    """The texts of a call up to the parenthesis that closes it, joined."""
+    depth, at, parts = 0, call.index("("), []
+    while at < len(call):
+        string = _STRING.match(call, at)
+        if string:
+            text = next(filter(None, string.groups()), "").replace('\\"', '"')
+            parts.append(f"{text[:-1]}…" if text.endswith("%") else text)
+            at = string.end()
+            continue
+        depth += {"(": 1, ")": -1}.get(call[at], 0)
+        if depth == 0:
+            break
+        if parts and call[at] in ",;" and library != "librdkafka":
+            break
+        if call[at] == "+" and parts and not re.match(r"\+\s*[\"'`]", call[at:]):
+            parts.append("…")
+        at += 1
+    if library == "librdkafka" and parts and re.fullmatch(r"[A-Z0-9_]{2,24}", parts[0]):
+        del parts[0]
+    return re.sub(r"…{2,}", "…", re.sub(r"\s+", " ", _FILLED.sub("…", "".join(parts)))).strip()
+
+
+def main(library: str, repository: str, revisions: list[str]) -> int:
+    """Print what is not decided yet; 1 where there is some."""
+    decided = {entry.literal for entry in entries() if entry.library == library}
+    found = dict.fromkeys(literal for revision in revisions for literal in literals(library, repository, revision))
+    missing = [literal for literal in found if literal not in decided and not is_worded(library, literal)]
+    sys.stdout.writelines(f"{library}\t\t{literal}\n" for literal in missing)
+    sys.stderr.write(f"{len(found)} literals, {len(found) - len(missing)} worded or decided\n")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
