@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -136,6 +137,17 @@ def test_a_line_is_of_a_client_of_the_program_that_logs_it(
     """None: it is no event, as it quotes what another program logged."""
     logged = events([line(LOG.format("ERROR", thread, logger, text))])
     assert {event.own for event in logged} == ({own} - {None})
+
+
+@pytest.mark.parametrize(
+    "part", ["a.", "Error: ", "Error(", "KafkaError{", "[Producer a=b, ", "[Producer clientId=", '"', "x"]
+)
+@pytest.mark.parametrize("logger", [None, "c.a.Orders"])
+def test_hostile_text_before_what_a_library_words_costs_no_more_than_its_length(part: str, logger: str | None) -> None:
+    hostile = LogLine(ts_ms=1, logger=logger, message=(part * 60_000)[:60_000] + "Local: Queue full")
+    started = time.process_time()
+    events_and_dumps(hostile, Source("x", 0, 0), catalogue())
+    assert time.process_time() - started < 1.0
 
 
 @pytest.mark.parametrize(

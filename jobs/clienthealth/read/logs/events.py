@@ -17,7 +17,7 @@ from clienthealth.model.values import MAX_NAME
 from clienthealth.read.logs.also_seen import Trouble
 from clienthealth.read.logs.dump_formats import DEADLOCK, HOLDER, SHIPPED
 from clienthealth.read.logs.dumps import DUMP_LINE, dumps_of, is_line
-from clienthealth.read.logs.fields import body_of, named_client
+from clienthealth.read.logs.fields import KAFKA_PREFIX, body_of, named_client
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
@@ -32,13 +32,10 @@ _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.
 _QUOTED, _OPENED = re.compile(r"([\"`])[^\"`]*\1"), re.compile(r"(?<!\\)[\"`][^\"`]*\Z")
 #: What stands before a value in quotation marks: `msg=`, `"message": `, `[`.
 _KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
-#: How Java clients begin all that they log.
-_PREFIX = re.compile(r"\[(?:Producer|Consumer|AdminClient) (?:\w+=[^\]\n]*, )?clientId=", re.ASCII)
-
-#: An exception, or librdkafka's error in Python, and whatever words an application puts before it.
-_EXCEPTION = re.compile(
-    r".*(?:\b[\w$.]*(?:Exception|Error|Timeout|Expired|Full)\b[:({]|\bKafkaError\{)[^:]*\Z", re.DOTALL
-)
+#: Why a line is its program's own: so much of it is looked at for an exception, and for where a layout ends.
+MAX_BEFORE = 500
+#: An exception, or librdkafka's error in Python, that ends where the library's words begin.
+_EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z")
 #: Where a message begins: of a line whose layout was read, and after what a layout writes before it.
 _BEGINNING = re.compile(r"\A\s*\Z")
 _AFTER_LAYOUT = re.compile(
@@ -74,7 +71,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     body = body_of(line)
     for wording, match in catalogue.matches(body, line.logger):
         meaning = catalogue.by_id[wording.id]
-        own = _is_own(line, body[: match.start()])
+        own = _is_own(line, body[body.rfind("\n", 0, match.start()) + 1 : match.start()])
         if own is None:
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
@@ -93,21 +90,22 @@ def _is_own(line: LogLine, before: str) -> bool | None:
     """True if a client of the program logs the line, None if the line quotes another program's, else False.
 
     A line is a client's own where a library or a client's thread logs it, and where it begins with what the library
-    words, or with the exception that does. `before`: the body before the match.
+    words, or with the exception that does. `before`: its text before the match.
     """
-    logger, before = line.logger or "", before[before.rfind("\n") + 1 :]
+    logger = line.logger or ""
     if not before or _LIBRARY.search(logger) or named_client(None, line.thread):
         return True
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
     value = opened is not None and _KEY.search(unquoted[: opened.start()])
-    prefix = _PREFIX.search(before)
+    prefix = KAFKA_PREFIX.search(before)
     words = before[: prefix.start()] if prefix else before
     if opened and not value:
         return None
     if prefix and words.strip() and ("." in logger or (value and "''" in value[0] and not words.startswith("{"))):
         return None
-    return bool((_BEGINNING if logger else _AFTER_LAYOUT).search(_EXCEPTION.sub("", words)))
+    words = words if len(words) <= MAX_BEFORE else words[-MAX_BEFORE:]
+    return any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
 
 
 def _event(line: LogLine, text: str, source: Source, signature: str, captures: Mapping[str, str | None]) -> LogEvent:

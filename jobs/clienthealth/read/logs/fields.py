@@ -42,8 +42,9 @@ _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INF
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
-#: A client's id may hold commas and brackets itself: it ends where the next field begins, or the whole prefix.
-_KAFKA_PREFIX = re.compile(
+#: How Java clients begin all that they log. A client's id may hold commas and brackets itself: it ends where the next
+#: field begins, or the whole prefix.
+KAFKA_PREFIX = re.compile(
     r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
     r"([^,\]\n]{1,400}(?:[^\n]{0,400}?(?=, [a-zA-Z]{2,30}=|\](?:[ :]|$)))?+)",
     re.ASCII | re.MULTILINE,
@@ -124,7 +125,7 @@ def named_client(message: str | None, thread: str | None) -> str | None:
 
 def _client_in(message: str) -> str | None:
     if "clientId=" in message:
-        match = _KAFKA_PREFIX.search(message)
+        match = KAFKA_PREFIX.search(message)
     elif " client_id=" in message:
         match = _PYTHON_PREFIX.search(message)
     elif "#producer-" in message or "#consumer-" in message:
