@@ -74,13 +74,11 @@ def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transiti
         return [], []
     after = _unheard_after(state)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
-    records: list[Record] = []
-    changes: list[Transition] = []
-    for number in numbers.tolist():
-        record, changed = _unheard(bucket, number)
-        records.append(record)
-        changes += changed
-    return records, changes
+    return _of_all([_unheard(bucket, number) for number in numbers.tolist()])
+
+
+def _of_all(clients: Sequence[tuple[Record, list[Transition]]]) -> tuple[list[Record], list[Transition]]:
+    return [record for record, _ in clients], [change for _, changes in clients for change in changes]
 
 
 def _unheard(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
@@ -124,13 +122,7 @@ def departed(bucket: Bucket) -> Ints:
 
 def judge(bucket: Bucket, gone: Ints) -> tuple[list[Record], list[Transition]]:
     """The records of clients that have departed, and how incidents changed."""
-    records: list[Record] = []
-    changes: list[Transition] = []
-    for number in gone.tolist():
-        record, changed = _judged(bucket, number)
-        records.append(record)
-        changes += changed
-    return records, changes
+    return _of_all([_judged(bucket, number) for number in gone.tolist()])
 
 
 def _judged(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
