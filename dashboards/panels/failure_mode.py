@@ -56,7 +56,7 @@ def page(mode: Mode, links: LinkSettings) -> Page:
 
 
 def _meaning(mode: Mode, links: LinkSettings) -> Panel:
-    confused = "\n".join(f"- {look_alike}" for look_alike in mode.confused_with)
+    confused = "\n".join(f"- {confusion.looks_like}" for confusion in mode.confusions)
     text = (
         f"**{mode.summary}** {mode.impact}\n\n**What to do:** {mode.advice} "
         f"[Runbook]({runbooks(links, '${status_page}')}/{mode.id})\n\n**What only looks like it:**\n{confused}"

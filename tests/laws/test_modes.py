@@ -19,6 +19,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import Cause, Mode, catalogue, modes
 from clienthealth.monitor.window_verdicts import judge_windows
+from clienthealth.monitor.window_verdicts import verdict as verdict_of
 from clienthealth.platform import checkout
 from tests.laws.test_modes_recordings import truth, verdicts, was_stopped
 from tests.scenarios import scenarios
@@ -56,7 +57,7 @@ def test_the_id_is_the_folders_name(mode: Mode) -> None:
 def test_every_scenario_is_judged_as_it_must_be(mode: Mode) -> None:
     wrong = {}
     for scenario in scenarios()[mode.id]:
-        verdict = mode.judge(scenario.window, mode.thresholds)
+        verdict = verdict_of(mode, scenario.window)
         if verdict.status != scenario.expected:
             wrong[scenario.name] = (scenario.expected, verdict)
     assert wrong == {}
@@ -110,7 +111,7 @@ def causes_shown() -> dict[str, set[str]]:
     """By mode the causes that verdicts on hand-made windows and on recordings give."""
     by_mode: dict[str, set[str]] = {mode.id: set() for mode in ALL}
     for mode in ALL:
-        judged = [mode.judge(s.window, mode.thresholds) for s in scenarios()[mode.id]]
+        judged = [verdict_of(mode, s.window) for s in scenarios()[mode.id]]
         judged += [judged_before for folder in folders() if (judged_before := verdicts(folder).get(mode.id))]
         by_mode[mode.id] = {str(v.detail["cause"]) for v in judged if v.unhealthy and v.detail.get("cause")}
     return by_mode
@@ -186,12 +187,12 @@ def test_no_id_is_written_outside_its_mode() -> None:
 
 @every_mode
 def test_its_declaration_reads_well(mode: Mode) -> None:
-    sentences = (mode.summary, mode.impact, mode.action, *mode.confused_with)
+    sentences = (mode.summary, mode.impact, mode.action, *(confusion.looks_like for confusion in mode.confusions))
     for sentence in sentences:
         assert sentence[0].isupper() or re.match(r"\w+\(\)", sentence), sentence
         assert sentence.endswith("."), sentence
     assert not mode.title.endswith(".")
-    assert len(mode.confused_with) >= 3
+    assert len(mode.confusions) >= 3
 
 
 @every_mode

@@ -379,11 +379,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         "listener-at-the-same-frames",
         window("consumer", dumps=[dump(5, worker(HANDLER)), dump(50, worker(HANDLER))]),
     ),
-    fires(
+    suspects(
         "listener-at-the-same-frames-and-away",
         window(
             "consumer",
             polling(lambda s: 250 + s),
+            dumps=[dump(5, worker(HANDLER)), dump(50, worker(HANDLER))],
+        ),
+    ),
+    fires(
+        "listener-at-the-same-frames-for-too-long",
+        window(
+            "consumer",
+            polling(lambda s: 250 + s),
+            config={"max.poll.interval.ms": "300000"},
             dumps=[dump(5, worker(HANDLER)), dump(50, worker(HANDLER))],
         ),
     ),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args, get_type_hints
+
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import Source
-from clienthealth.model.verdicts import Evidence, Verdict
-from clienthealth.modes import Look
+from clienthealth.model.readings import Reading, Source
+from clienthealth.model.verdicts import Evidence, Proof, Status, Verdict
+from clienthealth.modes import Look, modes
+from clienthealth.modes.circumstances import CIRCUMSTANCES
+from clienthealth.modes.facts import Confusion
 from clienthealth.monitor.adjust import ADJUSTMENTS, NOBODY, UNHEARD, Attached, Context, Reporting, adjust
 
 DEADLOCK, NOT_CLOSED, STALLED = "producer-callback-deadlock", "producer-not-closed", "delivery-stalled"
@@ -31,6 +35,75 @@ def test_an_adjustment_that_knows_nothing_changes_nothing() -> None:
     verdict = Verdict(STALLED, "suspected", since_ms=5, evidence=(line(7),))
     for stage in ("window", "moment", "shown"):
         assert adjust(stage, [verdict], Context()) == [verdict]
+
+
+NO_ANSWER = "nothing shows that its brokers answered it then"
+
+
+def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -> Verdict:
+    """A verdict on a producer's callback with these proofs, after its confusions have been checked."""
+    mode = modes()[DEADLOCK]
+    found = Verdict(DEADLOCK, status, 1, evidence=(Evidence("metric", 60_000, "it stands"),), proofs=proofs)
+    window = ClientWindow(CLIENT, 0, 70_000, readings=readings)
+    (verdict,) = adjust("window", [found], Context(mode=mode, window=window))
+    return verdict
+
+
+def answers(*totals: int) -> tuple[Reading, ...]:
+    """Readings every 10 s with so many requests and answers."""
+    return tuple(
+        Reading(
+            10_000 * at,
+            {
+                "select-total": 90.0 * at,
+                "request-total": 10.0 * at,
+                "response-total": float(total),
+                "connection-count": 1.0,
+            },
+        )
+        for at, total in enumerate(totals)
+    )
+
+
+def test_a_fact_that_proves_the_failure_refutes_all_that_looks_like_it() -> None:
+    proven = alibis("confirmed", Proof("thread-dump", True))
+    assert (proven.status, proven.not_ruled_out, proven.proofs) == ("confirmed", (), ())
+    assert proven.ruled_out[0] == "back-pressure (by a thread dump)"
+    assert len(proven.ruled_out) == len(modes()[DEADLOCK].confusions)
+
+
+def test_what_no_data_refutes_leaves_a_suspicion_and_says_what_would_tell() -> None:
+    capped = alibis("confirmed", Proof("metric", False))
+    assert (capped.status, capped.adjusted) == ("suspected", ("alibis",))
+    assert capped.not_ruled_out == (
+        "a broker outage or a broker that hangs (two thread dumps ten seconds apart would tell)",
+        "a long garbage collection (a thread dump would tell)",
+    )
+
+
+def test_a_circumstance_refutes_what_it_is_asked_for_and_shows_what_happens_instead() -> None:
+    served = alibis("confirmed", Proof("metric", False), readings=answers(0, 10, 20, 30, 40, 50, 60))
+    assert (served.status, served.not_ruled_out) == ("confirmed", ())
+    assert "a broker outage or a broker that hangs (its brokers answered at that moment)" in served.ruled_out
+    away = alibis("confirmed", Proof("metric", False), readings=answers(0, 10, 20, 20, 20, 20, 20))
+    assert (away.status, away.adjusted) == ("unknown", ("alibis",))
+    assert away.reason == "it may be a broker outage or a broker that hangs: no broker answered it for 40 s"
+
+
+def test_a_proof_that_needs_brokers_which_nothing_shows_refutes_all_but_their_outage() -> None:
+    (outage,) = alibis("suspected", Proof("metric", True, "brokers-answer", None, NO_ANSWER)).not_ruled_out
+    assert outage.startswith("a broker outage")
+    assert alibis("confirmed", Proof("metric", True, "brokers-answer", True, "they did")).not_ruled_out == ()
+
+
+def test_lines_that_may_be_of_another_client_leave_that_open() -> None:
+    quoted = alibis("suspected", Proof("log", False, "own-lines", None, "another client of which it may speak"))
+    assert quoted.not_ruled_out[-1] == "another client of which it may speak"
+
+
+def test_every_circumstance_that_a_mode_may_name_is_known() -> None:
+    named = get_args(get_type_hints(Confusion)["unless"])
+    assert set(named) == {"", *CIRCUMSTANCES}
 
 
 def test_a_failure_began_no_earlier_than_its_client() -> None:

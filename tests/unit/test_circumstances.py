@@ -7,7 +7,7 @@ import pytest
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.modes import modes
-from clienthealth.modes._circumstances import answered_at, coordinator_answers
+from clienthealth.modes.circumstances import answered_at, coordinator_answers
 from clienthealth.monitor.window_verdicts import verdict
 from tests.scenarios._making import at, every, line, mine, rising, still, window
 from tests.support.stepped import START, Stepped, logged, snapshot

@@ -64,7 +64,12 @@ def test_names_of_dashboards_are_unique_where_grafana_wants_them_to_be() -> None
 def test_every_failure_mode_has_a_dashboard_that_says_what_it_is() -> None:
     for mode in modes().values():
         (text,) = (p["options"]["content"] for p in panels(BOARDS[f"mode-{mode.id}"]) if p["type"] == "text")
-        for sentence in (mode.summary, mode.impact, mode.action, *mode.confused_with):
+        for sentence in (
+            mode.summary,
+            mode.impact,
+            mode.action,
+            *(confusion.looks_like for confusion in mode.confusions),
+        ):
             assert sentence in text
 
 

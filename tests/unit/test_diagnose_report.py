@@ -55,6 +55,8 @@ DEADLOCK = Verdict(
         ),
         Evidence("log", 1_795_200_046_000, 'a send failed: "Failed to allocate"', Source("h:1/app.log", 0, 41)),
     ),
+    ruled_out=("back-pressure (by a thread dump)", "a broker outage (by a thread dump)"),
+    not_ruled_out=("a slow callback (a second thread dump ten seconds later would tell)",),
 )
 INPUTS = [
     Input("app.log", "log", 30_211, 1_204, 1_795_200_045_000, 1_795_200_075_000, topics=frozenset({"h:1/app.log"})),
@@ -82,12 +84,10 @@ CONFIRMED  order-producer  (orders, producer, java 3.9.1)
   Cause       A callback calls get() on the only I/O thread, which alone could
               deliver the result.
   Known       buffer used ratio 93%
-  Wrong if    Back-pressure: the buffer is full and threads wait, but the I/O
-              thread goes on to select.
-              A broker outage or a broker that hangs: it goes on, or stands
-              still for one request timeout at most.
-              A slow callback: a dump finds the thread inside it, yet it comes
-              back between batches.
+  Ruled out   back-pressure (by a thread dump); a broker outage (by a thread
+              dump)
+  Left open   a slow callback (a second thread dump ten seconds later would
+              tell)
   What to do  Restart the process, and change the callback so that it never
               waits: no get(), flush() or blocking send() inside it; hand a
               retry to another thread.

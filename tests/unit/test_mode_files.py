@@ -17,13 +17,16 @@ impact = "It costs."
 action = "Look."
 kinds = ["consumer"]
 evidence = ["metric"]
-confused_with = ["A holiday."]
 background = "It is slow."
 
 [thresholds.slow_seconds]
 default = 3.0
 at_least = 1
 reason = "others take one"
+
+[[confusions]]
+looks_like = "A holiday: it ends."
+settled_by = "a calendar"
 
 [[causes]]
 id = "laziness"

@@ -84,6 +84,8 @@ def _evidence(view: View, record: HealthRecord) -> str:
             for fact in verdict.evidence:
                 position = f" [{fact.source.topic}/{fact.source.partition}@{fact.source.offset}]" if fact.source else ""
                 lines.append(f"- {fact.kind} {fact.ts_ms}: {fact.text}{position}")
+            lines += [f"- ruled out: {other}" for other in verdict.ruled_out]
+            lines += [f"- not ruled out: {other}" for other in verdict.not_ruled_out]
     return "\n".join(lines) if len(lines) > 1 else ""
 
 

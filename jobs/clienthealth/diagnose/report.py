@@ -23,8 +23,8 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: Facts, frames of a thread and look-alikes that are shown of a verdict on one screen; so many names are several.
-FACTS, FRAMES, ALIKE, SEVERAL = 3, 4, 2, 3
+#: Facts and frames of a thread that are shown of a verdict on one screen; so many names are several.
+FACTS, FRAMES, SEVERAL = 3, 4, 3
 #: Of a line that is only quoted so many characters.
 QUOTED = 160
 T = TypeVar("T")
@@ -174,10 +174,9 @@ class _Report:
             lines += self._labelled("Cause", finding.cause)
         if finding.detail:
             lines += self._labelled("Known", "; ".join(f"{name} {value}" for name, value in finding.detail))
-        label = "Wrong if"
-        for other in self._most(finding.alike, ALIKE):
-            lines += self._labelled(label, other)
-            label = ""
+        for label, others in (("Ruled out", finding.ruled_out), ("Left open", finding.not_ruled_out)):
+            if others:
+                lines += self._labelled(label, "; ".join(others))
         lines += self._labelled("What to do", finding.remedy)
         return lines + self._labelled("Runbook", f"kafka-health explain {finding.mode}")
 

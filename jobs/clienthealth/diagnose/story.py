@@ -49,8 +49,8 @@ def next_command(client: Client | None, dumps: int = 0) -> str:
 
 
 Word = Literal["confirmed", "suspected", "unknown", "ok"]
-#: Facts and look-alikes that are shown of a verdict.
-MOST_FACTS, MOST_ALIKE = 6, 3
+#: Facts that are shown of a verdict.
+MOST_FACTS = 6
 #: Titles of trouble in a headline.
 MOST_TITLES = 3
 #: Keys of `detail` that the sentence on the cause usually says.
@@ -75,7 +75,7 @@ class ShownFact:
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict that something is wrong. `alike`: what only looks like it, and how to tell: what would refute it."""
+    """A verdict that something is wrong, as `Verdict` has it, in words."""
 
     mode: str
     status: Word
@@ -85,7 +85,8 @@ class Finding:
     facts: tuple[ShownFact, ...]
     cause: str
     detail: tuple[tuple[str, str], ...]
-    alike: tuple[str, ...]
+    ruled_out: tuple[str, ...]
+    not_ruled_out: tuple[str, ...]
     remedy: str
 
 
@@ -241,7 +242,8 @@ def _finding(
             # A cause without a sentence is shown as it is.
             if n not in _IN_CAUSE or (n != "note" and not told.cause and v != "unknown")
         ),
-        alike=mode.confused_with[:MOST_ALIKE],
+        ruled_out=verdict.ruled_out,
+        not_ruled_out=verdict.not_ruled_out,
         remedy=told.remedy if dumps else f"{told.first} {told.remedy}".lstrip(),
     )
 

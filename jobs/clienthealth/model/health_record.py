@@ -58,6 +58,8 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
             "detail": dict(verdict.detail),
             "evidence": [evidence_json(e) for e in verdict.evidence],
         }
+        rulings = {"ruled_out": list(verdict.ruled_out), "not_ruled_out": list(verdict.not_ruled_out)}
+        fields |= {name: texts for name, texts in rulings.items() if texts}
     elif verdict.detail:
         fields["detail"] = dict(verdict.detail)
     if verdict.reason is not None:
@@ -79,6 +81,8 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
         evidence=tuple(evidence_from_json(e) for e in row.get("evidence") or ()),
         reason=row.get("reason"),
         adjusted=tuple(row.get("adjusted") or ()),
+        ruled_out=tuple(row.get("ruled_out") or ()),
+        not_ruled_out=tuple(row.get("not_ruled_out") or ()),
     )
 
 

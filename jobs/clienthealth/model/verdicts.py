@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from clienthealth.model.readings import Source
 
@@ -78,12 +78,29 @@ class Count:
         return self.settled + sum(self.slots.values())
 
 
+class Proof(NamedTuple):
+    """What one fact of a verdict proves.
+
+    direct        it proves the failure by itself
+    circumstance  what it needs for that (`modes/circumstances.py`), '' where nothing; holds: does it, None: not known
+    why           it holds, or is not known
+    """
+
+    kind: EvidenceKind
+    direct: bool
+    circumstance: str = ""
+    holds: bool | None = None
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The judgement of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`.
 
     `counts`: what the sums in `detail` are made of. `adjusted`: names of the adjustments (`monitor/adjust.py`) that
-    changed it after the judge, in their order.
+    changed it after the judge, in their order. `ruled_out`: innocent explanations that data refutes, each with what
+    refutes it; `not_ruled_out`: those that nothing refutes, each with what would settle it. `proofs`: of its
+    facts, for the adjustment that finds these two.
     """
 
     mode: str
@@ -94,6 +111,9 @@ class Verdict:
     reason: str | None = None
     counts: tuple[Count, ...] = ()
     adjusted: tuple[str, ...] = ()
+    ruled_out: tuple[str, ...] = ()
+    not_ruled_out: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
 
     @property
     def unhealthy(self) -> bool:

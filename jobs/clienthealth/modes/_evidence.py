@@ -19,7 +19,7 @@ from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import LogEvent, Reading, Sign, Source, Thread, ThreadDump
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
-from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Verdict
+from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Proof, Verdict
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
@@ -33,14 +33,21 @@ NEVER_SECONDS = 1e8
 
 @dataclass(frozen=True, slots=True)
 class Circumstance:
-    """What rules out an innocent explanation. `holds`: None where no data tells it; `text`: why it does not hold."""
+    """What rules out an innocent explanation.
+
+    holds  None where no data tells it
+    text   why it holds, or does not, or what is not known
+    name   as a confusion of `mode.toml` may have it in `unless`
+    """
 
     holds: bool | None
     text: str = ""
+    name: str = ""
 
 
 #: A line that may speak of another client supports no other evidence either.
-ANOTHERS = Circumstance(None, "it may speak of another client")
+ANOTHERS = Circumstance(None, "another client of which it may speak", "own-lines")
+NOTHING_NEEDED = Circumstance(True)
 #: What an input record holds: it has a time, and its source.
 Dated = LogEvent | Reading | ThreadDump | Sign
 
@@ -73,6 +80,12 @@ class Fact:
         if given is None and isinstance(shown, LogEvent) and not shown.own:
             given = ANOTHERS
         return cls(kind, begun, shown.ts_ms, text, direct, shown.source, given)
+
+    @property
+    def proof(self) -> Proof:
+        """What it proves."""
+        given = self.given or NOTHING_NEEDED
+        return Proof(self.kind, self.direct, given.name, given.holds, given.text)
 
     @property
     def refuted(self) -> bool:
@@ -109,10 +122,9 @@ def conclude(
         return Verdict(mode, "unknown", reason=doubts[-1].text, evidence=evidence)
     if not facts:
         return Verdict(mode, "ok") if otherwise is None else Verdict(mode, "unknown", reason=otherwise)
+    kinds = {fact.kind for fact in facts if fact.given != ANOTHERS}
     confirmed = any(fact.direct and fact.settled for fact in facts) or (
-        independent
-        and len({fact.kind for fact in facts if fact.given != ANOTHERS}) > 1
-        and any(fact.settled for fact in facts)
+        independent and len(kinds) > 1 and any(fact.settled for fact in facts)
     )
     return Verdict(
         mode=mode,
@@ -124,6 +136,7 @@ def conclude(
             Evidence(fact.kind, fact.ts_ms, fact.text, fact.source)
             for fact in sorted((*facts, *doubts), key=lambda f: f.ts_ms)
         ),
+        proofs=tuple(dict.fromkeys(fact.proof for fact in facts)),
     )
 
 

@@ -83,6 +83,30 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return of_library(self.advice_by_library, library) or self.advice
 
 
+class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What only looks like the failure. A confirmed verdict needs each of them refuted by data.
+
+    looks_like  what it is, a colon, and how it differs: one sentence
+    refuted_by  kinds of evidence of the mode that cannot be had of it
+    unless      the circumstance (`circumstances.py`) that refutes it where it holds, and where it does not is what
+                happens instead; '' where none does
+    settled_by  what would tell, where nothing at hand does
+    causes      the causes (`detail.cause`) that it can be confused with; empty: all
+    """
+
+    looks_like: str
+    settled_by: str
+    refuted_by: tuple[EvidenceKind, ...] = ()
+    unless: Literal["", "brokers-answer", "process-runs"] = ""
+    causes: tuple[str, ...] = ()
+
+    @property
+    def what(self) -> str:
+        """What it is, as a sentence goes on."""
+        name = self.looks_like.partition(":")[0]
+        return name[0].lower() + name[1:]
+
+
 def of_library(texts: Mapping[str, str], library: str) -> str:
     """The text for a library, by a part of its name; '' where there is none."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
@@ -100,7 +124,7 @@ class Facts:
     caution        what to do instead as long as it is only suspected, where the action cannot be undone
     kinds          the kinds of client that it can befall; others are not judged
     evidence       the kinds of evidence that it can have
-    confused_with  what only looks like it, and how it is told apart
+    confusions     what only looks like it
     background     how it comes about, what proves it, what the rules cannot see: for `explain`
     causes         what it can come of, as `detail.cause` says
     until_then     by a part of a library's name what to do until the cause is mended, where that takes a while
@@ -123,7 +147,7 @@ class Facts:
     action: str
     kinds: frozenset[Kind]
     evidence: tuple[EvidenceKind, ...]
-    confused_with: tuple[str, ...]
+    confusions: tuple[Confusion, ...]
     background: str
     first: str = ""
     caution: str = ""

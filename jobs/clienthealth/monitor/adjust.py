@@ -18,8 +18,11 @@ import numpy as np
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools
 from clienthealth.measure.view import Windows
-from clienthealth.model.verdicts import STATUS_ORDER, Status, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, EvidenceKind, Proof, Status, Verdict
 from clienthealth.modes import FEW, MIN_READINGS, FailureMode, Look, modes
+from clienthealth.modes._evidence import ANOTHERS, Circumstance
+from clienthealth.modes.circumstances import CIRCUMSTANCES
+from clienthealth.modes.facts import Confusion
 
 #: When an adjustment is applied: to the verdict on one window; to all verdicts on a client at one moment, merged over
 #: overlapping windows; or to what is shown, once the verdicts have been entered into the incidents.
@@ -120,6 +123,13 @@ class Adjustment:
 REPEATS = "its readings say the same again and again, the time too: whatever passes them on repeats the last one"
 REFUTED = "lines say so that its own metrics refute: of another time, of another client, or of what it does not count"
 UNHEARD = "lines of its log say so, and it has not told yet whether its metrics do"
+#: What refutes a confusion, by the kind of the evidence that does.
+BY_EVIDENCE: Mapping[EvidenceKind, str] = {
+    "metric": "by its metrics",
+    "log": "by its log",
+    "thread-dump": "by a thread dump",
+    "absence": "by its silence",
+}
 #: Metrics of Java clients that change with time alone: the I/O thread selects, or these grow.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
 #: Identical samples over this time (s) were not made by a running client.
@@ -158,6 +168,42 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     by_log = mode.judge(replace(window, readings=()), mode.thresholds)
     return by_log if by_log.unhealthy or by_log.evidence else Verdict(verdict.mode, "unknown", reason=REPEATS)
+
+
+def _alibis(verdict: Verdict, context: Context) -> Verdict:
+    mode, window = context.mode, context.window
+    if mode is None or window is None or not verdict.proofs:
+        return verdict
+    newest_ms, cause = max(fact.ts_ms for fact in verdict.evidence), verdict.detail.get("cause")
+    ruled_out, left = [], []
+    for confusion in mode.confusions:
+        if confusion.causes and cause not in confusion.causes:
+            continue
+        known = _refuted(confusion, verdict.proofs)
+        if known.holds is None and confusion.unless:
+            known = CIRCUMSTANCES[confusion.unless](window, newest_ms)
+        if known.holds is False:
+            reason = f"it may be {confusion.what}: {known.text}"
+            return Verdict(verdict.mode, "unknown", reason=reason, evidence=verdict.evidence)
+        if known.holds:
+            ruled_out.append(f"{confusion.what} ({known.text})")
+        else:
+            left.append(f"{confusion.what} ({confusion.settled_by} would tell)")
+    if all(proof.circumstance == ANOTHERS.name for proof in verdict.proofs):
+        left.append(ANOTHERS.text)
+    status: Status = "suspected" if left else verdict.status
+    return replace(verdict, status=status, ruled_out=tuple(ruled_out), not_ruled_out=tuple(left), proofs=())
+
+
+def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
+    """Whether facts refute what only looks like the failure: those that need not know whether it is the case."""
+    for proof in proofs:
+        needed = proof.circumstance != "" and proof.circumstance == confusion.unless
+        if needed and proof.holds:
+            return Circumstance(True, proof.why)
+        if (proof.direct or proof.kind in confusion.refuted_by) and (proof.holds or not needed):
+            return Circumstance(True, BY_EVIDENCE[proof.kind])
+    return Circumstance(None)
 
 
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
@@ -317,6 +363,13 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
         _repeated_samples,
         "A collector that re-sends the last sample of a client that is gone would look like a client that stands.",
         "First: it judges the window again without its samples, so whatever follows sees that verdict.",
+    ),
+    Adjustment(
+        "alibis",
+        "window",
+        _alibis,
+        "An innocent explanation that no data refutes leaves a suspicion; one that data shows is what happens.",
+        "Once the evidence that counts is known; before anything that compares how sure verdicts are.",
     ),
     Adjustment(
         "not-before-start",

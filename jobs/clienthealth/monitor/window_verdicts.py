@@ -15,7 +15,7 @@ from clienthealth.measure.columns import Bools
 from clienthealth.measure.view import Windows
 from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceKind, Verdict
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
-from clienthealth.monitor.adjust import REPEATS, Context, adjust, repeats
+from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
 #: So many half minutes of an incident are kept apart; what is older no window reaches any more.
 KEPT_SLOTS = 64
@@ -65,11 +65,15 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 def silenced(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
     """What it says of a client that it reports no more, by the modes whose fault can silence it."""
     verdicts = (
-        mode.silence(window, mode.thresholds)
+        (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)
         if mode.silence is not None
     )
-    return [verdict for verdict in verdicts if verdict is not None]
+    return [
+        BY_NAME["alibis"].apply(silent, Context(mode=mode, window=window))
+        for mode, silent in verdicts
+        if silent is not None
+    ]
 
 
 def merged(verdicts: Sequence[Verdict]) -> Verdict:

@@ -16,11 +16,11 @@ from clienthealth.model.readings import LogEvent, Source, Thread
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
-from clienthealth.modes._circumstances import coordinator_answers
 from clienthealth.modes._evidence import Fact, conclude, events, has_frame, innermost
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._looks import NOTHING, Look, TwoReadings
 from clienthealth.modes._polls import has_polled, polled_ms
+from clienthealth.modes.circumstances import coordinator_answers
 from clienthealth.modes.held import Held, held
 from clienthealth.read.logs.fields import FETCHER_THREAD
 from clienthealth.read.logs.wordings import Meaning

@@ -13,7 +13,6 @@ from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
-from clienthealth.modes._circumstances import answered_at, coordinator_answers, inside_the_client, unless_away
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -42,6 +41,7 @@ from clienthealth.modes._polls import (
     seconds_since,
     told_in_poll,
 )
+from clienthealth.modes.circumstances import answered_at, coordinator_answers, inside_the_client, unless_away
 from clienthealth.modes.held import Held, held
 from clienthealth.read.logs.dumps import in_container, polls_for
 

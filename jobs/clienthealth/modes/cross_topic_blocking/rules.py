@@ -18,10 +18,10 @@ from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
-from clienthealth.modes._circumstances import coordinator_answers
 from clienthealth.modes._evidence import Fact, conclude, events, has_frame, option, run, values
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import seconds_away
+from clienthealth.modes.circumstances import coordinator_answers
 from clienthealth.modes.cross_topic_blocking.culprit import handled_alone, moved, positions, slow_topic
 from clienthealth.modes.held import held
 from clienthealth.read.logs.fields import FETCHER_THREAD

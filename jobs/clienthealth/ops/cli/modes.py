@@ -77,7 +77,7 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
         **entry(mode),
         "impact": mode.impact,
         "action": mode.advice,
-        "confused_with": list(mode.confused_with),
+        "confused_with": [confusion.looks_like for confusion in mode.confusions],
         "thresholds": [
             {
                 "name": key.name,

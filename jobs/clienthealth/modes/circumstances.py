@@ -8,7 +8,7 @@ brokers, and its coordinator, answered it at that time.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from clienthealth.measure.client_window import LEAD_MS, ClientWindow
@@ -31,6 +31,10 @@ _CALLS = (".KafkaConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
 STANDS_MS = 10_000
 
 
+#: So many readings, whose distances differ by no more than this factor, come evenly.
+READINGS, UNEVEN = 4, 3
+
+
 class _Sign(NamedTuple):
     """Of the time from `since_ms` to `ts_ms`: was the client served? `text`: where it was not."""
 
@@ -48,12 +52,31 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     """
     samples = (*window.earlier_readings, *window.readings)
     signs = [*_measured(samples), *_logged(window)]
+    name = "brokers-answer"
     away = [s for s in signs if not s.served and s.since_ms <= at_ms + ANSWER_MS and s.ts_ms >= at_ms - SETTLES_MS]
     if away:
-        return Circumstance(False, max(away, key=lambda sign: sign.ts_ms).text)
+        return Circumstance(False, max(away, key=lambda sign: sign.ts_ms).text, name)
     reaches_back = bool(samples) and samples[0].ts_ms <= at_ms - SETTLES_MS
-    answered = any(sign.served and sign.ts_ms >= at_ms - FRESH_MS for sign in signs)
-    return Circumstance(True if reaches_back and answered else None)
+    answered = [sign.ts_ms - at_ms for sign in signs if sign.served and sign.ts_ms >= at_ms - FRESH_MS]
+    if not reaches_back or not answered:
+        return Circumstance(None, UNANSWERED, name)
+    nearest = min(answered, key=abs) / 1000
+    moment = f"{elapsed(abs(nearest))} {'before' if nearest < 0 else 'after'}" if nearest else "at that moment"
+    return Circumstance(True, f"its brokers answered {moment}", name)
+
+
+def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
+    """Did the client's process run until a moment, neither frozen nor in a collection?
+
+    It did where a thread dump was taken of it, or where its readings came at equal distances until then.
+    """
+    if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
+        return Circumstance(True, "a thread dump was taken of it", "process-runs")
+    times = [reading.ts_ms for reading in (*window.earlier_readings, *window.readings) if reading.ts_ms <= at_ms]
+    gaps = [after - before for before, after in itertools.pairwise(times[-READINGS:])]
+    if len(gaps) < READINGS - 1 or max(gaps) > UNEVEN * min(gaps):
+        return Circumstance(None, "its readings do not come evenly", "process-runs")
+    return Circumstance(True, f"its readings came every {elapsed(max(gaps) / 1000)}", "process-runs")
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
@@ -90,6 +113,7 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
     return Circumstance(False, INSIDE) if answers and answers.holds is None and not own else answers
 
 
+UNANSWERED = "nothing shows that its brokers answered it then"
 BEFORE = "that was so before what is known of it begins"
 INSIDE = "it is inside the Kafka client, and nothing shows that brokers answer it"
 
@@ -132,3 +156,10 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
 def _rose(name: str, before: Reading, reading: Reading) -> bool:
     first, last = before.get(name), reading.get(name)
     return first is not None and last is not None and last > first
+
+
+#: What refutes an innocent explanation where it holds, by its name in `mode.toml`: window, moment (epoch ms) → does it?
+CIRCUMSTANCES: Mapping[str, Callable[[ClientWindow, int], Circumstance]] = {
+    "brokers-answer": coordinator_answers,
+    "process-runs": process_runs,
+}
