@@ -1,7 +1,8 @@
 """What the judges share: runs of a metric, events by what they say, threads by frame.
 
 A judge collects facts. `conclude` turns them into a verdict by one rule for all modes: a direct fact confirms alone,
-indirect facts suspect, and indirect facts of two independent kinds confirm. A fact that has an innocent explanation
+indirect facts suspect, and indirect facts of two kinds confirm if they refute all that the mode can be confused with,
+which `monitor/adjust.py` checks. A fact that has an innocent explanation
 names the circumstance that rules it out (`given`): where the circumstance does not hold, the fact accuses nobody; where
 it is not known, the fact proves nothing.
 """
@@ -103,12 +104,10 @@ def conclude(
     facts: Sequence[Fact],
     detail: Mapping[str, Any] | None = None,
     otherwise: str | None = None,
-    independent: bool = True,
     doubts: Sequence[Fact] = (),
 ) -> Verdict:
     """The verdict that facts allow; without any, ok, or unknown where `otherwise` says why nothing can be seen.
 
-    `independent`: facts of two kinds support each other; false where they see the same moment of the same thing.
     `doubts`: what points to the fault and proves nothing: unknown, with them as its evidence; beside facts they show
     the code that is to blame, and make nothing surer. A fact whose circumstance does not hold is such a doubt.
     """
@@ -123,9 +122,7 @@ def conclude(
     if not facts:
         return Verdict(mode, "ok") if otherwise is None else Verdict(mode, "unknown", reason=otherwise)
     kinds = {fact.kind for fact in facts if fact.given != ANOTHERS}
-    confirmed = any(fact.direct and fact.settled for fact in facts) or (
-        independent and len(kinds) > 1 and any(fact.settled for fact in facts)
-    )
+    confirmed = any(fact.settled for fact in facts if fact.direct or len(kinds) > 1)
     return Verdict(
         mode=mode,
         status="confirmed" if confirmed else "suspected",

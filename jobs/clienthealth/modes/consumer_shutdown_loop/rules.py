@@ -75,7 +75,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "thread": next((e.thread for e in reversed(lines) if e.thread), None) or next(in_dumps, None),
     }
     reason = None if facts else _blindness(window, thresholds)
-    return conclude(ID, facts, detail if facts else None, reason, independent=not looping)
+    return conclude(ID, facts, detail if facts else None, reason)
 
 
 def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
@@ -85,7 +85,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
     if facts:
         where = {"thread": seen.thread, "frame": seen.where} if seen else {}
-        return conclude(ID, facts, {"cause": "close-hangs", **where}, independent=False)
+        return conclude(ID, facts, {"cause": "close-hangs", **where})
     if seen is not None:
         text = f"'{seen.thread}' is inside close(), which may take a while"
         return conclude(ID, [], doubts=[Fact("thread-dump", seen.since_ms, seen.last_ms, text, source=seen.source)])

@@ -416,7 +416,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         "lag": lag,
         "seconds_since_poll": round(away, 1),
     }
-    return conclude(ID, [ended, *threads, *expired], detail, independent=False)
+    return conclude(ID, [ended, *threads, *expired], detail)
 
 
 def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: Thresholds) -> str | None:

@@ -70,7 +70,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     by_log, by_metric = _batches(events(window, EXPIRED)), _given_up(window, w, thresholds)
     detail = _detail(window, w, number_of(by_log, by_metric))
     return with_counts(
-        conclude(ID, facts, detail, independent=False),
+        conclude(ID, facts, detail),
         counted(window, "records_expired", "log", by_log),
         counted(window, "records_expired", "metric", by_metric),
     )

@@ -384,7 +384,7 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
         Fact.of("metric", last, text, since=before),
         Fact.of("absence", sign, silent, since=departed_ms),
     ]
-    return conclude(ID, facts, {"cause": None}, independent=False)
+    return conclude(ID, facts)
 
 
 SILENT = (

@@ -92,12 +92,10 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    # Where the client may not use the topic, send() fails at once: it blocks nobody as long as no wait was measured.
-    independent = cause != "topic-denied" or longest is not None
     # A dump that shows the client at work, and no caller that waits, tells.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
-        conclude(ID, facts, detail, otherwise, independent, _doubts(window, sends, topics)),
+        conclude(ID, facts, detail, otherwise, _doubts(window, sends, topics)),
         counted(window, "failed_sends", "log", sends_logged),
         counted(window, "failed_sends", "metric", sends_counted),
     )
