@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import promql_parser as promql
 import pytest
 
 from clienthealth.configuration.installation import KEPT, UID_LENGTH, dashboard_uid
@@ -16,7 +17,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, Burn
 from tests.support.alert_rules import ROOT, TEST_FILES, Rule, alerts, every_alert, read
 from tests.support.known_metrics import known_labels
-from tests.support.promql import compares, metrics, surviving
+from tests.support.promql import compares, metrics, nodes, surviving
 
 ALERTS = alerts()
 RUNBOOKS = ROOT / "alerts/runbooks"
@@ -214,6 +215,18 @@ def test_queries_of_runbooks_read_known_metrics(path: Path) -> None:
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     for line in "".join(blocks).splitlines():
         assert metrics(line.partition(" # ")[0]) <= known_labels().keys() | {"up"}, line
+
+
+@each_runbook
+def test_queries_of_runbooks_are_about_one_cluster_and_environment(path: Path) -> None:
+    """Else the healthy clients of another cluster show that this one's failure is over."""
+    blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    for line in "".join(blocks).splitlines():
+        selectors = [n for n in nodes(promql.parse(line.partition(" # ")[0])) if isinstance(n, promql.VectorSelector)]
+        for selector in selectors:
+            of_clients = selector.name != "up" and not selector.name.startswith("kafka_client_health_")
+            matched = {matcher.name for matcher in selector.matchers.matchers}
+            assert not of_clients or {"cluster", "env"} <= matched, line
 
 
 def test_every_alert_is_tested_firing_and_silent() -> None:

@@ -129,13 +129,18 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
 
 
 class Alert(NamedTuple):
-    """An alert as its runbook shows it. `limits`: the fields of `Limits` that its expression rests on."""
+    """An alert as its runbook shows it.
+
+    labels  those that tell what it is about, as its dashboard is given them
+    limits  the fields of `Limits` that its expression rests on
+    """
 
     name: str
     severity: str
     hold: str
     summary: str
     runbook: str
+    labels: tuple[str, ...]
     limits: frozenset[str]
 
 
@@ -166,6 +171,7 @@ def catalogue() -> list[Alert]:
             rule.get("for", "at once"),
             rule["annotations"]["summary"],
             rule["annotations"]["runbook_url"].rpartition("/")[2],
+            tuple(re.findall(r"var-(\w+)=", rule["annotations"]["dashboard_url"])),
             _limits(rule["expr"], recorded),
         )
         for rule in rules
@@ -189,10 +195,38 @@ def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
     about = [alert for alert in alerts if alert.runbook == name]
     rows = [f"| {alert.name} | {alert.severity} | {alert.hold} | {alert.summary} |" for alert in about]
     table = ("| alert | severity | after | what it says |", "|---|---|---|---|", *rows)
-    head = "\n".join((BEGIN, "", *table, *_thresholds(name, about), "", END))
+    head = "\n".join((BEGIN, "", *table, *_silence(about), *_thresholds(name, about), "", END))
     parts = {"process": PROCESS, "access": ACCESS}
     page = _BLOCK.sub(lambda _: head, text, count=1)
     return _PARTS.sub(lambda match: f"<!-- generated: {match[1]} -->\n{parts[match[1]]}<!-- end -->", page)
+
+
+#: What stands for a label in commands of runbooks.
+PLACEHOLDERS = {
+    "cluster": "C",
+    "env": "E",
+    "service": "S",
+    "instance": "I",
+    "client_id": "ID",
+    "group": "G",
+    "topic": "T",
+}
+
+
+def _silence(alerts: Sequence[Alert]) -> Iterator[str]:
+    """Commands that silence the alerts about one thing and nothing else."""
+    by_labels: dict[tuple[str, ...], list[str]] = {}
+    for alert in alerts:
+        names = by_labels.setdefault(alert.labels, [])
+        names += [alert.name] if alert.name not in names else []
+    yield ""
+    yield 'For an hour nobody is to be told of it, as somebody works on it (labels as the alert has them; without one, `""`):'
+    yield ""
+    yield "```sh"
+    for labels, names in by_labels.items():
+        matchers = " ".join(f'{label}="{PLACEHOLDERS.get(label, label.upper())}"' for label in labels)
+        yield f'amtool silence add --duration=1h --comment="WHY" alertname=~"{"|".join(names)}" {matchers}'
+    yield "```"
 
 
 def _thresholds(name: str, alerts: Sequence[Alert]) -> Iterator[str]:
