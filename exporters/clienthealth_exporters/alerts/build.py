@@ -220,7 +220,7 @@ def _silence(alerts: Sequence[Alert]) -> Iterator[str]:
         names = by_labels.setdefault(alert.labels, [])
         names += [alert.name] if alert.name not in names else []
     yield ""
-    yield 'For an hour nobody is to be told of it, as somebody works on it (labels as the alert has them; without one, `""`):'
+    yield "Silence it for an hour while somebody works on it (values as the alert's labels have them):"
     yield ""
     yield "```sh"
     for labels, names in by_labels.items():
