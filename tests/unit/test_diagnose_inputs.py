@@ -198,6 +198,10 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ('{"request": {"mbean": "kafka.producer:type=producer-metrics,client-id=p"}, "value": {"a', "truncated-json"),
+        (
+            '{\n "request": {},\n "value": {\n  "kafka.producer:client-id=billing": {\n   "waiting-threads": 0,\n',
+            "truncated-json",
+        ),
         ('{\n "scope": "org.apache.kafka.producer",\n "metrics": [1,, 2]\n}\n', "malformed-json"),
         ('> {"client_id": "p", "metrics": {"producer-metrics/waiting-threads{client-id=p', "truncated-json"),
     ],
@@ -205,7 +209,8 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_json_with_an_error_in_it_is_named(text: str, why: str, tmp_path: Path) -> None:
     file = tmp_path / "jolokia.json"
     file.write_text(text)
-    assert list(statuses(file)[1]["jolokia.json"].unread) == [why]
+    by_mode, inputs = statuses(file)
+    assert (by_mode, list(inputs["jolokia.json"].unread)) == ({}, [why])
 
 
 STORED = b"ERROR [Producer clientId=p] TimeoutException: Topic orders not present in metadata after 60000 ms.\n"

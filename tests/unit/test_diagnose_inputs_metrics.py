@@ -112,7 +112,30 @@ def kafka_python(readings: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("shape", [timestamped, dated, jmxtool, printed, jmxterm, kafka_python])
+def jolokia(readings: list[Row], indent: int | None = None) -> str:
+    """What Jolokia answers to bulk reads again and again, an array each time."""
+    answers = []
+    for ts, values in readings:
+        mbeans: dict[str, dict[str, float]] = {}
+        for (group, name, tags), value in values.items():
+            mbeans.setdefault(f"kafka.{group.split('-')[0]}:type={group},{tags}", {})[name] = value
+        answer = [
+            {"request": {"type": "read", "mbean": mbean}, "value": value, "timestamp": ts // 1000, "status": 200}
+            for mbean, value in mbeans.items()
+        ]
+        answers.append(json.dumps(answer, indent=indent))
+    return "\n".join(answers) + "\n"
+
+
+def jolokia_printed(readings: list[Row]) -> str:
+    """The same, each over many lines, between the lines of a shell."""
+    return f"$ curl -s localhost:8778/jolokia/?ifModifiedSince=0\n{jolokia(readings, 2)}$\n"
+
+
+SHAPES = (timestamped, dated, jmxtool, printed, jmxterm, kafka_python, jolokia, jolokia_printed)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("recording", "status"), [("deadlock-4.1", "suspected"), ("healthy-4.1", "ok")])
 def test_pasted_metrics(shape: Callable[[list[Row]], str], recording: str, status: str, tmp_path: Path) -> None:
     assert plain(recording) in (status, "confirmed")

@@ -38,6 +38,7 @@ from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
 #: Why a record is left out that is no evidence, rather than evidence that cannot be read.
+NOTHING_KNOWN = "in no words that are known of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 
 
@@ -52,8 +53,12 @@ class Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """All inputs, in their order."""
-        return list(self._by_topic.values()) if self._given is None else list(self._given)
+        """All inputs, in their order, each of which nothing is used with its reason."""
+        inputs = list(self._by_topic.values()) if self._given is None else list(self._given)
+        for attached in inputs:
+            if attached.read and not (attached.used or attached.left_out or attached.unread):
+                attached.left_out = {NOTHING_KNOWN: attached.read}
+        return inputs
 
     def add(self, record: Recorded, source: Source, decoded: Decoded) -> None:
         """Count a record."""

@@ -308,8 +308,9 @@ def input_line(attached: Input) -> str:
         parts.append(f"{attached.used:,} {of_what} {attached.read:,} {unit} used")
     if attached.used:
         parts.append(_range(attached))
+    left_out = "NOT USED" if attached.read and not attached.used else "left out"
     parts += [
-        "left out" if why in ("no evidence", "empty") else f"left out: {count:,} {why}"
+        "left out" if why in ("no evidence", "empty") else f"{left_out}: {count:,} {why}"
         for why, count in attached.left_out.items()
     ]
     parts += [f"perhaps cut: {why}" for why in attached.unread if why == CUT]

@@ -54,6 +54,7 @@ _DUMPS = tuple(text.encode() for text in DUMP_LITERALS)
 METRICS = (
     b'"txmsgs"',
     b'\\"txmsgs\\"',
+    b'"mbean"',
     b"'producer-metrics'",
     b"'consumer-metrics'",
     b"'consumer-fetch-manager-metrics'",

@@ -37,7 +37,7 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)
 _KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
 _NUMBER = r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|[Ii]nf(?:inity)?|[Nn]a[Nn]))[;,]?\s*\Z"
-_MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n]{1,600}?)"
+_MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n{}]{1,600}?)"
 #: Lines that hold one value each. Groups: `mbean` and `name`, or `group`, `name` and `tags`.
 _LINES = tuple(
     re.compile(pattern, re.ASCII)
@@ -59,6 +59,12 @@ _BEFORE_TIME = re.compile(
     r"(?:Every [\d.,]+s: .{0,300}?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ))?[\s#=*$>-]*"
     r"(?:[Dd]ate|[Tt]ime(?:stamp)?|[Ss]craped?(?: at)?)?\s*[:=]?\s*"
 )
+#: How JSON objects, and lists of them, begin: with a line, or anywhere; what parts one from the next.
+_ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
+_AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
+_PARTED = re.compile(r"[\s,]*")
+#: How often a text is read at most; to tell where an error stands costs what reading so much of what is before it does.
+_AGAIN, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
 Labels = Mapping[str, str]
@@ -224,7 +230,7 @@ def _epoch_ms(text: str | None) -> int | None:
     return None if value < 1e9 else int(value * 1000) if value < 1e11 else int(value)
 
 
-def rounds(document: object) -> list[object]:
+def rounds(document: object) -> list[Any]:
     """Answers of Jolokia that were asked for again and again, each round of them on its own; all else as it is."""
     if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
         return [document]
@@ -239,34 +245,60 @@ def rounds(document: object) -> list[object]:
     return list(result)
 
 
+class Document(NamedTuple):
+    """A JSON object or array in a text. `lines`: the numbers of its lines there."""
+
+    text: str
+    value: Any
+    begin: int
+    lines: range
+
+
+def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
+    """The JSON objects and lists of them in a text that begin a line, or behind another one; `begins`: wherever."""
+    decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _AGAIN * len(text)
+    while left >= 0 and (opened := begins.search(text, at)):
+        begin = opened.end() if begins is _AT_LINE else opened.start()
+        while text[begin : begin + 1] in ("{", "["):
+            try:
+                value, at = decoder.raw_decode(text, begin)
+            except RecursionError:
+                return
+            except ValueError as error:
+                end = getattr(error, "pos", len(text))
+                at, left = begin + 1, left - (end - begin) - end // _COUNTED
+                break
+            line, counted = line + text.count("\n", counted, begin), begin
+            yield Document(text[begin:at], value, begin, range(line, line + 1 + text.count("\n", begin, at)))
+            begin = at = _PARTED.match(text, at).end()  # type: ignore[union-attr]
+
+
+def between(text: str, found: Iterable[Document]) -> str:
+    """What stands around the documents of a text."""
+    parts, end = [], 0
+    for document in found:
+        parts.append(text[end : document.begin])
+        end = document.begin + len(document.text)
+    return "".join([*parts, text[end:]])
+
+
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
-    """Metrics within an entry of a log: what librdkafka or kafka-python gave, as their formats read it."""
+    """Metrics within an entry of a log: of librdkafka, Jolokia or kafka-python, as their formats read them."""
     records = []
     if '\\"txmsgs\\"' in text:
         text = text.replace('\\"', '"')
-    if '"txmsgs"' in text and (stats := _stats(text)):
-        records.append(stats)
+    if '"txmsgs"' in text or '"mbean"' in text:
+        records += [one.text.encode() for one in documents(text, _ANYWHERE) if _is_reading(one.value)]
     if "-metrics'" in text and (printed := _printed(text)):
         envelope = {"client_id": UNNAMED, "ts_ms": ts_ms, "metrics": printed, "library": "kafka-python"}
         records.append(json.dumps(envelope).encode())
     return records
 
 
-def _stats(text: str) -> bytes | None:
-    """The first JSON object in the text that is librdkafka's."""
-    decoder, at = json.JSONDecoder(), text.find("{")
-    for _ in range(_BRACES):
-        if at < 0:
-            break
-        try:
-            document, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at = text.find("{", at + 1)
-            continue
-        if isinstance(document, dict) and "brokers" in document and "topics" in document:
-            return text[at:end].encode()
-        at = text.find("{", end)
-    return None
+def _is_reading(value: Any) -> bool:
+    """Is it librdkafka's statistics, or what Jolokia answers?"""
+    listed = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+    return any({"brokers", "topics"} <= one.keys() or {"request", "value"} <= one.keys() for one in listed)
 
 
 def _printed(text: str) -> dict[str, dict[str, Any]] | None:

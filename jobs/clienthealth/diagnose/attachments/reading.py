@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from clienthealth.diagnose.attachments import exports, metrics
 from clienthealth.diagnose.attachments.archives import UnreadableError
@@ -71,7 +71,8 @@ class Reader:
         self._undated: Timed = "file" if believable else "order"
         self.storms = 0
         self._cut = False
-        self._dumps = self._logs = False
+        #: Are there dumps or documents beside the log; entries of a log?
+        self._found = self._logs = False
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
 
@@ -104,11 +105,8 @@ class Reader:
     def _read(self, size: int) -> bytes:
         try:
             data = self._stream.read(size)
-        except UnreadableError as error:
-            cannot_read(self.input, str(error))
-            return b""
-        except OSError as error:
-            cannot_read(self.input, f"reading it failed ({error})")
+        except (UnreadableError, OSError) as error:
+            cannot_read(self.input, f"reading it failed ({error})" if isinstance(error, OSError) else str(error))
             return b""
         self._done += len(data)
         if self._progress is not None:
@@ -128,8 +126,8 @@ class Reader:
             read_blocks.append(block)
             size += len(block)
             if size > WHOLE:
-                return b"".join(read_blocks), False
-        return b"".join(read_blocks), True
+                break
+        return b"".join(read_blocks), size <= WHOLE
 
     def _protobuf(self, head: bytes) -> Iterator[Recorded]:
         """The one record of a file of OTLP protobuf."""
@@ -153,23 +151,25 @@ class Reader:
         if not any(line.strip() for line in lines):
             self.input.what, self.input.left_out = "empty", {"empty": 1}
             return
-        first = next(line for line in lines if line.strip())
-        if _is_reading(first):
-            self._what("metrics.jsonl")
+        filled = [line for line in lines if line.strip()]
+        if _is_reading(filled[0]):
             yield from self._readings_of(lines)
             return
-        if first.lstrip()[:1] in (b"{", b"["):
-            documents = self._documents(content, lines)
-            if documents is not None:
-                yield from documents
-                return
+        by_line = len(filled) > 1 and _is_by_line(filled[:50])
+        if by_line and any(map(self._has_metrics, filled[:20])):
+            yield from self._record_lines("JSON lines", lines)
+            return
         # The first line of what was cut out of a file is a part of one.
         point = next((line for line in lines[:10] if _POINT.match(line)), None)
         if point is not None and self._decoded(point).format == "influx":
-            self._what("line protocol")
-            yield from self._record_lines(lines)
+            yield from self._record_lines("line protocol", lines)
             return
-        yield from self._text_of(content, lines)
+        taken = set() if by_line else (yield from self._documents(content.decode("utf-8", "replace")))
+        rest = [b"" if number in taken else line for number, line in enumerate(lines)]
+        if not taken:
+            yield from self._text_of(content, lines)
+        elif any(line.strip() for line in rest):
+            yield from self._text_of(b"\n".join(rest) + b"\n", rest)
 
     def _text_of(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded]:
         """What is for people: an export, a paste, metrics, dumps, a log."""
@@ -198,6 +198,7 @@ class Reader:
             cannot_read(self.input, broken[0])
 
     def _readings_of(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
+        self._what("metrics.jsonl")
         self._cut = False  # A reading that was cut is no JSON.
         for number, line in enumerate(lines):
             self.input.read = number + 1
@@ -211,28 +212,40 @@ class Reader:
             else:
                 yield from (self._record("metrics", number, snapshot) for snapshot in said)
 
-    def _documents(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded] | None:
-        """The records of a text of JSON, None where it is a log whose lines may be JSON, or no JSON at all."""
-        non_empty = [line for line in lines if line.strip()]
-        objects = [line for line in non_empty[:50] if isinstance(_parsed(line), dict)]
-        if len(non_empty) > 1 and objects and len(objects) * 2 >= min(len(non_empty), 50):
-            return self._json_lines(lines) if self._has_metrics(objects) else None
-        document = _parsed(content)
-        if document is None:
-            return None
-        text = content.decode("utf-8", "replace")
-        if is_dump_document(text) and (dumps := dumps_of_document(document, len(lines))):
-            self._cut = False
-            return self._dump_records(dumps, lambda _: 0)
-        single = self._is_recognised(content)
-        listed = metrics.rounds(document) if single else document if isinstance(document, list) else [document]
-        recognised = single or any(self._is_recognised(json.dumps(one).encode()) for one in listed[:20])
-        if not recognised and (exports.of_documents([document]) or metrics.kind_of(text)):
-            return None
-        self._cut = False
-        self._what("JSON document" if len(listed) == 1 else "JSON documents")
-        self.input.read = len(listed)
-        return (self._document(number, json.dumps(one).encode()) for number, one in enumerate(listed))
+    def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
+        """What JSON says that is all there is, or metrics between other lines; the numbers of the lines that it takes.
+
+        JSON that nobody can read is a record, too, where it is all there is and is not for people: its reason is told.
+        """
+        every = list(metrics.documents(text))
+        alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
+        telling = [document for document in every if self._listed(document, alone)]
+        values = [document.value for document in every]
+        if not telling and alone and not exports.of_documents(values) and not metrics.kind_of(text):
+            telling = every
+        taken = {number for document in telling for number in document.lines}
+        listed = [one for document in telling for one in self._listed(document, alone) or [document.value]]
+        records = [json.dumps(one).encode() for one in listed if not isinstance(one, Dump)]
+        if dumps := [one for one in listed if isinstance(one, Dump)]:
+            yield from self._dump_records(dumps, lambda _: 0)
+        yield from (self._document(number, record) for number, record in enumerate(records))
+        self._cut = self._cut and text.count("\n") not in taken
+        if records:
+            self._found = True
+            self._what("JSON document" if len(records) == 1 else "JSON documents")
+            self.input.read += len(records)
+        return taken
+
+    def _listed(self, document: metrics.Document, alone: bool) -> list[Any]:
+        """The dump or the records that JSON is; [] where it is none. `alone`: its text is nothing but JSON."""
+        value = document.value
+        if is_dump_document(document.text) and (dumps := dumps_of_document(value, len(document.lines))):
+            return [_numbered(dump, document.lines) for dump in dumps]
+        says = self._is_recognised if alone else self._has_metrics
+        if says(document.text.encode("utf-8", "replace")):
+            return metrics.rounds(value)
+        listed = value if isinstance(value, list) else []
+        return listed if any(says(json.dumps(one).encode()) for one in listed[:20]) else []
 
     def _exported(self, content: bytes, lines: list[bytes]) -> list[exports.Row]:
         """The rows of a search that somebody has downloaded; [] where the text is none."""
@@ -251,11 +264,8 @@ class Reader:
             self.input.what, self._cut = what, self._cut and what != "out of a JSON export"
         return rows
 
-    def _json_lines(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
-        self._what("JSON lines")
-        return self._record_lines(lines)
-
-    def _record_lines(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
+    def _record_lines(self, what: str, lines: Iterable[bytes]) -> Iterator[Recorded]:
+        self._what(what)
         self._cut = False
         for number, line in enumerate(lines):
             self.input.read = number + 1
@@ -267,8 +277,9 @@ class Reader:
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
         return self._record("any", number, value, None if timeless else 0)
 
-    def _has_metrics(self, lines: list[bytes]) -> bool:
-        return any(f.snapshots or "missing-identity: client_id" in f.errors for f in map(self._decoded, lines[:20]))
+    def _has_metrics(self, content: bytes) -> bool:
+        decoded = self._decoded(content)
+        return bool(decoded.snapshots) or "missing-identity: client_id" in decoded.errors
 
     def _is_recognised(self, content: bytes) -> bool:
         """Is JSON a record of a format that says something?"""
@@ -320,7 +331,7 @@ class Reader:
     def _dump_records(
         self, dumps: list[Dump], time_before: Callable[[int], int], writer: str = ""
     ) -> Iterator[Recorded]:
-        self._dumps = True
+        self._found = True
         kinds = sorted({dump.what for dump in dumps})
         self._what(", ".join(kinds))
         last_ms: int | None = None
@@ -346,21 +357,19 @@ class Reader:
     # Large texts, and what is a log in small ones.
 
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
-        sample = plain(begin[:_SAMPLE]).split(b"\n")[:-1]
-        first = next((line for line in sample if line.strip()), b"")
+        sample = plain(begin[: begin.find(b"\n", _SAMPLE) + 1]).split(b"\n")[:-1]
+        filled = [line for line in sample if line.strip()][:50]
 
         def all_lines() -> Iterator[bytes]:
             for block in chained(begin, text):
                 self._cut = not block.endswith(b"\n")
                 yield from plain(block).removesuffix(b"\n").split(b"\n")
 
-        if _is_reading(first):
-            self._what("metrics.jsonl")
+        if filled and _is_reading(filled[0]):
             yield from self._readings_of(all_lines())
             return
-        objects = [line for line in sample[:50] if isinstance(_parsed(line), dict)]
-        if len(objects) * 2 >= max(len(sample[:50]), 1) and self._has_metrics(objects):
-            yield from self._json_lines(all_lines())
+        if _is_by_line(filled) and any(map(self._has_metrics, filled[:20])):
+            yield from self._record_lines("JSON lines", all_lines())
             return
         layout = self._learned(sample)
         kind = metrics.kind_of("\n".join(map(layout.text, sample)))
@@ -384,12 +393,13 @@ class Reader:
                 yield from self._entry(entry)
         for entry in splitter.close():
             yield from self._entry(entry)
-        if splitter.first_ms is not None and (self._logs or not self._dumps):
+        if splitter.first_ms is not None and (self._logs or not self._found):
             self._span(splitter.first_ms)
             self._span(splitter.last_ms or splitter.first_ms)
-        if not self._dumps and not self.input.what.startswith("metrics"):
+        if not self._found and not self.input.what.startswith("metrics"):
             self._what("log")
-        self.input.read = max(self.input.read, splitter.lines)
+        if self._logs or not self.input.what.startswith("JSON doc"):
+            self.input.read = max(self.input.read, splitter.lines)
         self.storms = splitter.storms
         if splitter.glued * 2 > splitter.telling:
             cannot_read(self.input, "lines that speak of Kafka, in a layout that is not known", splitter.glued)
@@ -409,9 +419,9 @@ class Reader:
                 yield self._record("any", entry.line, reading, entry.ts_ms, entry.key)
             if readings_in_entry:
                 return
-        document = _parsed(value) if value.startswith(b"{") else None
-        if isinstance(document, dict):
-            own_ms = line_of(document, any_layout()).ts_ms
+        document = _parsed(value) if value.startswith((b"{", b"[")) else None
+        if isinstance(document, dict | list):
+            own_ms = line_of(document, any_layout()).ts_ms if isinstance(document, dict) else None
             if own_ms is not None:
                 self._span(own_ms)
             yield self._record("any", entry.line, value, entry.ts_ms if own_ms is None else own_ms, entry.key)
@@ -469,13 +479,17 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 def _is_reading(line: bytes) -> bool:
     """Is it a line of a recording's metrics?"""
     document = _parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
-    if (
-        not isinstance(document, dict)
-        or not isinstance(document.get("ts"), int)
-        or not isinstance(document["metrics"], dict)
-    ):
+    if not isinstance(document, dict) or not isinstance(document.get("ts"), int):
         return False
-    return not document["metrics"] or any("/" in name for name in document["metrics"])
+    values = document.get("metrics")
+    return isinstance(values, dict) and (not values or any("/" in name for name in values))
+
+
+def _is_by_line(lines: Sequence[bytes]) -> bool:
+    """Is each of these lines JSON, but for what was cut and a few others?"""
+    objects = sum(isinstance(_parsed(line), dict | list) for line in lines)
+    others = sum(line.lstrip()[:1] not in (b"{", b"[") for line in lines)
+    return objects > 0 and objects * 2 >= len(lines) >= others * 4
 
 
 def _parsed(text: bytes) -> object:

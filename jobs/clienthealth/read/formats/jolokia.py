@@ -26,7 +26,7 @@ def _recognise(record: Record) -> bool:
         return any(
             type(one) is dict and type(one.get("request")) is dict and _status(one) is not None for one in document
         )
-    return type(document) is dict and "request" in document and "status" in document
+    return type(document) is dict and "request" in document and ("status" in document or _status(document) is not None)
 
 
 def _decode(record: Record) -> list[Snapshot]:
@@ -44,7 +44,10 @@ def _decode(record: Record) -> list[Snapshot]:
 
 
 def _status(element: Any) -> float | None:
-    status = mapping(element).get("status")
+    """200 where it was left out of an answer with a value."""
+    fields = mapping(element)
+    answers = "value" in fields and "mbean" in mapping(fields.get("request"))
+    status = fields.get("status", 200 if answers else None)
     return status if type(status) in (int, float) else None
 
 
