@@ -44,12 +44,14 @@ def history(settings: Settings, readings: int) -> None:
     snapshots = clusters(settings)[0].snapshots()
     now_ms = round(time.time() * 1000)
     partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
-    owners = dict.fromkeys(partitions, Member("order-reader", "order-reader-0a8f6a52-51c4-4d59", "/10.0.0.17"))
+    reader = Member("order-reader", "order-reader-0a8f6a52-51c4-4d59", "/10.0.0.17")
+    owners = dict.fromkeys(partitions, reader)
     for step in range(readings):
         seen = Offsets(50 + 400 * step // readings, 100 + 800 * step // readings, 0)
-        groups = [Group(name(number), "Stable", 1, dict.fromkeys(partitions, seen), owners) for number in range(GROUPS)]
+        offsets = dict.fromkeys(partitions, seen)
+        groups = [Group(name(n), "classic", "Stable", [reader], offsets, owners) for n in range(GROUPS)]
         reading = GroupsReading(
-            now_ms - INTERVAL_MS * (readings - step), {group.name for group in groups}, groups, {}, {}
+            now_ms - INTERVAL_MS * (readings - step), {group.name for group in groups}, groups, {}, {}, 0
         )
         for snapshot in snapshots.from_reading(reading):
             producer.produce(settings.topics.metrics[0], json.dumps(snapshot, separators=(",", ":")).encode())

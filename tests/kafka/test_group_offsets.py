@@ -10,27 +10,29 @@ import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import RebalanceInProgressError
+from kafka.protocol.consumer import JoinGroupRequest
 from kafka.structs import OffsetAndMetadata
 
 from clienthealth.model.errors import ServiceError
 from clienthealth.settings import GroupSettings, KafkaSettings, LagSettings, Settings, TopicSettings
 from clienthealth_exporters.groups import exporter
-from clienthealth_exporters.groups.reader import GroupReader
+from clienthealth_exporters.groups.reader import GroupReader, GroupsReading
+from deploy.demo import jars
+from deploy.demo.broker import Broker, java_command
+from deploy.demo.processes import Process
 from tests.support.group_histories import lag_of
 from tests.support.subscribing import subscribe
 from tests.support.waiting import eventually
 
 PATIENCE_SECONDS = 300.0
-
-
-class Broker(Protocol):
-    bootstrap_servers: str
+GROUPS = Path(__file__).with_name("Groups.java")
+OF_KAFKA_4 = ("classic", "consumer", "streams", "share")
 
 
 class Lab:
@@ -262,8 +264,6 @@ def test_snapshots_are_published_and_a_restart_of_the_connection_costs_nothing(l
 
 @pytest.mark.long
 def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
-    from deploy.demo.broker import Broker
-
     with Broker(tmp_path / "broker") as broker:
         broker.create_topic("client-metrics")
         broker.create_topic("orders")
@@ -283,6 +283,82 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
         broker.start()
         eventually(lambda: running.cycle() == 1)
         running.close()
+
+
+@pytest.mark.long
+def test_groups_of_all_types_of_kafka_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Members of Kafka's own clients; of Connect what its workers send."""
+    jars.SETS["test-groups"] = jars.JarSet(("org.apache.kafka:kafka-streams:4.1.2", *jars.LOG4J_1))
+    preview = {f"unstable.{part}.versions.enable": "true" for part in ("api", "feature")}
+    protocols = {"group.coordinator.rebalance.protocols": "classic,consumer,streams,share"}
+    with Broker(tmp_path / "broker", preview | protocols) as broker:
+        broker.create_topic("orders", partitions=2)
+        groups = GroupSettings(exclude="secret-.*", members_interval_seconds=0.0)
+        settings = Settings(kafka=broker.kafka, groups=groups)
+        (cluster,) = exporter.clusters(settings)
+        reader = cluster.reader()
+        command = java_command("test-groups", 128, f"{GROUPS}", broker.bootstrap_servers, "of-", "orders")
+        clients = Process("clients", command, tmp_path / "clients.log")
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        try:
+            for name in ("of-connect", "secret-1"):
+                join_as_connect(admin, name)
+
+            def read() -> GroupsReading | None:
+                # A share group begins at the end.
+                for partition in range(2):
+                    producer.send("orders", b"order", partition=partition)
+                producer.flush()
+                try:
+                    reading = reader.read()
+                except ServiceError:  # the coordinator still loads
+                    return None
+                rows = {group.type: (group.state, len(group.owners)) for group in reading.groups if group.offsets}
+                return reading if rows == dict.fromkeys(OF_KAFKA_4, ("Stable", 2)) else None
+
+            reading = eventually(read)
+            assert exporter.once(cluster, as_json=False) == 0
+            printed, complaint = capsys.readouterr()
+        finally:
+            clients.stop(20)
+            reader.close()
+            producer.close()
+            admin.close()
+    by_type = {group.type: group for group in reading.groups}
+    assert {kind: group.name for kind, group in by_type.items()} == {
+        kind: f"of-{kind}" for kind in (*OF_KAFKA_4, "connect")
+    }
+    for kind in OF_KAFKA_4:
+        (member,) = by_type[kind].members or ()
+        assert member.client_id.startswith(f"{kind}-app") and member.host == "/127.0.0.1"
+        assert (member.epoch is None) == (kind == "classic")
+        assert set(by_type[kind].owners.values()) == {member}
+        assert all(
+            offsets.end is not None and 0 <= offsets.committed <= offsets.end
+            for offsets in by_type[kind].offsets.values()
+        )
+    shown = {tuple(line.split()[:3]) for line in printed.splitlines()[1:]}
+    assert shown >= {(f"of-{kind}", kind, "Stable") for kind in OF_KAFKA_4}
+    assert any(name == "of-connect" for name, *_ in shown)
+    assert complaint == "cluster default: [groups] include and exclude leave 1 groups out\n"
+
+
+def join_as_connect(admin: KafkaAdminClient, group: str) -> None:
+    """Join as a worker of Kafka Connect does; the broker first gives it an id to come again with."""
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="compatible", metadata=b"\0\0")
+    fields = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000, "protocols": [protocol]}
+    (broker,) = (row["broker_id"] for row in admin.describe_cluster()["brokers"])
+    member = ""
+
+    def joined() -> bool:
+        nonlocal member
+        request = JoinGroupRequest(group_id=group, member_id=member, protocol_type="connect", **fields)
+        response = admin._manager.run(admin._manager.send, request, broker)
+        member = response.member_id
+        return bool(response.error_code == 0)
+
+    eventually(joined)
 
 
 def test_it_stops_when_told_to(lab: Lab) -> None:

@@ -121,7 +121,7 @@ def group(
         for number in range(partitions)
     ]
     totals = {"status": status, "max_lag": 120, "max_lag_seconds": 4.2, "sum_lag": 120 * partitions, "members": 1}
-    return record(
+    document = record(
         service="consumer-groups",
         host="",
         instance=cluster,
@@ -132,6 +132,8 @@ def group(
         indicators={"lag": lag, "group": totals},
         **more,
     )
+    document["client"] |= {"library": "broker", "version": "classic"}
+    return document
 
 
 def wire(document: dict[str, Any]) -> tuple[bytes, bytes, int]:

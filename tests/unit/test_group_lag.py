@@ -53,8 +53,8 @@ def published() -> list[Snapshot]:
             ORDERS[1]: Offsets(10 * min(step, 12), 10 * step + 1, 0),
         }
         owner = Owner("web", "web-1", "/10.0.0.1")
-        group = Group("billing", "Stable", 1, offsets, {ORDERS[0]: owner})
-        statuses += exporter.from_reading(GroupsReading(NOON_MS + 10_000 * step, {group.name}, [group], {}, {}))
+        group = Group("billing", "classic", "Stable", [owner], offsets, {ORDERS[0]: owner})
+        statuses += exporter.from_reading(GroupsReading(NOON_MS + 10_000 * step, {group.name}, [group], {}, {}, 0))
     return decoded(statuses)
 
 

@@ -10,10 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import (
     GroupAuthorizationFailedError,
+    IncompatibleBrokerVersion,
     KafkaConnectionError,
     NotCoordinatorError,
     RequestTimedOutError,
@@ -41,8 +44,10 @@ class Cluster:
         self.leaders = {ORDERS: 1, PAYMENTS: 2}
         self.owners: dict[str, dict[str, Any]] = {}
         self.errors: dict[object, Exception] = {}
+        self.types = dict.fromkeys(groups, "classic")
         self.asked: list[str] = []
         self.connections = 0
+        self._manager = self
 
     def connect(self) -> Cluster:
         self.connections += 1
@@ -61,11 +66,13 @@ class Cluster:
 
     def list_groups(self, broker_ids: Sequence[int]) -> list[dict[str, Any]]:
         self._fail([f"broker-{broker}" for broker in broker_ids])
-        kinds = {"protocol_type": "consumer", "group_type": "classic"}
+        listed = [(name, state) for name, state in self.states.items() if name.startswith(str(broker_ids[0]))]
+        types = {name: self.types[name] for name, _ in listed}
+        protocols = {"classic": ("classic", "consumer"), "connect": ("classic", "connect")}
+        kinds = {name: protocols.get(kind, (kind, kind)) for name, kind in types.items()}
         return [
-            {"group_id": name, "group_state": state, **kinds}
-            for name, state in self.states.items()
-            if name.startswith(str(broker_ids[0]))
+            {"group_id": name, "group_state": state, "group_type": kinds[name][0], "protocol_type": kinds[name][1]}
+            for name, state in listed
         ]
 
     def list_group_offsets(self, groups: Sequence[str]) -> dict[str, Any]:
@@ -96,9 +103,25 @@ class Cluster:
             tp: SimpleNamespace(offset=self.ends[tp] if spec == OffsetSpec.LATEST else 0) for tp, spec in wanted.items()
         }
 
-    def describe_groups(self, groups: Sequence[str]) -> dict[str, Any]:
+    def run(self, send: Callable[..., Any], *request: Any) -> Any:
+        return send(*request)
+
+    def send(self, request: Any, broker: int) -> Any:
+        """Describe groups, or the starts of share partitions: each by the request of its type."""
+        if request.name in self.errors:
+            raise self.errors[request.name]
+        if request.name == "DescribeShareGroupOffsetsRequest":
+            rows = [
+                {"group_id": group.group_id, "error_code": 0, "topics": [share_topic(tp, at) for tp, at in at.items()]}
+                for group in request.groups
+                for at in [self.committed[group.group_id]]
+            ]
+            return named({"groups": rows})
         self.asked.append("members")
-        return {name: self.owners[name] for name in groups}
+        names = getattr(request, "group_ids", None) or request.groups
+        described = {self.types[name] for name in names}
+        assert described <= REQUESTS[request.name], "one type, in one request"
+        return SimpleNamespace(groups=[named({"group_id": name, **self.owners[name]}) for name in names])
 
 
 def reader(cluster: Cluster, clock: Callable[[], float] = lambda: 1000.0, **changed: Any) -> GroupReader:
@@ -106,10 +129,35 @@ def reader(cluster: Cluster, clock: Callable[[], float] = lambda: 1000.0, **chan
     return GroupReader(cluster.connect, settings, clock)
 
 
-def description(client: str, *partitions: int) -> dict[str, Any]:
-    assignment = {"assigned_partitions": [{"topic": "orders", "partitions": list(partitions)}]}
-    member = {"client_id": client, "member_id": f"{client}-1", "client_host": "/10.0.0.1"}
-    return {"error": None, "group_state": "Stable", "members": [{**member, "member_assignment": assignment}]}
+REQUESTS = {
+    "DescribeGroupsRequest": {"classic", "connect", "sr", "of-kafka-9"},
+    "ConsumerGroupDescribeRequest": {"consumer"},
+    "StreamsGroupDescribeRequest": {"streams"},
+    "ShareGroupDescribeRequest": {"share"},
+}
+
+
+def named(document: Any) -> Any:
+    """A document as kafka-python's messages are."""
+    if isinstance(document, dict):
+        return SimpleNamespace(**{name: named(value) for name, value in document.items()})
+    return [named(one) for one in document] if isinstance(document, list) else document
+
+
+def share_topic(tp: TopicPartition, start: int) -> dict[str, Any]:
+    partition = {"partition_index": tp.partition, "start_offset": start, "error_code": 0}
+    return {"topic_name": tp.topic, "partitions": [partition]}
+
+
+#: Of the partitions 0 and 1 of `orders`, as members of the type `consumer` write it.
+ASSIGNMENT = bytes.fromhex("0000 00000001 0006") + b"orders" + bytes.fromhex("00000002 00000000 00000001 ffffffff")
+
+
+def description(client: str, **more: Any) -> dict[str, Any]:
+    """Of a group with one member; of a classic one, if `more` does not say otherwise."""
+    more = more or {"member_assignment": ASSIGNMENT}
+    member = {"client_id": client, "member_id": f"{client}-1", "client_host": "/10.0.0.1", **more}
+    return {"error_code": 0, "error_message": "", "protocol_type": "consumer", "members": [member]}
 
 
 def test_committed_offsets_are_read_before_end_offsets() -> None:
@@ -228,12 +276,12 @@ def test_members_are_asked_for_now_and_then_and_when_the_state_changes() -> None
     cluster = Cluster("1-a")
     now = 1000.0
     groups = reader(cluster, lambda: now, members_interval_seconds=30.0)
-    assert (groups.read().groups[0].members, cluster.asked.count("members")) == (0, 0)
+    assert (groups.read().groups[0].members, cluster.asked.count("members")) == ((), 0)
 
-    cluster.states["1-a"], cluster.owners["1-a"] = "Stable", description("web", 0)
+    cluster.states["1-a"], cluster.owners["1-a"] = "Stable", description("web")
     group = groups.read().groups[0]
-    assert group.members == 1
-    assert group.owners == {ORDERS: Member("web", "web-1", "/10.0.0.1")}
+    assert group.members == [Member("web", "web-1", "/10.0.0.1")]
+    assert group.owners == {tp: Member("web", "web-1", "/10.0.0.1") for tp in (ORDERS, TopicPartition("orders", 1))}
     now += 29
     groups.read()
     assert cluster.asked.count("members") == 1
@@ -245,17 +293,122 @@ def test_members_are_asked_for_now_and_then_and_when_the_state_changes() -> None
     assert groups.read().groups[0].owners == {}
 
 
-def test_members_of_a_newer_protocol_are_unknown_not_zero() -> None:
-    cluster = Cluster("1-a")
-    cluster.states["1-a"] = "Stable"
-    cluster.owners["1-a"] = {"error": "GroupIdNotFoundError", "group_state": "Dead", "members": []}
-    assert reader(cluster).read().groups[0].members is None
+def kinds(**owners: dict[str, Any]) -> Cluster:
+    """A group of each type, named after it, with a member."""
+    of = {"topic_partitions": [{"topic_name": "orders", "partitions": [0]}]}
+    task = {"active_tasks": [{"subtopology_id": "0", "partitions": [0]}, {"subtopology_id": "1", "partitions": [0]}]}
+    topology = [
+        {"subtopology_id": "0", "source_topics": ["orders"], "repartition_source_topics": []},
+        {"subtopology_id": "1", "source_topics": [], "repartition_source_topics": [{"name": "payments"}]},
+    ]
+    described = {
+        "classic": description("web"),
+        "connect": description("worker", member_assignment=b"\0\1") | {"protocol_type": "connect"},
+        "consumer": description("new", assignment=of, member_epoch=3),
+        "share": description("sharer", assignment=of, member_epoch=4),
+        "streams": description("thread", assignment=task, member_epoch=5) | {"topology": {"subtopologies": topology}},
+    }
+    cluster = Cluster(*(f"1-{kind}" for kind in described))
+    cluster.owners = {f"1-{kind}": row for kind, row in (described | owners).items()}
+    cluster.types = {f"1-{kind}": kind for kind in described}
+    cluster.states = dict.fromkeys(cluster.states, "Stable")
+    cluster.committed["1-connect"] = {}
+    cluster.committed["1-streams"][PAYMENTS] = 7
+    return cluster
+
+
+def test_groups_of_all_types_are_read_with_their_members() -> None:
+    groups = {group.type: group for group in reader(kinds()).read().groups}
+    web, new = Member("web", "web-1", "/10.0.0.1"), Member("new", "new-1", "/10.0.0.1", 3)
+    worker, sharer = Member("worker", "worker-1", "/10.0.0.1"), Member("sharer", "sharer-1", "/10.0.0.1", 4)
+    thread = Member("thread", "thread-1", "/10.0.0.1", 5)
+    assert {kind: (group.members, group.owners.get(ORDERS)) for kind, group in groups.items()} == {
+        "classic": ([web], web),
+        "connect": ([worker], None),
+        "consumer": ([new], new),
+        "share": ([sharer], sharer),
+        "streams": ([thread], thread),
+    }
+    assert groups["share"].offsets == {ORDERS: Offsets(40, 100, 0)}
+    assert groups["connect"].offsets == {}
+    assert groups["streams"].owners[PAYMENTS] == thread, "through a topic of its own between two parts"
+
+
+def test_members_of_a_share_group_share_a_partition_and_the_first_stands_for_it() -> None:
+    share = description("sharer", assignment={"topic_partitions": [{"topic_name": "orders", "partitions": [0]}]})
+    (one,) = share["members"]
+    share["members"] = [one | {"member_id": member} for member in ("b", "a", "c")]
+    groups = {group.type: group for group in reader(kinds(share=share)).read().groups}
+    assert [member.consumer_id for member in groups["share"].members or ()] == ["a", "b", "c"]
+    assert groups["share"].owners[ORDERS].consumer_id == "a"
+
+
+def test_what_a_broker_does_not_support_is_said_once_and_costs_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = kinds()
+    for request in ("ShareGroupDescribeRequest", "DescribeShareGroupOffsetsRequest", "StreamsGroupDescribeRequest"):
+        cluster.errors[request] = IncompatibleBrokerVersion(f"Kafka broker does not support '{request}'.")
+    groups = reader(cluster, members_interval_seconds=0.0)
+    for _ in range(3):
+        reading = groups.read()
+    assert {group.name: group.members is None for group in reading.groups} == {
+        "1-classic": False,
+        "1-connect": False,
+        "1-consumer": False,
+        "1-streams": True,
+    }
+    assert list(reading.failed_groups) == ["1-share"] and "does not support" in reading.failed_groups["1-share"]
+    assert [record.getMessage().split(": ")[0] for record in caplog.records] == [
+        "members of groups of type share stay unknown",
+        "members of groups of type streams stay unknown",
+    ]
+    assert cluster.connections == 1, "a new connection would not change it"
+
+
+@pytest.mark.parametrize("assignment", [b"", b"\0", ASSIGNMENT[:-9], b"\xff" * 40])
+def test_an_assignment_of_other_bytes_costs_its_owner_alone(assignment: bytes) -> None:
+    cluster = kinds(classic=description("web", member_assignment=assignment))
+    groups = {group.type: group for group in reader(cluster).read().groups}
+    assert len(groups) == 5
+    assert (len(groups["classic"].members or ()), groups["classic"].owners) == (1, {})
+
+
+@given(
+    listed=st.dictionaries(
+        st.from_regex(r"[12]-[a-c]{1,3}", fullmatch=True),
+        st.tuples(
+            st.sampled_from(["classic", "consumer", "streams", "share", "connect", "sr", "of-kafka-9"]),
+            st.sampled_from(["Stable", "Empty", "Dead", "NotReady", ""]),
+        ),
+    ),
+    failing=st.sets(st.sampled_from(["1-a", "2-b", "broker-1", "ShareGroupDescribeRequest"])),
+)
+def test_no_group_that_a_broker_lists_is_dropped_without_a_count_and_a_reason(
+    listed: dict[str, tuple[str, str]], failing: set[str]
+) -> None:
+    cluster = Cluster(*listed)
+    cluster.types = {name: kind for name, (kind, _) in listed.items()}
+    cluster.states = {name: state for name, (_, state) in listed.items()}
+    cluster.owners = {name: {"error_code": 69, "error_message": "it is gone"} for name in listed}
+    now, groups = 1000.0, reader(cluster, lambda: now, exclude=".*c")
+    for second in (0, 10, 25, 300):
+        now = 1000.0 + second
+        if second == 10:
+            cluster.errors = dict.fromkeys(failing, GroupAuthorizationFailedError("not yours"))
+        reading = groups.read()
+        read = {group.name for group in reading.groups}
+        assert reading.names == {name for name in listed if not name.endswith("c")}
+        assert read | reading.failed_groups.keys() <= reading.names
+        assert not read & reading.failed_groups.keys() and all(reading.failed_groups.values())
+        waiting = reading.names - read - reading.failed_groups.keys()
+        assert all(cluster.states[name] in ("Empty", "Dead") for name in waiting)
+        of_silent_broker = "broker-1" in failing and second >= 10
+        assert reading.left_out == sum(name[-1] == "c" for name in listed if not (of_silent_broker and name[0] == "1"))
 
 
 def test_include_and_exclude_are_on_the_whole_name() -> None:
     cluster = Cluster("1-web", "1-web-canary", "2-batch")
     reading = reader(cluster, include="1-.*", exclude=".*-canary").read()
-    assert [group.name for group in reading.groups] == ["1-web"]
+    assert ([group.name for group in reading.groups], reading.left_out) == (["1-web"], 2)
 
 
 def test_a_commit_has_a_time_once_it_was_seen_to_change() -> None:
@@ -280,7 +433,7 @@ def test_a_commit_has_a_time_once_it_was_seen_to_change() -> None:
 
 def test_a_snapshot_is_canonical() -> None:
     cluster = Cluster("1-a")
-    cluster.states["1-a"], cluster.owners["1-a"] = "Stable", description("web", 0)
+    cluster.states["1-a"], cluster.owners["1-a"] = "Stable", description("web")
     reading = reader(cluster).read()
     (snapshot,) = Snapshots("default", "consumer-groups").from_reading(reading)
     assert snapshot == {
@@ -293,7 +446,7 @@ def test_a_snapshot_is_canonical() -> None:
             "kind": "group",
             "group": "1-a",
             "library": "broker",
-            "version": None,
+            "version": "classic",
         },
         "metrics": {"members": 1},
         "topics": [
@@ -302,14 +455,16 @@ def test_a_snapshot_is_canonical() -> None:
                 "partition": 0,
                 "thread": None,
                 "metrics": {"committed-offset": 40, "end-offset": 100, "start-offset": 0},
-                "member": {"client_id": "web", "consumer_id": "web-1", "host": "/10.0.0.1"},
+                "member": {"client_id": "web", "consumer_id": "web-1", "host": "/10.0.0.1", "epoch": None},
             }
         ],
         "config": {"group.state": "Stable"},
     }
     header, line = table(reading)
     assert header.split()[-2:] == ["LAG", "MEMBER"]
-    assert line.split() == ["1-a", "Stable", "orders", "0", "40", "100", "60", "web", "/10.0.0.1"]
+    assert line.split() == ["1-a", "classic", "Stable", "orders", "0", "40", "100", "60", "web", "/10.0.0.1"]
+    connect = next(line for line in table(reader(kinds()).read()) if line.startswith("1-connect"))
+    assert connect.split() == ["1-connect", "connect", "Stable", *"-----", "worker", "/10.0.0.1"]
 
 
 def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[list[str]]:
@@ -324,7 +479,7 @@ def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[
 
 def test_a_group_that_nobody_is_in_and_that_stands_is_read_more_and_more_seldom() -> None:
     cluster = Cluster("1-left", "1-used")
-    cluster.states["1-used"], cluster.owners["1-used"] = "Stable", description("web", 0)
+    cluster.states["1-used"], cluster.owners["1-used"] = "Stable", description("web")
     readings = read_at(cluster, range(0, 1210, 10))
     assert all("1-used" in names for names in readings), "nothing but its offsets tells that it committed"
     left = [10 * number for number, names in enumerate(readings) if "1-left" in names]
@@ -341,7 +496,7 @@ def test_a_group_is_read_at_once_when_somebody_joins() -> None:
         groups.read()
     now += 5
     assert groups.read().groups == []
-    cluster.states["1-left"], cluster.owners["1-left"] = "Stable", description("web", 0)
+    cluster.states["1-left"], cluster.owners["1-left"] = "Stable", description("web")
     now += 1
     assert [group.name for group in groups.read().groups] == ["1-left"]
 
@@ -361,7 +516,7 @@ def test_a_group_that_is_moved_is_read_every_time_again() -> None:
 
 def test_a_group_that_fails_is_asked_more_seldom_and_stays_among_the_failed() -> None:
     cluster = Cluster("1-a", "1-b")
-    cluster.states["1-b"], cluster.owners["1-b"] = "Stable", description("web", 0)
+    cluster.states["1-b"], cluster.owners["1-b"] = "Stable", description("web")
     cluster.errors["1-b"] = GroupAuthorizationFailedError("not yours")
     now = 1000.0
     groups, asked = reader(cluster, lambda: now, groups_per_request=1), []

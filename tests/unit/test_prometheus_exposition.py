@@ -23,7 +23,7 @@ from tests.support.health_records import NOW_MS, deadlock, group, healthy, key, 
 
 NOW = NOW_MS / 1000
 WHO = 'service="orders-api",host="web-7",instance="web-7:31337",client_id="order-producer"'
-GROUP = 'cluster_name="prod-eu",group="order-workers"'
+GROUP = 'cluster_name="prod-eu",group="order-workers",group_type="classic"'
 MEMBER = 'member_host="/10.0.0.8",consumer_id="worker-1-aa",client_id="worker-1"'
 
 

@@ -259,10 +259,8 @@ FILTERED: list[dict[str, Any]] = [
         ({"mode": "consumer-stalled"}, set[str]()),
         ({"cluster": "prod-us"}, {"prod-us"}),
         ({"library": "java", "service": "billing", "q": "bill-2"}, {"bill-2:77"}),
-        (
-            {"version": "3.9.1", "status": "ok", "page": "x", "kind": "y"},
-            {"bill-1:77", "bill-2:77", "prod-eu", "prod-us"},
-        ),
+        ({"version": "3.9.1", "status": "ok", "page": "x", "kind": "y"}, {"bill-1:77", "bill-2:77"}),
+        ({"library": "broker", "version": "classic", "status": "ok"}, {"prod-eu", "prod-us"}),
     ],
 )
 def test_filters_stand_in_the_address(query: dict[str, str], names: set[str]) -> None:

@@ -31,7 +31,7 @@ from clienthealth.model.errors import InputError, ServiceError, SettingsError
 from clienthealth.platform import kafka
 from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
-from clienthealth_exporters.groups.reader import Group, GroupReader, GroupsReading
+from clienthealth_exporters.groups.reader import Group, GroupReader, GroupsReading, Member
 from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ DELIVERY_SECONDS = 1.0
 #: A group that somebody looks at. Clients commit each 5 s unless they are told otherwise.
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
+LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
 
 
 class Cluster(NamedTuple):
@@ -147,6 +148,8 @@ def once(cluster: Cluster, as_json: bool) -> int:
             sys.stdout.write(json.dumps(snapshot, ensure_ascii=False) + "\n")
     else:
         sys.stdout.writelines(table(reading))
+    if reading.left_out:
+        sys.stderr.write(LEFT_OUT % (cluster.name, reading.left_out) + "\n")
     for name, reason in sorted(reading.failed_groups.items()):
         sys.stderr.write(f"group {name} could not be read: {reason}\n")
     for tp, reason in sorted(reading.failed_partitions.items()):
@@ -209,6 +212,8 @@ class GroupExporter:
             reading = self._reader.read()
             if self._publisher is None:
                 self._publisher = Publisher.to(self._settings, "kafka-health-groups")
+                if reading.left_out:
+                    log.info(LEFT_OUT, self._cluster, reading.left_out)
         except ServiceError as error:
             self._note({"the cluster": str(error)})
             return 0
@@ -240,22 +245,23 @@ class GroupExporter:
 
 
 def table(reading: GroupsReading) -> Iterator[str]:
-    """The reading as lines for a person."""
-    layout = "{:<32} {:<10} {:<28} {:>9} {:>12} {:>12} {:>10}  {}\n"
-    yield layout.format("GROUP", "STATE", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
+    """The reading as lines for a person: of each group its partitions, then the members that have none of these."""
+    layout = "{:<32} {:<9} {:<19} {:<28} {:>9} {:>12} {:>12} {:>10}  {}\n"
+    yield layout.format("GROUP", "TYPE", "STATE", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
     for group in reading.groups:
-        for tp, offsets in group.offsets.items():
-            owner = group.owners.get(tp)
-            yield layout.format(
-                group.name,
-                group.state,
-                tp.topic,
-                tp.partition,
-                offsets.committed,
-                "?" if offsets.end is None else offsets.end,
-                "?" if offsets.end is None else max(0, offsets.end - offsets.committed),
-                f"{owner.client_id} {owner.host}" if owner else "",
-            )
+        rows: list[tuple[object, ...]] = []
+        for tp, (committed, end, _) in group.offsets.items():
+            lag = ("?", "?") if end is None else (end, max(0, end - committed))
+            rows.append((*tp, committed, *lag, _in_words(group.owners.get(tp))))
+        owning = {owner for tp, owner in group.owners.items() if tp in group.offsets}
+        rows += [("-",) * 5 + (_in_words(member),) for member in group.members or () if member not in owning]
+        for row in rows or [("-",) * 5 + ("?" if group.members is None else "",)]:
+            yield layout.format(group.name, group.type, group.state, *row)
+
+
+def _in_words(member: Member | None) -> str:
+    epoch = f" epoch {member.epoch}" if member and member.epoch is not None else ""
+    return f"{member.client_id} {member.host}{epoch}" if member else ""
 
 
 class _Commit(NamedTuple):
@@ -286,8 +292,8 @@ class Snapshots:
                 # Of a commit that was there at the first reading nobody knows when it was made.
                 known = before.get(tp, _Commit(offset, None))
                 commits[tp] = known if known.offset == offset else _Commit(offset, reading.ts_ms)
-            who = Client(self._service, "", self._cluster, group.name, "group", "broker", group=group.name)
-            metrics = {} if group.members is None else {"members": group.members}
+            who = Client(self._service, "", self._cluster, group.name, "group", "broker", group.type, group.name)
+            metrics = {} if group.members is None else {"members": len(group.members)}
             topics = [_topic(group, tp, commit) for tp, commit in commits.items()]
             yield canonical.snapshot(who, reading.ts_ms, metrics, topics, {"group.state": group.state})
 

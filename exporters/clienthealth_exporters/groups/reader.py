@@ -1,6 +1,7 @@
-"""What the consumer groups of a cluster have committed, how far their partitions go, and who reads them.
+"""What the groups of a cluster have committed, how far their partitions go, and who reads them.
 
-A reading lists all groups and asks for those that are due (see `Pace`).
+A reading lists all groups, of whatever type, and asks for those that are due (see `Pace`). A share group commits no
+offset: the start of each of its share partitions stands for it, before which every record is acknowledged or given up.
 
 Committed offsets come first and end offsets after them: what is produced in between makes the lag look larger, never
 negative. Everything is asked broker by broker, and a request that fails is asked again in halves, so that one group,
@@ -11,15 +12,20 @@ from __future__ import annotations
 
 import logging
 import re
+import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
+from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
 from clienthealth.model.errors import ServiceError
 from clienthealth.platform.kafka import OFFSETS_TOPIC, Extents, ask_in_chunks, error_text, extents, leaders
@@ -29,10 +35,24 @@ log = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value")
 
-#: Groups of these protocols commit offsets; others (Connect workers, schema registries, share groups) do not.
-_PROTOCOLS = ("consumer", "")
+
+def _message(name: str) -> Any:
+    """The request of a message that kafka-python has no class for, by its definition in `messages`."""
+    for kind in ("Response", "Request"):
+        made = type(ApiMessage)(name + kind, (ApiMessage,), {}, load_json=f"{__package__}.messages")
+        # kafka-python refers to responses weakly.
+        _MESSAGES.append(made)
+    return made
 
 
+_MESSAGES: list[Any] = []
+#: Type of a group → the request that describes it. Every other type is described as a classic group.
+_DESCRIBE = {
+    "consumer": _message("ConsumerGroupDescribe"),
+    "streams": _message("StreamsGroupDescribe"),
+    "share": _message("ShareGroupDescribe"),
+}
+_SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 #: States of a group that nobody is in.
 MEMBERLESS = ("Empty", "Dead")
 #: A group waits for this share of the time for which nothing has changed.
@@ -40,11 +60,21 @@ SHARE = 0.1
 
 
 class Member(NamedTuple):
-    """Who of a group owns a partition."""
+    """Who is in a group. `epoch`: of its assignment; None in classic groups."""
 
     client_id: str
     consumer_id: str
     host: str
+    epoch: int | None = None
+
+
+class Listed(NamedTuple):
+    """A group as its broker lists it. `type`: classic, consumer, streams or share; connect and the like, which commit
+    nothing, by their protocol."""
+
+    broker: int
+    type: str
+    state: str
 
 
 class Offsets(NamedTuple):
@@ -57,11 +87,12 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A consumer group at one moment. `members`: their number, and `owners` by partition, None where not known."""
+    """A group at one moment. `members`: None where not known; `owners`: of those, by partition."""
 
     name: str
+    type: str
     state: str
-    members: int | None
+    members: Sequence[Member] | None
     offsets: Mapping[TopicPartition, Offsets]
     owners: Mapping[TopicPartition, Member]
 
@@ -70,7 +101,8 @@ class Group:
 class GroupsReading:
     """Groups at one moment (`ts_ms`: when the committed offsets had been read), and what failed with the reason.
 
-    `names`: all groups that there are; those that are not in `groups` were not due, or failed.
+    `names`: all groups that there are; those that are not in `groups` were not due, or failed. `left_out`: how many
+    more [groups] include and exclude leave out.
     """
 
     ts_ms: int
@@ -78,11 +110,12 @@ class GroupsReading:
     groups: Sequence[Group]
     failed_groups: Mapping[str, str]
     failed_partitions: Mapping[TopicPartition, str]
+    left_out: int
 
 
 @dataclass(slots=True)
 class _Description:
-    members: int | None
+    members: Sequence[Member] | None
     owners: Mapping[TopicPartition, Member]
     state: str
     at: float
@@ -94,6 +127,7 @@ class _Attempt:
 
     groups: dict[str, str] = field(default_factory=dict)
     stale: bool = False
+    left_out: int = 0
 
 
 class GroupReader:
@@ -113,6 +147,7 @@ class GroupReader:
         self._admin: KafkaAdminClient | None = None
         self._groups_of_broker: dict[int, set[str]] = {}
         self._described: dict[str, _Description] = {}
+        self._unsupported: set[str] = set()
         self._pace = Pace(settings.idle_interval_seconds)
         self._threads = ThreadPoolExecutor(settings.concurrency, "group-offsets")
 
@@ -128,16 +163,16 @@ class GroupReader:
         admin, attempt = self._admin, _Attempt()
         try:
             listed = self._listed(admin, attempt)
-            states = {name: state for groups in listed.values() for name, state in groups.items()}
+            states = {name: group.state for name, group in listed.items()}
             names = states.keys() | attempt.groups.keys()
             due = self._pace.due(states, self._clock())
-            of_brokers = [[name for name in groups if name in due] for groups in listed.values()]
-            committed = self._committed(admin, of_brokers, attempt)
+            asked = {name: group for name, group in listed.items() if name in due}
+            committed = self._committed(admin, asked, attempt)
             now = self._clock()
             partitions = {tp for offsets in committed.values() for tp in offsets}
             limits = extents(admin, {tp.topic for tp in partitions}, partitions, self._threads.map)
             _, hidden = leaders(admin, [OFFSETS_TOPIC])
-            self._describe(admin, of_brokers, states, attempt)
+            self._describe(admin, asked, states, attempt)
         except (KafkaError, OSError) as error:
             self._disconnect()
             raise ServiceError(f"consumer groups cannot be read: {error_text(error)}") from error
@@ -152,66 +187,77 @@ class GroupReader:
                 reason = attempt.groups.setdefault(name, "the broker did not answer for it")
                 self._pace.failed(name, states[name], reason, now)
         attempt.groups.update(self._pace.failing(states.keys() - due))
-        groups = [self._group(name, states[name], committed[name], limits) for name in sorted(committed)]
+        groups = [self._group(name, listed[name], committed[name], limits) for name in sorted(committed)]
         unread = {**limits.unread, **{tp: f"{why}; its groups are not known" for tp, why in hidden.items()}}
-        return GroupsReading(round(now * 1000), names, groups, attempt.groups, unread)
+        return GroupsReading(round(now * 1000), names, groups, attempt.groups, unread, attempt.left_out)
 
     def _disconnect(self) -> None:
         if self._admin is not None:
             with closing(self._admin):
                 self._admin = None
 
-    def _listed(self, admin: KafkaAdminClient, attempt: _Attempt) -> dict[int, dict[str, str]]:
-        """Broker → the groups that it coordinates, with their state."""
+    def _listed(self, admin: KafkaAdminClient, attempt: _Attempt) -> dict[str, Listed]:
+        """All groups that the settings include."""
         brokers = [broker["broker_id"] for broker in admin.describe_cluster()["brokers"]]
 
-        def listing(broker: int) -> dict[str, str] | Exception:
+        def listing(broker: int) -> dict[str, Listed] | Exception:
             try:
                 rows = admin.list_groups(broker_ids=[broker])
             except (KafkaError, OSError) as error:
                 return error
-            return {
-                row["group_id"]: row.get("group_state") or ""
-                for row in rows
-                if row["protocol_type"] in _PROTOCOLS
-                and row.get("group_type") != "share"
-                and self._include.fullmatch(row["group_id"])
-                and not (self._exclude and self._exclude.fullmatch(row["group_id"]))
-            }
+            return {row["group_id"]: Listed(broker, _type(row), row.get("group_state") or "") for row in rows}
 
-        of_brokers: dict[int, dict[str, str]] = {}
-        error: Exception = KafkaError("the cluster has no brokers")
+        listed: dict[str, Listed] = {}
+        errors: list[Exception] = []
         for broker, result in zip(brokers, self._threads.map(listing, brokers), strict=True):
             if isinstance(result, Exception):
-                attempt.stale, error = True, result
+                errors.append(result)
                 missed = self._groups_of_broker.get(broker, ())
                 attempt.groups.update(dict.fromkeys(missed, f"broker {broker}: {error_text(result)}"))
             else:
-                of_brokers[broker] = result
-                self._groups_of_broker[broker] = set(result)
-        if not of_brokers:
-            raise error
-        for groups in of_brokers.values():
-            for name in groups:
-                attempt.groups.pop(name, None)
-        return of_brokers
+                included = {name: group for name, group in result.items() if self._included(name)}
+                attempt.left_out += len(result) - len(included)
+                listed |= included
+                self._groups_of_broker[broker] = set(included)
+        attempt.stale = bool(errors)
+        if len(errors) == len(brokers):
+            raise errors[0] if errors else KafkaError("the cluster has no brokers")
+        for name in listed:
+            attempt.groups.pop(name, None)
+        return listed
+
+    def _included(self, name: str) -> bool:
+        return bool(self._include.fullmatch(name)) and not (self._exclude and self._exclude.fullmatch(name))
 
     def _committed(
-        self, admin: KafkaAdminClient, groups_of_brokers: Iterable[Iterable[str]], attempt: _Attempt
+        self, admin: KafkaAdminClient, listed: Mapping[str, Listed], attempt: _Attempt
     ) -> dict[str, dict[TopicPartition, int]]:
         def ask(groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
-            response = admin.list_group_offsets(list(groups))
-            return {
-                name: {tp: offset.offset for tp, offset in offsets.items() if offset.offset >= 0}
-                for name, offsets in response.items()
-            }
+            broker, group_type, _ = listed[groups[0]]
+            if group_type == "share":
+                asked = [_SHARE_OFFSETS.DescribeShareGroupOffsetsRequestGroup(name, None) for name in groups]
+                response = {
+                    row.group_id: {
+                        TopicPartition(topic.topic_name, partition.partition_index): partition.start_offset
+                        for topic in row.topics
+                        for partition in topic.partitions
+                        if not _raised(partition)
+                    }
+                    for row in _answer(admin, _SHARE_OFFSETS(groups=asked), broker)
+                }
+            else:
+                response = {
+                    name: {tp: offset.offset for tp, offset in offsets.items()}
+                    for name, offsets in admin.list_group_offsets(list(groups)).items()
+                }
+            return {name: {tp: at for tp, at in offsets.items() if at >= 0} for name, offsets in response.items()}
 
-        return self._asked(ask, groups_of_brokers, attempt.groups, attempt)
+        return self._asked(ask, listed, attempt.groups, attempt)
 
     def _describe(
         self,
         admin: KafkaAdminClient,
-        groups_of_brokers: Iterable[Iterable[str]],
+        listed: Mapping[str, Listed],
         states: Mapping[str, str],
         attempt: _Attempt,
     ) -> None:
@@ -225,55 +271,103 @@ class GroupReader:
                 description is None or description.state != states[name] or now - description.at >= every
             )
 
+        def ask(groups: Sequence[str]) -> dict[str, Any]:
+            broker, group_type, _ = listed[groups[0]]
+            request = _DESCRIBE.get(group_type, DescribeGroupsRequest)(list(groups))
+            return {row.group_id: row for row in _answer(admin, request, broker)}
+
         failed: dict[str, str] = {}
-        asked = [filter(due, groups) for groups in groups_of_brokers]
-        for name, row in self._asked(admin.describe_groups, asked, failed, attempt).items():
-            # A group of the newer consumer protocol answers this request with an error: its members stay unknown.
-            description = row["error"] is None and row["group_state"] != "Dead"
-            self._described[name] = _Description(
-                len(row["members"]) if description else None, dict(_owners(row["members"])), states[name], now
-            )
+        asked = {name: group for name, group in listed.items() if due(name)}
+        for name, row in self._asked(ask, asked, failed, attempt).items():
+            by_member = sorted(_assigned(row), reverse=True)
+            # Members of a share group share partitions: the first by its id stands for them.
+            owners = {tp: member for member, partitions in by_member for tp in partitions}
+            members = [member for member, _ in reversed(by_member)]
+            self._described[name] = _Description(members, owners, states[name], now)
         for name, reason in failed.items():
+            self._described[name] = _Description(None, {}, states[name], now)
+            unsupported = {asked[name].type} if IncompatibleBrokerVersion.__name__ in reason else set[str]()
+            for group_type in unsupported - self._unsupported:
+                log.warning("members of groups of type %s stay unknown: %s", group_type, reason)
+            self._unsupported |= unsupported
             log.debug("members of group %s are not known: %s", name, reason)
 
     def _asked(
         self,
         ask: Callable[[Sequence[str]], Mapping[str, _Value]],
-        groups_of_brokers: Iterable[Iterable[str]],
+        listed: Mapping[str, Listed],
         failed: dict[str, str],
         attempt: _Attempt,
     ) -> dict[str, _Value]:
-        """What brokers say of groups, several asked at a time; what fails alone goes to `failed`."""
+        """What brokers say of groups, several asked at a time, of one type each; what fails alone goes to `failed`."""
+        by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
+        for name, group in sorted(listed.items()):
+            by_request[group.broker, group.type].append(name)
         size, chunks = self._settings.groups_per_request, list[Sequence[str]]()
-        for groups in map(sorted, groups_of_brokers):
+        for groups in by_request.values():
             chunks += [groups[start : start + size] for start in range(0, len(groups), size)]
         known, failures, reconnect = ask_in_chunks(ask, chunks, self._threads.map)
         failed.update(failures)
         attempt.stale = attempt.stale or reconnect
         return known
 
-    def _group(self, name: str, state: str, committed: Mapping[TopicPartition, int], limits: Extents) -> Group:
+    def _group(self, name: str, listed: Listed, committed: Mapping[TopicPartition, int], limits: Extents) -> Group:
         offsets = {
             tp: Offsets(offset, extent and extent.end, extent and extent.begin)
             for tp, offset in sorted(committed.items())
             if (extent := limits.known.get(tp)) or tp in limits.unread
         }
+        _, group_type, state = listed
         if state in MEMBERLESS:
-            return Group(name, state, 0, offsets, {})
+            return Group(name, group_type, state, (), offsets, {})
         described = self._described.get(name)
-        return Group(
-            name, state, described.members if described else None, offsets, described.owners if described else {}
-        )
+        members, owners = (described.members, described.owners) if described else (None, {})
+        return Group(name, group_type, state, members, offsets, owners)
 
 
-def _owners(members: Iterable[Mapping[str, Any]]) -> Iterator[tuple[TopicPartition, Member]]:
-    for row in members:
-        assignment = row["member_assignment"]
-        if isinstance(assignment, Mapping):
-            member = Member(row["client_id"], row["member_id"], row["client_host"])
-            for topic in assignment["assigned_partitions"]:
-                for partition in topic["partitions"]:
-                    yield TopicPartition(topic["topic"], partition), member
+def _type(row: Mapping[str, Any]) -> str:
+    """A listed group's type: brokers before 3.8 do not tell it, and know classic groups alone."""
+    group_type = row.get("group_type") or "classic"
+    return group_type if group_type != "classic" or row["protocol_type"] in ("consumer", "") else row["protocol_type"]
+
+
+def _answer(admin: KafkaAdminClient, request: Any, broker: int) -> list[Any]:
+    """The groups of a response. Raises KafkaError if the broker refuses one."""
+    return [row for row in admin._manager.run(admin._manager.send, request, broker).groups if not _raised(row)]
+
+
+def _raised(row: Any) -> bool:
+    """Raise the error that a part of a response has."""
+    if row.error_code:
+        raise for_code(row.error_code)(row.error_message or "")
+    return False
+
+
+def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
+    """The members of a described group, each with its partitions; in Streams those that its active tasks read."""
+    topics = {
+        part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
+        for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()
+    }
+    for row in group.members:
+        if hasattr(row, "member_assignment"):
+            given = _of_classic(row.member_assignment) if group.protocol_type == "consumer" else []
+        elif hasattr(row.assignment, "active_tasks"):
+            tasks = row.assignment.active_tasks
+            given = [(topic, task.partitions) for task in tasks for topic in topics.get(task.subtopology_id, ())]
+        else:
+            given = [(part.topic_name, part.partitions) for part in row.assignment.topic_partitions]
+        member = Member(row.client_id, row.member_id, row.client_host, getattr(row, "member_epoch", None))
+        yield member, [TopicPartition(topic, number) for topic, numbers in given for number in numbers]
+
+
+def _of_classic(assignment: bytes) -> list[tuple[str, Sequence[int]]]:
+    """Partitions by topic. Members write it for each other, and a broker lets any bytes pass."""
+    try:
+        decoded = ConsumerProtocolAssignment.decode(assignment)
+    except (struct.error, ValueError, IndexError):
+        return []
+    return [(part.topic, part.partitions) for part in decoded.assigned_partitions]
 
 
 @dataclass(slots=True)

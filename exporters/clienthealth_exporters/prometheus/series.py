@@ -35,7 +35,8 @@ Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: The labels that identify what a series speaks of. The fixed labels of the installation come before them.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    "group": ("cluster_name", "group"),
+    # The type: classic, consumer, streams, share; of what commits nothing its protocol (connect).
+    "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),
     "exporter": (),
@@ -390,8 +391,8 @@ OWNER_INFO = Family(
 GROUP_OWNER_INFO = Family(
     "kafka_consumergroup_owner_info",
     "Who owns the consumer group, 1: as [owners] names it, else who owns the service of a member that reports.",
-    "group",
-    OWNER_LABELS,
+    "partition",
+    ("group", *OWNER_LABELS),
 )
 SLO_TARGET = _service(
     "slo_target_ratio", "Share of healthy client-minutes that the service should reach, where its owner has set one."

@@ -24,9 +24,9 @@ RUNBOOKS = "/runbooks"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 #: Labels that our series have a meaning for, or Prometheus has.
 _TAKEN = frozenset({
-    "broker", "client_id", "cluster_name", "consumer_id", "exporter", "group", "host", "instance", "job", "kind", "le",
-    "library", "limit", "member_host", "metric", "mode", "of", "pager", "partition", "query", "quiet", "reason",
-    "service", "severity", "shard", "source_topic", "stat", "status", "team", "tier", "topic", "version",
+    "broker", "client_id", "cluster_name", "consumer_id", "exporter", "group", "group_type", "host", "instance", "job",
+    "kind", "le", "library", "limit", "member_host", "metric", "mode", "of", "pager", "partition", "query", "quiet",
+    "reason", "service", "severity", "shard", "source_topic", "stat", "status", "team", "tier", "topic", "version",
 })  # fmt: skip
 
 

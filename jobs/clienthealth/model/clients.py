@@ -36,7 +36,10 @@ def key_parts(key: str) -> tuple[str, str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who reports. `instance` names the process (host:pid, pod uid); `client_id` is empty where only it is known."""
+    """Who reports. `instance` names the process (host:pid, pod uid); `client_id` is empty where only it is known.
+
+    A consumer group: `library` is what reads it (broker), `version` its type (classic, consumer, streams, share, …).
+    """
 
     service: str
     host: str
