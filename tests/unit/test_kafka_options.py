@@ -148,6 +148,13 @@ def test_the_monitor_refuses_a_protocol_that_is_none(tmp_path: Path) -> None:
         connection(Settings(kafka=KafkaSettings(options={"security.protocol": "SASL-SSL"})))
 
 
+def test_our_clients_in_spark_have_one_name_and_are_not_among_those_that_push() -> None:
+    options = connection(Settings(kafka=KafkaSettings(options={"security.protocol": "SSL"})))
+    assert options["kafka.client.id"] == "kafka-health-monitor"
+    assert options["kafka.enable.metrics.push"] == "false"
+    assert options["kafka.security.protocol"] == "SSL"
+
+
 @pytest.mark.parametrize(
     ("failures", "reason"),
     [

@@ -16,10 +16,12 @@ from clienthealth.spark.stepping import SENT_BYTES
 def connection(settings: Settings) -> Mapping[str, str]:
     """Spark options that reach the brokers: addresses and security, as the Java client names them.
 
+    Our clients have one name in the brokers' logs and quotas, and push no metrics: the monitor would judge itself.
     Raises SettingsError.
     """
     options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
-    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
+    ours = {"kafka.client.id": "kafka-health-monitor", "kafka.enable.metrics.push": "false"}
+    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **ours, **options}
 
 
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
