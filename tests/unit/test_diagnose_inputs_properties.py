@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clienthealth.diagnose.attachments.entries import Entry, Scanner, Splitter
-from clienthealth.diagnose.attachments.layouts import Layout
-from clienthealth.diagnose.attachments.text import plain
+from clienthealth.diagnose.attachments.text import Layout, plain
 from tests.support.attachments import log, statuses, unpacked, worst
 from tests.support.recorded import RECORDINGS
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.diagnose.attachments.layouts import Times
 from clienthealth.diagnose.diagnosis import Diagnosis
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.story import stories
 from clienthealth.model.verdicts import Verdict
+from clienthealth.read.logs.times import Times, has_zone, time_ms
 from clienthealth.settings import Settings
 from tests.support.recorded import RECORDINGS
 
@@ -77,6 +77,22 @@ def test_a_time_stands_anywhere_before_the_clients_words(line: str, since: str, 
 def test_a_time_is_of_the_zone_that_it_names(written: str) -> None:
     stamp = Times.all().stamp(f"{written} app started".encode())
     assert stamp is not None and stamp.ts_ms == 1_795_208_940_000  # 21:09 in London
+
+
+@pytest.mark.parametrize(
+    ("written", "zoned"),
+    [
+        ("2026-11-20T23:09:00+02", True),
+        ("2026/11/20 23:9 UTC+02:00", True),
+        ("20261120T230900.000+0200", True),
+        ("20261120T210900Z", True),
+        ("20261120-210900", False),
+        ("2026-11-20 21:09:00,000", False),
+        ("1795208940", True),
+    ],
+)
+def test_the_field_of_a_record_is_read_as_a_time_in_a_line_is(written: str, zoned: bool) -> None:
+    assert (time_ms(written), has_zone(written)) == (1_795_208_940_000, zoned)
 
 
 def test_the_date_of_a_file_is_neither_an_onset_nor_a_distance(tmp_path: Path) -> None:

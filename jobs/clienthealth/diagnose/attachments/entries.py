@@ -16,11 +16,11 @@ from functools import cache
 
 import numpy as np
 
-from clienthealth.diagnose.attachments.layouts import Layout, Stamp, Times
-from clienthealth.diagnose.attachments.text import plain, utf8
+from clienthealth.diagnose.attachments.text import Layout, plain, utf8
 from clienthealth.modes import catalogue
 from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
+from clienthealth.read.logs.times import Stamp, Times
 
 #: Before and behind a telling text so many bytes are taken apart.
 BACK, AHEAD = 1 << 14, 1 << 16

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from clienthealth.diagnose.attachments.layouts import Times
 from clienthealth.read.formats._json_layouts import any_layout, line_of
+from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 #: What the field is called that holds a line as the application wrote it, and the one that says when.
@@ -48,18 +48,18 @@ def of_table(text: str) -> list[Row] | None:
 
 
 def _cells(table: Iterator[list[str]], message: int, time: int) -> Iterator[Row]:
-    clock, names = _Clock(), next(table)
+    names = next(table)
     for cells in table:
         if len(cells) > max(message, time):
             fields = dict(zip(names, cells, strict=False)) | {"message": cells[message]}
-            yield Row(clock.ms(cells[time]), _text({name: cell for name, cell in fields.items() if cell}) or "")
+            yield Row(_time_ms(cells[time]), _text({name: cell for name, cell in fields.items() if cell}) or "")
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
     """The rows in JSON documents of any nesting; [] where nothing in them looks like one."""
-    clock, rows = _Clock(), list[Row]()
+    rows = list[Row]()
     for document in documents:
-        rows += _rows(document, None, clock, 0)
+        rows += _rows(document, None, 0)
         if len(rows) > MAX_ROWS:
             break
     return rows
@@ -80,7 +80,7 @@ def _iso(ts_ms: int) -> str:
     return f"{datetime.fromtimestamp(ts_ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{ts_ms % 1000:03d}Z"
 
 
-def _rows(value: Any, above: int | None, clock: _Clock, depth: int) -> Iterator[Row]:
+def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
     if depth > MAX_DEPTH:
         return
     value = _named(value)
@@ -89,16 +89,16 @@ def _rows(value: Any, above: int | None, clock: _Clock, depth: int) -> Iterator[
             yield from (Row(above, item) for item in value)
             return
         for item in value:
-            yield from _rows(item, above, clock, depth + 1)
+            yield from _rows(item, above, depth + 1)
     if not isinstance(value, dict):
         return
     if isinstance(value.get("values"), list) and ("stream" in value or "metric" in value):
         for pair in value["values"]:
             if isinstance(pair, list) and len(pair) > 1 and isinstance(pair[1], str):
-                yield Row(clock.ms(str(pair[0])), pair[1])
+                yield Row(_time_ms(str(pair[0])), pair[1])
         return
     fields = {name: _single(item) for name, item in value.items()}
-    times = (clock.ms(str(fields[name])) for name in _TIMES if isinstance(fields.get(name), str | int | float))
+    times = (_time_ms(str(fields[name])) for name in _TIMES if isinstance(fields.get(name), str | int | float))
     ts_ms = next((time for time in times if time is not None), above)
     text = _text(fields)
     if text is not None:
@@ -106,7 +106,7 @@ def _rows(value: Any, above: int | None, clock: _Clock, depth: int) -> Iterator[
         return
     for item in fields.values():
         if isinstance(item, dict | list):
-            yield from _rows(item, ts_ms, clock, depth + 1)
+            yield from _rows(item, ts_ms, depth + 1)
 
 
 def _named(value: Any) -> Any:
@@ -136,13 +136,8 @@ def _text(fields: Mapping[str, object]) -> str | None:
     return f"{line.level.upper()} [{line.thread or '-'}] {line.logger} - {message}{stack}"
 
 
-class _Clock:
-    """Reads times in whatever way a tool writes them."""
-
-    def __init__(self) -> None:
-        self._times = Times.all()
-
-    def ms(self, text: str) -> int | None:
-        written = re.sub(r"\s+@\s+", " ", text.strip().strip('"'))
-        stamp = self._times.stamp(written.encode("utf-8", "replace")) if written[:1].isalnum() else None
-        return stamp.ts_ms if stamp is not None else None
+def _time_ms(text: str) -> int | None:
+    """A time in whatever way a tool writes it."""
+    written = re.sub(r"\s+@\s+", " ", text.strip().strip('"'))
+    stamp = Times.all().stamp(written.encode("utf-8", "replace")) if written[:1].isalnum() else None
+    return stamp.ts_ms if stamp is not None else None

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from clienthealth.diagnose.attachments.layouts import Times
 from clienthealth.model import metric_names
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.metric_names import separated
 from clienthealth.model.samples import Samples, node
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.model.values import integer, number
+from clienthealth.model.values import epoch, integer, number
+from clienthealth.read.logs.times import Times
 from clienthealth.read.mbeans import snapshots
 
 #: What a client is called that its metrics do not name.
@@ -171,7 +171,7 @@ class _Pile:
         match = _SAMPLE.match(line)
         if match and _of_client(match):
             key = match["name"], match["labels"] or ""
-            ts = _epoch_ms(match["ts"])
+            ts = epoch(number(match["ts"]))
             if key in self.series or (ts is not None and self.sampled_ms not in (None, ts)):
                 yield from self.close(count)
             self.series[key], self.sampled_ms = match["value"], ts or self.sampled_ms
@@ -223,11 +223,6 @@ class _Pile:
             canonical = self.names.get(name) or self.names.get(name.removesuffix("_total"))
             process.add(client_id, kind, canonical, number(value), topic, partition, node=of_node)
         return process.snapshots(rolled_up=True)
-
-
-def _epoch_ms(text: str | None) -> int | None:
-    value = float(text) if text else 0.0
-    return None if value < 1e9 else int(value * 1000) if value < 1e11 else int(value)
 
 
 def rounds(document: object) -> list[Any]:

@@ -14,10 +14,9 @@ from typing import Any, Literal
 from clienthealth.diagnose.attachments import exports, metrics
 from clienthealth.diagnose.attachments.archives import UnreadableError
 from clienthealth.diagnose.attachments.entries import METRICS, Entry, Splitter
-from clienthealth.diagnose.attachments.layouts import Layout, time_in_name
 from clienthealth.diagnose.attachments.opening import CUT, Input, Stream, cannot_read, named
 from clienthealth.diagnose.attachments.pastes import restored
-from clienthealth.diagnose.attachments.text import blocks, chained, encoding_of, plain, unwrapper, utf8
+from clienthealth.diagnose.attachments.text import Layout, blocks, chained, encoding_of, plain, unwrapper, utf8
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Dump, LogLine, RawRecord, Snapshot
@@ -27,6 +26,7 @@ from clienthealth.read.formats._json_layouts import any_layout, line_of
 from clienthealth.read.formats._protobuf import signal
 from clienthealth.read.logs import lines as log_lines
 from clienthealth.read.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
+from clienthealth.read.logs.times import time_in_name
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
@@ -429,7 +429,7 @@ class Reader:
         if value.startswith(b'{"'):
             cannot_read(self.input, "truncated-json")
         begin, end = (entry.stamp.begin, entry.stamp.end) if entry.stamp is not None else (0, 0)
-        line = log_lines.dated_entry(value.decode("utf-8", "replace"), begin, end)
+        line = log_lines.entry(value.decode("utf-8", "replace"), begin, end).line
         line.numbers = tuple(entry.numbers)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms

@@ -1,4 +1,9 @@
-"""From the bytes of a file to UTF-8 text in blocks of whole lines: encodings, colours, and lines wrapped in JSON.
+"""From the bytes of a file to UTF-8 text in blocks of whole lines, and what stands around and before its lines:
+encodings, colours, JSON that wraps each line, and the prefixes that shippers write, which the file's own lines show.
+
+Container runtimes, orchestrators and syslog write *prefixes*, up to three before each other, as in a log of
+`docker compose logs --timestamps` that went through syslog. A prefix may say who wrote the line (lines of several
+writers are then told apart) and when.
 
 A block ends with a line end; only the last one of a file may lack it. Nothing here holds more than a block and a line.
 """
@@ -8,8 +13,13 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import NamedTuple
+
+from clienthealth.read.logs import lines
+from clienthealth.read.logs.times import Times
 
 BLOCK = 1 << 18
 #: A longer line is cut: no line of a log is so long.
@@ -193,3 +203,192 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
     if entry and (last := _journal(entry)):
         # An entry that its end is missing of ends in the middle of a line.
         yield last + (b"\n" if not rest else b"")
+
+
+#: Where fewer of the lines that speak of Kafka are understood, they are taken to have no prefix.
+_FITS = 0.5
+_SAMPLE = 2_000
+#: Belongs to the line above: a frame, the value of an option, an exception.
+_BELOW = re.compile(rb"\t|\s+(?:at |[\w.]+ = )|at |Caused by|Suppressed|[\w.$]{1,300}(?:Exception|Error)\b")
+
+
+@dataclass
+class Layout:
+    """How the lines of a file begin. `shipped`: the prefixes of all; `times`: how what remains of a line says when."""
+
+    shipped: Prefixes
+    times: Times
+
+    @classmethod
+    def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
+        """From the file's first lines. `file_ms`: when it was written last.
+
+        A prefix that is none, but how the application begins its own entries, leaves lines that nobody understands.
+        """
+        layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
+        if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
+            return layout
+        bare = cls._with(Prefixes([]), sample, file_ms)
+        return bare if bare._fit(sample) > fit else layout
+
+    @classmethod
+    def _with(cls, shipped: Prefixes, sample: Sequence[bytes], file_ms: int | None) -> Layout:
+        return cls(shipped, Times.learned([shipped.strip(line).line for line in sample[:_SAMPLE]], file_ms))
+
+    def _fit(self, sample: Sequence[bytes]) -> float:
+        """Of the lines of a sample that speak of Kafka, the share that is understood; 1 where none does."""
+        speaking = understood = 0
+        for line in sample[:_SAMPLE]:
+            stripped, _, time, _ = self.shipped.strip(line)
+            if b"afka" not in line or _BELOW.match(stripped):
+                continue
+            speaking += 1
+            stamp = self.times.stamp(stripped)
+            at = (stamp.begin, stamp.end) if stamp is not None else (0, 0)
+            level = lines.entry(utf8(stripped).decode(), *at).line.level
+            own_line = stamp is not None or (bool(time) and stripped[:1] not in (b" ", b"\t"))
+            understood += own_line and (level is not None or not self.times.forms)
+        return understood / speaking if speaking else 1.0
+
+    def text(self, line: bytes) -> str:
+        """A line without its prefix."""
+        return utf8(self.shipped.strip(line).line).decode()
+
+    def time_before(self, numbered: Mapping[int, bytes]) -> Callable[[int], int]:
+        """For the number of a line: the time of the nearest line above that has one, 0 where none has.
+
+        `numbered`: the lines of one writer, without prefix, by their numbers
+        """
+        times = replace(self.times, last=None, until=None)
+
+        def before(at: int) -> int:
+            for number in range(at - 1, max(-1, at - 501), -1):
+                stamp = times.stamp(numbered[number]) if number in numbered else None
+                if stamp is not None and stamp.ts_ms is not None:
+                    return stamp.ts_ms
+            return 0
+
+        return before
+
+
+_ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
+_NANOS = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,9}(?:Z|[+-]\d\d:?\d\d)"
+_SYSLOG_TIME = rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})?"
+#: Above this share of lines it is a prefix of all; the rest is what a tool says itself (`-- Logs begin at …`).
+_PREFIX_SHARE = 0.8
+_MOST_PREFIXES = 3
+_PREFIX_SAMPLE = 400
+
+#: Name → how the prefix looks. Groups: `key` who wrote the line, `time` when, `part` P where the line goes on.
+_PREFIXES: tuple[tuple[str, bytes], ...] = (
+    ("CRI", rb"(?P<time>\S{20,40}) std(?:out|err) (?P<part>[FP]) "),
+    ("kubectl", rb"\[(?P<key>(?:pod/)?[\w.-]{1,253}/[\w./-]{1,253})\] "),
+    (
+        "syslog (RFC 5424)",
+        rb"(?:\d{1,5} )?<\d{1,3}>1 (?P<time>" + _ISO + rb"|-) (?P<key>\S{1,255} \S{1,48} \S{1,128}) \S{1,32} "
+        rb"(?:-|(?:\[[^\]\n]{1,500}\])+) ?(?:\xef\xbb\xbf)?",
+    ),
+    (
+        "syslog",
+        rb"(?:<\d{1,3}>)?(?P<time>"
+        + _SYSLOG_TIME
+        + rb"|"
+        + _ISO
+        + rb") (?P<key>[\w.:-]{1,255} [^\s:\[\]]{1,64}(?:\[\d+\])?): ?",
+    ),
+    ("compose", rb"(?P<key>[A-Za-z0-9][\w.-]{0,100}) {0,60}\| ?"),
+    ("timestamps", rb"(?P<time>" + _NANOS + rb")(?: |$)"),
+    ("severity", rb"<\d{1,3}>(?=\S)"),
+)
+_TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
+#: What begins with a level has its time from the application as likely as from who shipped it.
+_LEVELLED_REST = re.compile(rb"[A-Z]{4,5} ")
+#: How the lines of a stack trace, or of a list of options, go on: an application writes no time before them.
+_GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
+
+
+class Stripped(NamedTuple):
+    """A line without its prefix. `part`: it goes on in the next line."""
+
+    line: bytes
+    key: bytes = b""
+    time: bytes = b""
+    part: bool = False
+
+
+class Prefixes:
+    """The prefixes of a file's lines. `names`: what they are, outermost first; `keys`: who the sample speaks of."""
+
+    def __init__(self, sample: Sequence[bytes]) -> None:
+        self.names: list[str] = []
+        self.keys: set[bytes] = set()
+        self._patterns: list[re.Pattern[bytes]] = []
+        lines = [line for line in sample[:_PREFIX_SAMPLE] if line.strip()]
+        while len(self._patterns) < _MOST_PREFIXES and (learned := _next_prefix(lines, set(self.names))):
+            name, pattern = learned
+            self.names.append(name)
+            self._patterns.append(pattern)
+            rest = []
+            for line in lines:
+                if match := pattern.match(line):
+                    if "key" in pattern.groupindex:
+                        self.keys.add(match["key"])
+                    if line[match.end() :].strip():
+                        rest.append(line[match.end() :])
+            lines = rest
+
+    def __bool__(self) -> bool:
+        return bool(self._patterns)
+
+    def strip(self, line: bytes) -> Stripped:
+        """Take the prefixes off a line, as far as it has them."""
+        keys, time, part, at = [], b"", False, 0
+        for pattern in self._patterns:
+            match = pattern.match(line, at)
+            if match is None:
+                continue
+            at = match.end()
+            groups = match.groupdict()
+            if groups.get("key"):
+                keys.append(groups["key"])
+            time = groups.get("time") or time
+            part = part or groups.get("part") == b"P"
+        return Stripped(line[at:], b" ".join(keys), time, part)
+
+
+def _next_prefix(lines: Sequence[bytes], learned: set[str]) -> tuple[str, re.Pattern[bytes]] | None:
+    for name, expression in _PREFIXES:
+        if name in learned:
+            continue
+        pattern = re.compile(expression)
+        matches = [match for line in lines if (match := pattern.match(line))]
+        if not matches or len(matches) < _PREFIX_SHARE * len(lines):
+            continue
+        if name in ("timestamps", "syslog") and not _is_before_lines(name, matches):
+            continue
+        if name == "compose" and not _is_compose(matches):
+            continue
+        return name, pattern
+    return None
+
+
+def _is_before_lines(name: str, matches: Sequence[re.Match[bytes]]) -> bool:
+    """Is the time one that a tool wrote before whole lines, and not how the application begins its own entries?"""
+    rests = [match.string[match.end() :] for match in matches]
+    if name == "syslog" and re.match(rb"[A-Z<]", matches[0].string):
+        return True
+    continued = sum(_GOES_ON.match(rest) is not None for rest in rests)
+    timed = sum(_TIMED_REST.match(rest) is not None for rest in rests)
+    if name == "syslog":
+        timed += sum(_LEVELLED_REST.match(rest) is not None for rest in rests)
+    # A journal says host and program of each line: few programs, whatever the lines say.
+    few = name == "syslog" and len({match["key"] for match in matches}) <= max(3, len(matches) // 20)
+    return bool(few or continued or timed * 2 > len(rests))
+
+
+def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
+    """Few writers, whose names are padded to one width (or by one blank: `docker compose` of some versions)."""
+    keys = {match["key"] for match in matches}
+    levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
+    bars = {match.group().find(b"|") for match in matches}
+    return not keys & levels and len(keys) <= max(2, len(matches) // 3) and len(bars) <= max(1, len(keys))

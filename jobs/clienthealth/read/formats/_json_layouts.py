@@ -21,7 +21,8 @@ from clienthealth.model.telemetry import Identity, LogLine
 from clienthealth.model.values import epoch
 from clienthealth.read import formats
 from clienthealth.read.formats import Format, Record
-from clienthealth.read.logs.fields import number, offset, service_of_pod, time_ms
+from clienthealth.read.logs.fields import offset, service_of_pod
+from clienthealth.read.logs.times import number, time_ms
 
 Paths = tuple[str, ...]
 #: How a path can be read: as one name, and as names that are nested in each other (empty where it is only one).

@@ -15,7 +15,8 @@ from clienthealth.model.telemetry import Dump, Identity, LogLine
 from clienthealth.read.formats._json_layouts import any_layout, as_text, line_of, parsed
 from clienthealth.read.logs import lines
 from clienthealth.read.logs.dump_formats import dumps_in, may_hold_dumps
-from clienthealth.read.logs.fields import has_zone, level_name, named_client, time_ms
+from clienthealth.read.logs.fields import level_name, named_client
+from clienthealth.read.logs.times import has_zone, time_ms
 
 
 def stack_text(stack: str) -> str:

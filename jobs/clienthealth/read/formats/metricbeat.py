@@ -14,7 +14,7 @@ from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import host_and_instance, mapping, measurement, number, text
 from clienthealth.read.formats import Format, Record
-from clienthealth.read.logs.fields import time_ms
+from clienthealth.read.logs.times import time_ms
 from clienthealth.read.mbeans import add, parts
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
 from clienthealth.model.values import integer, mapping, measurement, text
 from clienthealth.read.formats import Format, Record
-from clienthealth.read.logs.fields import time_ms
+from clienthealth.read.logs.times import time_ms
 
 
 def _recognise(record: Record) -> bool:

@@ -14,7 +14,7 @@ from clienthealth.model.values import mapping
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.formats._json_layouts import as_text, has
 from clienthealth.read.formats._otlp import log_line, process_of
-from clienthealth.read.logs.fields import number
+from clienthealth.read.logs.times import number
 from clienthealth.settings import IdentitySettings
 
 _TIMES = ("timeUnixNano", "observedTimeUnixNano")

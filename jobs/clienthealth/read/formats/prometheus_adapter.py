@@ -10,7 +10,7 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import number, text
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.formats._prometheus import add, label, labels_of, series
-from clienthealth.read.logs.fields import time_ms
+from clienthealth.read.logs.times import time_ms
 
 
 def _recognise(record: Record) -> bool:

@@ -12,7 +12,7 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import mapping, number
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.formats._prometheus import add, labels_of, series
-from clienthealth.read.logs.fields import time_ms
+from clienthealth.read.logs.times import time_ms
 
 _KINDS = ("absolute", "incremental")
 _VALUES = ("gauge", "counter")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import date
-from functools import lru_cache
 
 from clienthealth.model.telemetry import LogLine
-from clienthealth.model.values import epoch, millis, present
+from clienthealth.model.values import present
 
 #: The I/O thread of a producer; behind a bar the client's id.
 NETWORK_THREAD = "kafka-producer-network-thread"
@@ -23,17 +21,7 @@ THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
 #: No more of a line and its stack trace is searched: log text is hostile.
 MAX_BODY = 65_536
 
-_MAX_TIME = 64
 _MIN_OFFSET, _MAX_OFFSET = -(2**63), 2**63 - 1
-_DAY_MS = 86_400_000
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
-_ZONE = re.compile(r"(?:[zZ]|[+-]\d\d:?\d\d)\Z", re.ASCII)
-_WRITTEN = re.compile(
-    r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d?):(\d\d?)(?::(\d\d?)(?:[.,](\d*))?)?"
-    r"(?: ?(?:[zZ]|(?:UTC|GMT)?([+-])(\d\d):?(\d\d)))?",
-    re.ASCII,
-)
-_NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,4})?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 
 _POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # the letters that Kubernetes makes names of
@@ -54,42 +42,6 @@ _PYTHON_PREFIX = re.compile(
 )
 _HANDLE_END = re.compile(r"(?<=[^ \t\n\r\f\v\[\]|#])#(?:producer|consumer)-\d", re.ASCII)
 _HANDLE_NAME = re.compile(r"[^\s\[\]|#]{1,255}\Z", re.ASCII)
-
-
-def has_zone(time: str) -> bool:
-    """Is a written time free of doubt, because it names its zone or counts from 1970?"""
-    return ":" not in time or _ZONE.search(time, len(time) - 6 if len(time) > 6 else 0) is not None
-
-
-def time_ms(time: object) -> int | None:
-    """A written time, or a count from 1970, as epoch milliseconds; None where it is none. Without a zone it is UTC."""
-    if not isinstance(time, str) or len(time) > _MAX_TIME:
-        return None
-    return _written_ms(time) if ":" in time else epoch(number(time))
-
-
-@lru_cache(maxsize=4_096)  # lines of a storm have the same few times
-def _written_ms(time: str) -> int | None:
-    match = _WRITTEN.fullmatch(time)
-    if match is None:
-        return None
-    year, month, day, hour, minute, second, fraction, sign, zone_hours, zone_minutes = match.groups()
-    hours, minutes, seconds = int(hour), int(minute), int(second or 0)
-    ahead = int(zone_hours or 0) * 60 + int(zone_minutes or 0)
-    if hours > 23 or minutes > 59 or seconds > 59 or ahead > 18 * 60:
-        return None
-    try:
-        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
-    except ValueError:
-        return None
-    local = ((hours * 60 + minutes) * 60 + seconds) * 1_000 + int((fraction or "")[:3].ljust(3, "0"))
-    return millis(days * _DAY_MS + local - (-ahead if sign == "-" else ahead) * 60_000)
-
-
-def number(text: str | None) -> float | None:
-    """A number written as text, None where it is none."""
-    digits = (text or "").strip()
-    return float(digits) if _NUMBER.fullmatch(digits) else None
 
 
 def offset(text: str | None) -> int | None:

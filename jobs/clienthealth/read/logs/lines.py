@@ -46,14 +46,18 @@ _PATTERN = re.compile(
 )
 _LEVELS = _LEVEL[1:-1]
 _TAIL = r"[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*(.*)"
-#: Fields in brackets of any kind, in the two usual orders, and a level in brackets.
-_LEVEL_FIRST = re.compile(
-    rf"[\[(<|]?\s*({_LEVELS})\s*[\])>|]?\s*[-:|]?\s*[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*{_TAIL}"
+#: What no layout is: fields in brackets of any kind, in the two usual orders, and a level in brackets.
+_LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (
+        re.compile(rf"[\[(<|]?\s*({_LEVELS})\s*[\])>|]?\s*[-:|]?\s*[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*{_TAIL}"),
+        ("level", "thread", "logger", "message"),
+    ),
+    (
+        re.compile(rf"[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*[\[(<|]?\s*({_LEVELS})\b\s*[\])>|]?\s*[-:|]?\s*{_TAIL}"),
+        ("thread", "level", "logger", "message"),
+    ),
+    (re.compile(rf"[\[(<|]?\s*({_LEVELS})\b\s*[\])>|:]?\s*[-:|]?\s*(.*)"), ("level", "message")),
 )
-_THREAD_FIRST = re.compile(
-    rf"[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*[\[(<|]?\s*({_LEVELS})\b\s*[\])>|]?\s*[-:|]?\s*{_TAIL}"
-)
-_LEVELLED = re.compile(rf"[\[(<|]?\s*({_LEVELS})\b\s*[\])>|:]?\s*[-:|]?\s*(.*)")
 _COLUMNS = re.compile(r"[ ]*\t[ ]*")
 _ONLY_LEVEL = re.compile(_LEVELS)
 #: What may stand between a time and the fields behind it.
@@ -76,69 +80,46 @@ def cleaned(text: str) -> str:
     return text.replace("\r\n", "\n").rstrip("\r\n")
 
 
-def entry(text: str) -> Entry:
-    """The fields of an entry, as it says them itself; what its time means (`ts_ms`) is left to whoever knows more."""
+def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
+    """The fields of an entry, as it says them itself; what its time means (`ts_ms`) is left to whoever knows more.
+
+    `begin`, `end`: where in its first line a time stands, however it is written; before that may be the level.
+    """
     first, newline, below = text.partition("\n")
     stack = below if newline else None
     if first.startswith("%") and (own := _LIBRDKAFKA.fullmatch(first)):
         return _of_librdkafka(own, stack)
     match = _PATTERN.fullmatch(first) if len(first) <= _MAX_FIRST_LINE else None
-    if match is None:
-        return Entry(LogLine(message=first, stack=stack))
-    level, thread, logger, message = _GROUPS[match.lastindex or 0]
-    time = match[1] or None
-    if level == 0 or "\t" in first:
-        loose = _loose(match[message] or "" if level == 0 else first[match.end(1) if time else 0 :])
-        if loose is not None:
-            loose.stack = stack
-            return Entry(loose, time)
+    fields = {name: match[group] for name, group in _GROUPS[match.lastindex or 0].items()} if match else {}
+    time = match[1] or None if match else None
+    if "level" not in fields or "\t" in first:
+        before, rest = first[:begin].strip("[(<\"' \t:|,-]"), first[end:].lstrip(_AFTER_TIME)
+        behind = [f"{before} {rest}" if _ONLY_LEVEL.fullmatch(before) else rest] if end else []
+        if match:
+            behind.append(first[match.end(1) if time else 0 :] if "level" in fields else fields["message"] or "")
+        fields = next(filter(None, map(_loose, behind)), fields)
     line = LogLine(
-        level=match[level] if level else None,
-        thread=(match[thread].rstrip(" ") or None) if thread else None,
-        logger=match[logger] if logger else None,
-        message=match[message] or "",
+        level=fields.get("level"),
+        thread=(fields.get("thread") or "").strip() or None,
+        logger=fields.get("logger") or None,
+        message=fields.get("message", first) or "",
         stack=stack,
     )
     return Entry(line, time)
 
 
-def dated_entry(text: str, begin: int, end: int) -> LogLine:
-    """The same of an entry whose time stands at [begin, end) of its first line, in whatever way it is written.
-
-    What stands before it may be the level.
-    """
-    first, newline, below = text.partition("\n")
-    parsed = entry(text).line
-    if parsed.level is not None and "\t" not in first:
-        return parsed
-    before = first[:begin].strip("[(<\"' \t:|,-]")
-    rest = first[end:].lstrip(_AFTER_TIME)
-    line = _loose(f"{before} {rest}" if _ONLY_LEVEL.fullmatch(before) else rest) or parsed
-    line.stack = below if newline else None
-    return line
-
-
-def _loose(rest: str) -> LogLine | None:
+def _loose(rest: str) -> dict[str, str] | None:
     """Level, thread, logger and message of what follows a time, in brackets or columns; None without a level."""
     columns = _COLUMNS.split(rest) if "\t" in rest else []
     if len(columns) >= 3:
         at = next((n for n, column in enumerate(columns[:4]) if _ONLY_LEVEL.fullmatch(column.strip("[]"))), None)
         if at is not None:
-            level = columns.pop(at).strip("[]")
-            if len(columns) < 3:
-                return LogLine(level=level, message=" ".join(columns))
-            thread, logger = columns[0].strip("[]"), columns[1].strip("[]")
-            return LogLine(level=level, thread=thread or None, logger=logger or None, message=" ".join(columns[2:]))
+            names = ("thread", "logger")[: 2 if len(columns) > 3 else 0]
+            fields = {"level": columns.pop(at).strip("[]"), "message": " ".join(columns[len(names) :])}
+            return fields | {name: column.strip("[]") for name, column in zip(names, columns, strict=False)}
         rest = " ".join(columns)
-    if match := _LEVEL_FIRST.fullmatch(rest):
-        level, thread, logger, message = match.groups()
-    elif match := _THREAD_FIRST.fullmatch(rest):
-        thread, level, logger, message = match.groups()
-    elif match := _LEVELLED.fullmatch(rest):
-        return LogLine(level=match[1], message=match[2])
-    else:
-        return None
-    return LogLine(level=level, thread=thread.strip() or None, logger=logger or None, message=message)
+    matches = ((pattern.fullmatch(rest), names) for pattern, names in _LOOSE)
+    return next((dict(zip(names, match.groups(), strict=True)) for match, names in matches if match), None)
 
 
 def _of_librdkafka(match: re.Match[str], stack: str | None) -> Entry:
@@ -156,19 +137,13 @@ def _of_librdkafka(match: re.Match[str], stack: str | None) -> Entry:
     return Entry(line, time)
 
 
-def _groups() -> Mapping[int, tuple[int, int, int, int]]:
-    """Last group of a match → the groups of level, thread, logger and message in the layout that matched (0: none)."""
-    by_last_group, number = {}, 2
+def _groups() -> Mapping[int, Mapping[str, int]]:
+    """Last group of a match → the group of each field in the layout that matched."""
+    by_last_group: dict[int, Mapping[str, int]] = {}
     for _, names in _LAYOUTS:
-        number_of = {name: number + position for position, name in enumerate(names)}
-        groups = (
-            number_of.get("level", 0),
-            number_of.get("thread", 0),
-            number_of.get("logger", 0),
-            number_of["message"],
-        )
-        by_last_group.update(dict.fromkeys(number_of.values(), groups))
-        number += len(names)
+        first = max(by_last_group, default=1) + 1
+        groups = {name: first + position for position, name in enumerate(names)}
+        by_last_group.update(dict.fromkeys(groups.values(), groups))
     return by_last_group
 
 

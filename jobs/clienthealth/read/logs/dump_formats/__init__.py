@@ -20,7 +20,7 @@ from clienthealth.model.telemetry import Dump
 from clienthealth.read.logs.dump_formats.scan import DEADLOCK, HOLDER, scan
 from clienthealth.read.logs.dump_formats.shapes import ASIDE, BARE, HINTS
 from clienthealth.read.logs.dump_formats.threads import Block, add_function, dump_of
-from clienthealth.read.logs.fields import time_ms
+from clienthealth.read.logs.times import time_ms
 
 MAX_DEPTH = 8
 

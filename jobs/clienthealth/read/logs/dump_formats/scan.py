@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from clienthealth.model.telemetry import Dump
 from clienthealth.read.logs.dump_formats.shapes import HOTSPOT, SHAPES, STATES, Shape
 from clienthealth.read.logs.dump_formats.threads import EXITING, Block, dump_of
-from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD, time_ms
+from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
+from clienthealth.read.logs.times import time_ms
 
 #: So many lines above a first thread can belong to its dump: a javacore has many.
 MAX_ABOVE = 20_000
