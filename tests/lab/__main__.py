@@ -43,6 +43,7 @@ def main() -> None:
         print("\n".join(f"{case.name}: {case.seen}" for case in cases))
         return
     out = arguments.judge_only or arguments.out or ROOT / ".cache" / "lab" / str(arguments.seed)
+    out = out.resolve()
     if arguments.judge_only is None:
         for case in cases:
             if case.family.java:

@@ -9,8 +9,9 @@ from typing import Any
 
 from tests.lab.families import FAMILIES, Family
 from tests.lab.layouts import LAYOUTS, WRAPPINGS
-from tests.lab.mechanisms import MECHANISMS, Mechanism
+from tests.lab.mechanisms import LOOP, MECHANISMS, Mechanism
 from tests.lab.seen import Seen
+from tests.lab.world import PUSH_SECONDS
 
 _NAMES = ("order-publisher", "billing", "p1", "stock.events-out", "producer-1", "consumer-billing-7", "audit_writer")
 _THREADS = (
@@ -116,12 +117,15 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
     weather = ("", 0.0, 0.0)
     if not mechanism.early and not mechanism.world:
         weather = (dice.choice(_WEATHER), dice.uniform(6, onset - 10), dice.uniform(2, 6))
-    if mechanism.end:
-        after = dice.uniform(15, 30)
+    if mechanism.end and not mechanism.again:
+        after = dice.uniform(25, 60) if mechanism.mode == LOOP else dice.uniform(15, 30)
     options = {name: _value(dice, value) for name, value in _options(dice, family, mechanism).items()}
     seen = _seen(dice, family, mechanism, onset + after)
     if seen.metrics == "micrometer":
         options["micrometer"] = "true"
+    if seen.metrics == "pushes":
+        # They are told apart by it.
+        options[f"{mechanism.role[0]}.client.id"] += f"-{number}"
     return Case(number, family, mechanism, options, seen, onset, after, lasts, weather)
 
 
@@ -171,8 +175,11 @@ def _digits(text: str) -> str:
 
 def _seen(dice: random.Random, family: Family, mechanism: Mechanism, seconds: float) -> Seen:
     metrics = dice.choice(family.routes)
-    interval = dice.choice((1.0, 5.0, 5.0, 10.0, 10.0, 15.0, 30.0, 60.0))
-    layout = dice.choice([name for name, one in LAYOUTS.items() if family.java or one.python])
+    interval = PUSH_SECONDS if metrics == "pushes" else dice.choice((1.0, 5.0, 5.0, 10.0, 10.0, 15.0, 30.0, 60.0))
+    # Scala clients log to log4j 1 itself.
+    backends = ("reload4j",) if family.program == "Legacy" else ("reload4j", "logback", "log4j2", "jul")
+    suitable = [name for name, one in LAYOUTS.items() if one.backend in backends and (family.java or one.python)]
+    layout = dice.choice(suitable)
     wrapping = dice.choice(("none", "none", *WRAPPINGS))
     if LAYOUTS[layout].encoding == "UTF-16LE":
         wrapping = "none"

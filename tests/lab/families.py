@@ -62,6 +62,7 @@ class Family:
     version   of the Java client, as in VERSIONS; of a Python library the one that is installed
     options   of its clients, always
     lacks     mechanisms that mean nothing to it
+    only      mechanisms that alone mean something to it; all by default
     routes    how its metrics can be read, `none`: it has none
     jars      a set of SETS that it is compiled for and runs on; None: Plain, compiled once for all versions
     ids       what its framework calls the clients of one name, of troubled ones and others; {n}: from 0, {m}: from 1
@@ -75,6 +76,7 @@ class Family:
     roles: Collection[str] = ("producer", "consumer")
     options: dict[str, str] = field(default_factory=dict)
     lacks: Collection[str] = ()
+    only: Collection[str] = ()
     routes: Sequence[str] = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter")
     requires: Sequence[str] = ()
     jars: str | None = None
@@ -95,10 +97,13 @@ def _java(name: str, weight: float = 1.0, **more: object) -> Family:
     return Family(f"java-{name}", "Plain", name, weight, **more)  # type: ignore[arg-type]
 
 
-_ROUTES = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter", "micrometer")
+_BASE = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter")
+#: From 3.7 on clients push.
+_PUSHES = (*_BASE, "pushes")
+_ROUTES = (*_BASE, "micrometer")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
 #: Groups that a plain consumer cannot join.
-_OTHER_GROUP = ("rebalance",)
+_OTHER_GROUP = ("rebalance", "rebalances")
 #: A constructor that raises without brokers leaves no client to be judged.
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
 #: Its produce() never waits; a callback runs in poll(), on the application's own thread.
@@ -107,6 +112,7 @@ _RDKAFKA = (
     "callback-get",
     "topic-missing",
     "topic-denied",
+    "topic-denied-later",
     "partition-missing",
     "brokers-away",
     "brokers-silent",
@@ -117,10 +123,28 @@ _AIO = (
     "callback-get",
     "topic-missing",
     "topic-denied",
+    "topic-denied-later",
     "partition-missing",
     "brokers-away",
     "brokers-silent",
 )
+
+
+#: The Scala consumer: through ZooKeeper, which no way of the lab's leads to.
+_LEGACY = (
+    "topic-hangs",
+    "endless-lookup",
+    "left-behind",
+    "topics-apart",
+    "topic-of-many-idle",
+    "healthy-consumer",
+    "consumer-frozen",
+    "topic-idle",
+    "handler-slow",
+    "quotes-consumer",
+    "closed-consumer",
+)
+_SCALA = {"c.auto.offset.reset": "smallest", "c.consumer.timeout.ms": "-1"}
 
 
 def _confluent(name: str, *requires: str) -> Family:
@@ -164,11 +188,20 @@ FAMILIES = {
         _java("2.6"),
         _java("2.8", routes=_ROUTES),
         _java("3.3", routes=_ROUTES),
-        _java("3.7"),
-        _java("3.9", 2.0, routes=_ROUTES),
-        _java("4.0"),
-        _java("4.1", 2.0, routes=_ROUTES),
-        Family("java-4.1-kip848", "Plain", "4.1", 2.0, ("consumer",), {"c.group.protocol": "consumer"}, _OTHER_GROUP),
+        _java("3.7", routes=_PUSHES),
+        _java("3.9", 2.0, routes=(*_ROUTES, "pushes")),
+        _java("4.0", routes=_PUSHES),
+        _java("4.1", 2.0, routes=(*_ROUTES, "pushes")),
+        Family(
+            "java-4.1-kip848",
+            "Plain",
+            "4.1",
+            2.0,
+            ("consumer",),
+            {"c.group.protocol": "consumer"},
+            _OTHER_GROUP,
+            routes=_PUSHES,
+        ),
         _spring("2.9", "2.9.13", "3.2"),
         _spring("3.3", "3.3.10", "3.8"),
         _streams("3.6", "3.6.2"),
@@ -178,6 +211,17 @@ FAMILIES = {
         _confluent("2.2", "confluent-kafka==2.2.0"),
         _kafka_python("3.0"),
         _kafka_python("2.0", "kafka-python==2.0.6"),
+        Family(
+            "legacy-0.8",
+            "Legacy",
+            "0.8",
+            2.0,
+            ("consumer",),
+            _SCALA,
+            only=_LEGACY,
+            jars="legacy",
+            routes=("jolokia-bulk", "jolokia-single", "jolokia-each", "none"),
+        ),
         Family("aiokafka-0.14", "aio", "0.14", 1.5, lacks=(*_AIO, *_NEEDS_BROKERS, "name-unknown"), routes=("none",)),
     )
 }

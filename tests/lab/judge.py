@@ -76,7 +76,8 @@ def streamed(folder: Path) -> Verdicts:
     for number in range(max(batches) + 1 + LATER_BATCHES):
         by_topic: dict[str, list[Raw]] = {"client-metrics": [], "client-logs": []}
         for record in batches.get(number, ()):
-            by_topic[record["topic"]].append(Raw("", base64.b64decode(record["value"]), headers=headers))
+            said = record.get("headers", headers)
+            by_topic[record["topic"]].append(Raw("", base64.b64decode(record["value"]), headers=said))
         rows = monitor.batch(begin + (number + 1) * BATCH_SECONDS, *by_topic.values())
         for value in (value for kind, _, value, _ in rows if kind == PUBLISHED[0] and value is not None):
             for client_id, mode, status in _rows(json.loads(value)):

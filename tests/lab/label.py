@@ -14,19 +14,33 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests.lab.families import FAMILIES
-from tests.lab.mechanisms import BLOCKED, CONSUMER, DEADLOCK, MECHANISMS, NOT_CLOSED, STALLED, Level
+from tests.lab.mechanisms import (
+    BLOCKED,
+    CONSUMER,
+    CROSS_TOPIC,
+    DEADLOCK,
+    LOOP,
+    MECHANISMS,
+    NOT_CLOSED,
+    STALLED,
+    Level,
+)
 
 Asked = Literal["nothing", "suspected", "confirmed"]
 #: Two dumps so far apart show one long wait; metrics that stand still so long show it as well.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
 #: Metrics alone show that no thread is alive that may wait for request.timeout.ms, be it the default.
 DEAD_SECONDS = 60.0
-#: Callbacks that do something all the time.
-_BUSY = ("callback-retry", "callback-sleep", "callback-spin")
+#: What works, sleeps, or waits with a limit may go on; so may what a dump of Python shows, which tells no states.
+#: As long as this no callback of ours is held that returns, nor may a request last by default.
+LONG_SECONDS = 40.0
+_BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 #: So many records that expired, or readings that say the same, are no accident.
 MANY = 3
 #: Since when consumers say how long ago they polled, producers count selects, and a log says that poll() is overdue.
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
+#: close() gives up after 30 s by default: two dumps so far apart show that it does not.
+CLOSE_SECONDS = 45.0
 
 
 @dataclass(frozen=True)
@@ -144,6 +158,9 @@ def _came(recorded: Recorded) -> bool:
     whole = [json.loads(line) for line in (recorded.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines()]
     if mode == NOT_CLOSED:
         return bool(_sent(whole) > recorded.case["stored"])
+    if mode == LOOP:
+        # A close of 40 s is one that hangs.
+        return not recorded.case["ended_by_itself"] and whole[-1]["in"] in ("commit", "close", "closed")
     after = [one for one in whole if one["ts"] >= recorded.onset_ms]
     clients = [[one for one in after if one["id"] == client] for client in recorded.case["troubled"]]
     return any(_stands(mode, lines) for lines in clients if lines)
@@ -158,6 +175,8 @@ def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
         return last["failed"] > first["failed"] or last["sending_ms"] > 2_000
     if mode == STALLED:
         return last["acked"] == middle["acked"]
+    if mode == CROSS_TOPIC:
+        return last["others"] - first["others"] <= last["ts"] / 1000 - first["ts"] / 1000
     return last["polls"] - first["polls"] <= 8
 
 
@@ -171,12 +190,13 @@ def _deadlock(recorded: Recorded) -> Label:
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
     # One dump shows a wait without an end; of what sleeps or works, or of no Java client, it takes more.
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
-    one = dumps and (full or (recorded.java and name not in _BUSY))
+    one = dumps and (full or (recorded.java and name not in _BUSY)) or recorded.span("dumps") >= APART_SECONDS
     # Who waits for each record sends none after it: what then stands still may be idle.
     goes_on = recorded.most("attempted") > MANY
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
-    direct = dumps and recorded.span("dumps") >= APART_SECONDS
+    endless = recorded.java and name not in _BUSY
+    direct = dumps and recorded.span("dumps") >= (APART_SECONDS if endless else LONG_SECONDS)
     if still < 3:
         return Label()
     if direct or metrics >= max(DEAD_SECONDS, timeout) + 2 * recorded.case["seen"]["interval"]:
@@ -188,7 +208,7 @@ def _deadlock(recorded: Recorded) -> Label:
 
 
 def _blocked(recorded: Recorded) -> Label:
-    if recorded.case["mechanism"] == "topic-denied":
+    if recorded.case["mechanism"].startswith("topic-denied"):
         # send() fails at once, unless several threads ask for the topic: then some of them wait.
         waited = any(one["unknown"] for one in recorded.truth)
         told = recorded.log_seconds > 10
@@ -218,6 +238,9 @@ def _stalled(recorded: Recorded) -> Label:
 
 
 def _not_closed(recorded: Recorded) -> Label:
+    if MECHANISMS[recorded.case["mechanism"]].again:
+        # Who comes back may be the same, seen again.
+        return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
@@ -243,10 +266,45 @@ def _consumer(recorded: Recorded) -> Label:
     return Label("nothing", "confirmed", still > 20)
 
 
+def _cross_topic(recorded: Recorded) -> Label:
+    still, metrics = recorded.still_seconds("others"), recorded.span("metrics")
+    several = len(recorded.moments["metrics"]) >= 3
+    if recorded.until_ms <= recorded.onset_ms:
+        return Label()
+    if recorded.case["family"].startswith("legacy"):
+        dumped = recorded.moments["dumps"]
+        if still >= 3 and (recorded.span("dumps") >= APART_SECONDS or (several and metrics >= STILL_SECONDS)):
+            return Label("confirmed", "confirmed", True)
+        if still >= 3 and (dumped or (several and metrics >= APART_SECONDS)):
+            return Label("suspected", "confirmed", True)
+    elif still >= STILL_SECONDS and several and metrics >= STILL_SECONDS and recorded.version >= _LAST_POLL:
+        return Label("suspected", "confirmed", True)
+    return Label("nothing", "confirmed", still > 20)
+
+
+def _ending(recorded: Recorded) -> Label:
+    logged, dumps = recorded.log_seconds, recorded.span("dumps")
+    seconds, name = (recorded.until_ms - recorded.onset_ms) / 1000, recorded.case["mechanism"]
+    if seconds <= 0:
+        return Label()
+    if name == "endless-lookup":
+        if logged >= 15 or dumps >= APART_SECONDS:
+            return Label("confirmed", "confirmed", True)
+        if logged >= 5:
+            return Label("suspected", "confirmed", True)
+    elif name == "left-behind" and logged and recorded.moments["dumps"]:
+        return Label("suspected", "confirmed", True)
+    elif name == "close-hangs" and dumps >= APART_SECONDS:
+        return Label("confirmed" if dumps >= CLOSE_SECONDS else "suspected", "confirmed", True)
+    return Label("nothing", "confirmed", seconds > 20)
+
+
 _ASKED: Mapping[str, Callable[[Recorded], Label]] = {
     DEADLOCK: _deadlock,
     BLOCKED: _blocked,
     STALLED: _stalled,
     NOT_CLOSED: _not_closed,
     CONSUMER: _consumer,
+    CROSS_TOPIC: _cross_topic,
+    LOOP: _ending,
 }

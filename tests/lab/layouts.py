@@ -102,6 +102,7 @@ def log_configuration(layout: Layout, file: str) -> tuple[str, str, str]:
         "handlers": "java.util.logging.FileHandler",
         ".level": "INFO",
         "java.util.logging.FileHandler.pattern": file,
+        "java.util.logging.FileHandler.append": "true",
         "java.util.logging.FileHandler.formatter": "java.util.logging.SimpleFormatter",
         "java.util.logging.FileHandler.encoding": layout.encoding,
     }

@@ -27,6 +27,7 @@ class Mechanism:
     early     the world is so before the program starts
     lasts     seconds after which it is over, drawn; None: it is not
     end       how the program ends at the onset, see Control.java; kill, term: by that signal
+    again     it is started again some seconds after its end
     beside    how far verdicts of other modes (of controls: of any) may go at most
     since     versions of the Java client that it means something to: from, and before
     """
@@ -39,6 +40,7 @@ class Mechanism:
     early: bool = False
     lasts: tuple[int, int] | None = None
     end: str = ""
+    again: bool = False
     beside: Mapping[str, Level] = field(default_factory=dict)
     since: tuple[tuple[int, ...], tuple[int, ...]] = ((0, 0), (99, 0))
     only: Collection[str] = ()
@@ -47,7 +49,7 @@ class Mechanism:
     def suits(self, family: Family) -> bool:
         """True if the family can do it."""
         first, last = self.since
-        able = not self.only or family.program in self.only
+        able = (not self.only or family.program in self.only) and (not family.only or self.name in family.only)
         in_range = not family.java or first <= family.numbers < last
         return able and in_range and self.role in family.roles and self.name not in family.lacks
 
@@ -77,10 +79,15 @@ _BUFFERED = {**_LARGE, "p.linger.ms": "120000", "rate": "5..30", "every": "10000
 _SHORT: Mapping[str, Level] = {STALLED: "suspected", BLOCKED: "suspected"}
 
 
-def _lost(name: str, end: str, **options: str) -> Mechanism:
+def _lost(name: str, end: str, again: bool = False, **options: str) -> Mechanism:
     """A process ends with records in its buffer."""
     chosen = {**_BUFFERED, **{key.replace("_", "."): value for key, value in options.items()}}
-    return Mechanism(name, NOT_CLOSED, "producer", chosen, end=end)
+    return Mechanism(name, NOT_CLOSED, "producer", chosen, end=end, again=again)
+
+
+def _shuts(name: str, options: Options, **more: object) -> Mechanism:
+    """A consumer that is to stop does not."""
+    return Mechanism(name, LOOP, "consumer", options, beside={CONSUMER: "confirmed"}, **more)  # type: ignore[arg-type]
 
 
 def _fine(name: str, role: Role, world: str = "", **more: object) -> Mechanism:
@@ -111,6 +118,7 @@ _DEADLOCKS = (
 _BLOCKS = (
     Mechanism("topic-missing", BLOCKED, "producer", {"trouble": "topic"}, beside=_SYMPTOMS, weight=2),
     Mechanism("topic-denied", BLOCKED, "producer", {"trouble": "topic", "wrong": "denied"}, beside=_SYMPTOMS),
+    Mechanism("topic-denied-later", BLOCKED, "producer", world="deny", beside=_SYMPTOMS),
     Mechanism("partition-missing", BLOCKED, "producer", {"trouble": "partition"}, beside=_SYMPTOMS),
     Mechanism("brokers-away", BLOCKED, "producer", world="cut", early=True, beside=_SYMPTOMS),
     Mechanism("brokers-silent", BLOCKED, "producer", world="swallow", early=True, beside=_SYMPTOMS),
@@ -127,6 +135,7 @@ _STALLS = (
     Mechanism("name-unknown", STALLED, "producer", {"through": "lost"}, early=True, beside=_SYMPTOMS),
     Mechanism("outage", STALLED, "producer", world="cut", beside=_SYMPTOMS),
     Mechanism("silence", STALLED, "producer", world="swallow", beside=_SYMPTOMS),
+    Mechanism("too-few-replicas", STALLED, "producer", {"p.acks": "all"}, world="few-replicas", beside=_SYMPTOMS),
 )
 _LOSSES = (
     _lost("exit-unclosed", "exit"),
@@ -137,6 +146,7 @@ _LOSSES = (
     _lost("terminated-unclosed", "term"),
     _lost("closed-at-once", "0", end_ms="0|0|5000"),
     _lost("burst-and-exit", "exit", trouble="burst", burst="3000..20000"),
+    _lost("killed-and-back", "kill", again=True),
 )
 _CONSUMERS = (
     *(_hangs(how) for how in ("latch", "join", "queue", "lock", "monitor", "socket", "spin")),
@@ -150,9 +160,60 @@ _CONSUMERS = (
         {"trouble": "sleep", "trouble.in": "handler", "trouble.ms": "14000..20000", "c.max.poll.interval.ms": "10000"},
     ),
 )
+_SEVERAL = {"topics": "2|3", "slow": "true", "trouble.in": "handler"}
+_JVM = ("Plain", "Spring", "Streams")
+_LOOPS = ("Plain", "Spring", "Legacy", "confluent", "kafka_python", "aio")
+_TOPICS = (
+    Mechanism(
+        "topic-hangs",
+        CROSS_TOPIC,
+        "consumer",
+        {**_SEVERAL, "clients": "1", "trouble": "latch|queue|monitor|socket", "trouble.ms": "0"},
+        beside={CONSUMER: "confirmed"},
+        only=_LOOPS,
+        weight=3,
+    ),
+    Mechanism(
+        "topic-slow",
+        CROSS_TOPIC,
+        "consumer",
+        {**_SEVERAL, "clients": "1", "trouble": "sleep", "trouble.ms": "800..3000", "c.max.poll.records": "20|60|500"},
+        beside={CONSUMER: "suspected"},
+        only=_LOOPS,
+    ),
+)
+_KAFKA_OFFSETS = {"c.offsets.storage": "kafka", "c.dual.commit.enabled": "false", "clients": "1"}
+_ENDINGS = (
+    _shuts("endless-lookup", {**_KAFKA_OFFSETS, "interrupted": "commits"}, end="return", only=("Legacy",)),
+    _shuts("left-behind", {**_KAFKA_OFFSETS, "interrupted": "shuts-down"}, end="return", only=("Legacy",)),
+    _shuts(
+        "close-hangs",
+        {"trouble": "latch|join|queue|monitor|socket|spin", "trouble.in": "revoked", "trouble.ms": "0"},
+        end="close",
+        only=("Plain",),
+        weight=2,
+    ),
+)
 _CONTROLS = (
     _fine("healthy", "producer", weight=2),
-    _fine("healthy-consumer", "consumer", weight=2),
+    _fine("healthy-consumer", "consumer", options={"topics": "1|3"}, weight=2),
+    _fine(
+        "topics-apart",
+        "consumer",
+        options={**_SEVERAL, "topics": "2", "clients": "2", "trouble": "latch"},
+        only=("Legacy",),
+    ),
+    _fine("topic-of-many-idle", "consumer", "feed-one", options={"topics": "2|3", "clients": "1"}, weight=2),
+    _fine("broker-restart", "producer", "stop-broker", lasts=(2, 8), beside=_SHORT),
+    _fine("consumer-broker-restart", "consumer", "stop-broker", lasts=(2, 8)),
+    _fine("quota", "producer", "quota", lasts=(25, 50), beside=_SYMPTOMS),
+    _fine("consumer-quota", "consumer", "quota", lasts=(25, 50)),
+    _fine("collections", "producer", options={"trouble": "collect"}, lasts=(10, 30), only=_JVM, beside=_SHORT),
+    _fine("consumer-collections", "consumer", options={"trouble": "collect"}, lasts=(10, 30), only=_JVM),
+    _fine("deployed-again", "producer", end="close", again=True),
+    _fine("consumer-deployed-again", "consumer", end="close", again=True),
+    _fine("rebalances", "consumer", "rebalances", lasts=(20, 50)),
+    _fine("topic-read-denied", "consumer", "deny", lasts=(8, 30), only=("Plain", "confluent", "kafka_python")),
     _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),
     _fine("short-silence", "producer", "swallow", lasts=(3, 15), beside=_SHORT),
     _fine("slow-network", "producer", "delay", lasts=(15, 40), beside=_SHORT),
@@ -194,4 +255,5 @@ _CONTROLS = (
     _fine("flushed", "producer", end="flush", beside={NOT_CLOSED: "suspected"}),
     _fine("terminated", "producer", end="term", options={"hook": "true"}),
 )
-MECHANISMS = {one.name: one for one in (*_DEADLOCKS, *_BLOCKS, *_STALLS, *_LOSSES, *_CONSUMERS, *_CONTROLS)}
+_ALL = (*_DEADLOCKS, *_BLOCKS, *_STALLS, *_LOSSES, *_CONSUMERS, *_TOPICS, *_ENDINGS, *_CONTROLS)
+MECHANISMS = {one.name: one for one in _ALL}

@@ -17,6 +17,7 @@ from typing import Any
 
 from clienthealth.platform import jars
 from clienthealth.platform.java import java
+from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import forget, free_port, spawn
 from tests.lab.cases import Case
 from tests.lab.families import SETS, Family
@@ -28,8 +29,9 @@ JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLe
 STOP_SECONDS = 5.0
 #: What other programs say of their clients, one a line.
 QUOTES = HERE / "quotes.txt"
-#: What Plain is compiled for, once for all versions.
-PLAIN = ("lab-java-2.2", "lab-micrometer")
+#: Programs that are not compiled with what they run on: Plain once for all versions; Scala consumers, as what is
+#: common to all needs a client of Java.
+COMPILED_WITH = {"Plain": ("lab-java-2.2", "lab-micrometer"), "Legacy": ("lab-java-2.2", "legacy")}
 _COMPILING = threading.Lock()
 
 
@@ -50,7 +52,7 @@ class Program:
 
     def _listen(self, copy: Path) -> None:
         assert self.process.stdout is not None
-        with copy.open("w", encoding="utf-8") as output:
+        with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
                 if word == "TRUTH":
@@ -88,11 +90,11 @@ class Program:
         self.ended.wait(STOP_SECONDS)
 
 
-def start(case: Case, folder: Path, servers: str, topic: str) -> Program:
-    """Start it in a folder of its own."""
-    folder.mkdir(parents=True)
-    port = free_port()
-    command = (_jvm if case.family.java else _python)(case, folder, servers, topic, port)
+def start(case: Case, folder: Path, servers: str, topics: Sequence[str], former: Program | None = None) -> Program:
+    """Start it in a folder of its own, or where a former one has ended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = former.port if former else free_port()
+    command = (_jvm if case.family.java else _python)(case, folder, servers, topics, port)
     process = spawn(
         command,
         cwd=folder,
@@ -104,16 +106,22 @@ def start(case: Case, folder: Path, servers: str, topic: str) -> Program:
         env={**os.environ, **_environment(case)},
     )
     program = Program(process, folder / "app.log", port)
+    if former:
+        program.truth, program.metrics = former.truth, former.metrics
     program.listen(folder / "output.txt")
     return program
 
 
-def _options(case: Case, servers: str, topic: str) -> dict[str, str]:
-    prefix = case.mechanism.role[0]
-    options = {**case.options, "topic": topic, f"{prefix}.bootstrap.servers": servers}
+def _options(case: Case, servers: str, topics: Sequence[str]) -> dict[str, str]:
+    prefix, topic = case.mechanism.role[0], topics[0]
+    options = {**case.options, "topic": ",".join(topics), f"{prefix}.bootstrap.servers": servers}
+    if case.family.program == "Legacy":
+        options |= {"c.zookeeper.connect": servers, "zookeeper.connect": servers}
     options["wrong.topic"] = DENIED if options.pop("wrong", "") else f"{topic}-v2"
     if prefix == "c":
         options["c.group.id"] = topic
+    if options.pop("slow", ""):
+        options["slow.topic"] = topics[-1]
     if options.pop("through", "") == "login":
         module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         options |= {f"{prefix}.security.protocol": "SASL_PLAINTEXT", f"{prefix}.sasl.mechanism": "PLAIN"}
@@ -124,13 +132,13 @@ def _options(case: Case, servers: str, topic: str) -> dict[str, str]:
     return {**options, "end": end or "close"}
 
 
-def _jvm(case: Case, folder: Path, servers: str, topic: str, port: int) -> list[str]:
+def _jvm(case: Case, folder: Path, servers: str, topics: Sequence[str], port: int) -> list[str]:
     layout = LAYOUTS.get(case.seen.layout, LAYOUTS["classic"])
     name, text, option = log_configuration(layout, "app.log")
     (folder / name).write_text(text, encoding="utf-8")
     family = case.family
     sets = [family.jars or f"lab-java-{family.version}", f"lab-{layout.backend}"]
-    options = _options(case, servers, topic)
+    options = _options(case, servers, topics)
     agents = []
     if case.seen.metrics == "micrometer":
         sets.append("lab-micrometer")
@@ -147,8 +155,8 @@ def _jvm(case: Case, folder: Path, servers: str, topic: str, port: int) -> list[
     return [*jvm, "-cp", os.pathsep.join(map(str, path)), f"orders.{family.program}"]
 
 
-def _python(case: Case, folder: Path, servers: str, topic: str, port: int) -> list[str]:
-    given = [f"{key}={value}" for key, value in _options(case, servers, topic).items()]
+def _python(case: Case, folder: Path, servers: str, topics: Sequence[str], port: int) -> list[str]:
+    given = [f"{key}={value}" for key, value in _options(case, servers, topics).items()]
     layout = LAYOUTS.get(case.seen.layout, LAYOUTS["classic"]).python
     if case.seen.metrics != "none":
         given.append(f"metrics.seconds={case.seen.interval:.0f}")
@@ -191,10 +199,13 @@ def compiled(family: Family) -> Path:
         target = jars.cache() / "lab" / "classes" / (family.jars or family.program)
         newest = max(file.stat().st_mtime for file in files)
         if not target.exists() or target.stat().st_mtime < newest:
-            sets = (family.jars,) if family.jars else PLAIN
+            sets = COMPILED_WITH.get(family.program, (family.jars or "",))
             path = os.pathsep.join(str(jar) for name in sets for jar in _paths(name))
             compiler = str(Path(java()).resolve().with_name("javac"))
-            wanted = [f"{sources}/orders/{name}.java" for name in (family.program, *(() if family.jars else ("Page",)))]
+            names = (family.program, *(() if family.jars else ("Page",)))
+            wanted = [str(sources / "orders" / f"{name}.java") for name in names]
+            if family.program == "Legacy":
+                wanted.append(str(PROGRAMS / "LegacyShutdown.java"))
             options = ["-nowarn", "-d", str(target), "-cp", path, "-sourcepath", str(sources)]
             subprocess.run([compiler, *options, *wanted], check=True)
             os.utime(target)

@@ -23,6 +23,8 @@ from tests.lab.world import EVENTS, Scene, Way, World
 WORKS_SECONDS = 60.0
 #: What still comes after a program has ended, before its case is over.
 LINGER_SECONDS = 10.0
+#: A program that is to end and does not within these is ended.
+AGAIN_SECONDS = 40.0
 FEED_SECONDS = 0.1
 
 
@@ -31,23 +33,26 @@ class Run:
 
     def __init__(self, case: Case, world: World, way: Way, folder: Path) -> None:
         self.case, self.world, self.way, self.folder = case, world, way, folder
-        self.topic = f"orders-{case.number:03}-{now_ms() % 100_000}"
+        topic = f"orders-{case.number:03}-{now_ms() % 100_000}"
+        self.topics = [topic, f"{topic}-refunds", f"{topic}-returns"][: int(case.options.get("topics", "1"))]
+        self.legacy = case.family.program == "Legacy"
         self.eyes = Eyes()
         self.timeline: dict[str, int] = {}
         self.fed = 0
         self._done = threading.Event()
         self._threads: list[threading.Thread] = []
         partitions = int(case.options["clients"]) * (1 + case.number % 2)
-        # Streams writes to the second.
-        for topic in (self.topic, f"{self.topic}-out"):
-            world.broker.create_topic(topic, partitions)
+        # Streams writes to the last.
+        world.create([*self.topics, f"{topic}-out"], partitions, self.legacy)
         way.open()
-        self.scene = Scene(world, way, self.topic, lambda number: self.program.signal(number))
+        self.scene = Scene(world, way, self.topics, lambda number: self.program.signal(number), self.topics)
         if case.mechanism.early:
             EVENTS[case.mechanism.world].begin(self.scene)
-        servers = world.through.get(case.options.get("through", ""), way.servers)
+        self.servers = world.through.get(case.options.get("through", ""), way.servers)
+        if self.legacy:
+            self.servers = world.legacy()[0].zookeeper_connect
         self._mark("start")
-        self.program: Program = start(case, folder / "work", servers, self.topic)
+        self.program: Program = start(case, folder / "work", self.servers, self.topics)
 
     def play(self) -> None:
         """From the start to the end, then write it down."""
@@ -65,6 +70,8 @@ class Run:
             self._beside(self._dumps, begin + case.onset)
             self._sleep(begin + case.onset)
             self._onset()
+            if case.mechanism.again:
+                self._again()
             end = begin + case.onset + case.after
             if case.lasts is not None:
                 self._sleep(min(begin + case.onset + case.lasts, end))
@@ -101,9 +108,10 @@ class Run:
     def _feed(self) -> None:
         pause = 1 / (float(self.case.options["rate"]) * int(self.case.options["clients"]))
         payload = b"x" * int(self.case.options["size"])
+        feed = self.world.legacy()[1] if self.legacy else self.world.feed
         while not self._done.wait(pause):
-            if self.scene.feeding:
-                self.world.feed.send(self.topic, payload)
+            for topic in self.scene.fed:
+                feed.send(topic, payload)
                 self.fed += 1
 
     def _weather(self, begin: float) -> None:
@@ -135,6 +143,14 @@ class Run:
             self._sleep(time.monotonic() + 0.5)
             self.program.ask("end")
 
+    def _again(self) -> None:
+        """As who looks after the program starts it again."""
+        self.program.ended.wait(AGAIN_SECONDS)
+        self.program.stop()
+        self._mark("ended")
+        self._done.wait(1 + self.case.number % 5)
+        self.program = start(self.case, self.folder / "work", self.servers, self.topics, self.program)
+
     def _over(self) -> None:
         self.program.ask("over")
         EVENTS[self.case.mechanism.world].end(self.scene)
@@ -152,10 +168,12 @@ class Run:
         for thread in self._threads:
             thread.join(20.0)
         self.eyes.metrics += self.program.metrics
+        if self.case.seen.metrics == "pushes":
+            self.eyes.metrics += self.world.pushed(self.case.client_ids)
         written = write(
             self.case.seen, self.eyes, self.program.log, self.folder, self.timeline["start"], self.timeline["end"]
         )
-        stored = self.world.count(self.topic)
+        stored = self.world.count(self.topics[0]) if self.case.mechanism.role == "producer" else 0
         with (self.folder / "truth.jsonl").open("w", encoding="utf-8") as truth:
             truth.writelines(f"{json.dumps(line)}\n" for line in self.program.truth)
         document: dict[str, Any] = {
@@ -184,7 +202,12 @@ def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], Non
             folder, way = out / case.name, free.get()
             shutil.rmtree(folder, ignore_errors=True)
             try:
-                Run(case, world, way, folder).play()
+                if EVENTS[case.mechanism.world].own:
+                    with World(folder / "world", 1) as own:
+                        Run(case, own, own.ways[0], folder).play()
+                    shutil.rmtree(folder / "world")
+                else:
+                    Run(case, world, way, folder).play()
             finally:
                 free.put(way)
             say(f"recorded {case.name}")

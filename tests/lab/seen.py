@@ -8,16 +8,21 @@ import subprocess
 import threading
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.json_format import MessageToJson
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
 from tests.lab.layouts import LAYOUTS, WRAPPINGS, Line
 
 TAIL_SECONDS = 0.2
 READ_SECONDS = 10.0
+BURST_SECONDS, BURST_LINES = 10, 5000
 _PATTERNS = ("kafka.producer:*", "kafka.consumer:*", "kafka.common:*")
 _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 
@@ -162,6 +167,7 @@ def write(seen: Seen, eyes: Eyes, log: Path, folder: Path, start_ms: int, end_ms
     metrics = [one for one in eyes.metrics if first <= one[0] <= last]
     dumps = [one for one in eyes.dumps if first <= one[0] <= last]
     lines = [] if seen.layout == "none" else [line for line in _lines(seen, eyes, log) if first <= line.ts_ms <= last]
+    lines = list(_let_through(lines))
     if metrics:
         _write_metrics(seen, metrics, files)
     if dumps and seen.together:
@@ -172,8 +178,10 @@ def write(seen: Seen, eyes: Eyes, log: Path, folder: Path, start_ms: int, end_ms
         _write_log(seen, lines, files / "app.log")
     with (folder / "stream.jsonl").open("w", encoding="utf-8") as stream:
         for ts_ms, topic, value in sorted(_records(seen, metrics, dumps, lines)):
-            record = {"ts": ts_ms, "topic": topic, "value": base64.b64encode(value.encode()).decode()}
-            stream.write(f"{json.dumps(record)}\n")
+            record = {"value": base64.b64encode(value.encode()).decode()}
+            if seen.metrics == "pushes" and topic == "client-metrics":
+                record = json.loads(value)
+            stream.write(f"{json.dumps({'ts': ts_ms, 'topic': topic, **record})}\n")
     return Written([ts for ts, _ in metrics], [ts for ts, _ in dumps], [line.ts_ms for line in lines])
 
 
@@ -190,6 +198,16 @@ def _lines(seen: Seen, eyes: Eyes, log: Path) -> Iterator[Line]:
         yield Line(marks[at][0] if marks else now_ms(), text.rstrip("\n"))
 
 
+def _let_through(lines: Sequence[Line]) -> Iterator[Line]:
+    """Not more in so many seconds than a shipper lets through."""
+    passed: Counter[int] = Counter()
+    for line in lines:
+        block = line.ts_ms // (1000 * BURST_SECONDS)
+        passed[block] += 1
+        if passed[block] <= BURST_LINES:
+            yield line
+
+
 def _write_log(seen: Seen, lines: Sequence[Line], file: Path) -> None:
     wrap = WRAPPINGS.get(seen.wrapping)
     encoding = LAYOUTS[seen.layout].encoding if wrap is None else "utf-8"
@@ -201,6 +219,9 @@ def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) 
     if seen.metrics == "jolokia-pretty":
         text = "\n".join(json.dumps(json.loads(content), indent=2) for _, content in metrics)
         (files / "jolokia.json").write_text(text, encoding="utf-8")
+    elif seen.metrics == "pushes":
+        lines = [f"{_otlp(json.loads(content))}\n" for _, content in metrics]
+        (files / "otlp.jsonl").write_text("".join(lines), encoding="utf-8")
     elif seen.metrics.startswith("jolokia"):
         (files / "jolokia.jsonl").write_text("".join(f"{content}\n" for _, content in metrics), encoding="utf-8")
     elif seen.metrics in ("jmx-exporter", "micrometer") and not seen.together:
@@ -213,6 +234,15 @@ def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) 
     else:
         name = "stats.jsonl" if seen.metrics == "statistics" else "metrics.jsonl"
         (files / name).write_text("".join(f"{content}\n" for _, content in metrics), encoding="utf-8")
+
+
+def _otlp(push: Mapping[str, Any]) -> str:
+    """A push as a collector writes it down, with who pushed as attributes of the resource."""
+    data = MetricsData.FromString(base64.b64decode(push["value"]))
+    for resource in data.resource_metrics:
+        for name in ("client_id", "client_instance_id", "client_software_name", "client_software_version"):
+            resource.resource.attributes.add(key=name).value.string_value = push["headers"][name]
+    return MessageToJson(data, indent=None)
 
 
 def _records(

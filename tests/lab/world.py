@@ -1,10 +1,16 @@
-"""The world that the lab's clients live in: one broker, and for each of those at a time a way to it of its own."""
+"""The world that the lab's clients live in: one broker, and for each of those at a time a way to it of its own.
+
+What befalls the broker itself befalls a world that one case has to itself; Scala clients have a broker of their time.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import signal
+import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,18 +22,27 @@ from kafka.admin import (
     ACLOperation,
     ACLPermissionType,
     ACLResourcePatternType,
+    ConfigResource,
+    ConfigResourceType,
     KafkaAdminClient,
     ResourcePattern,
     ResourceType,
 )
 
-from deploy.demo.broker import Broker
+from clienthealth.settings import TopicSettings
+from deploy.demo.broker import Broker, java_command
 from deploy.demo.gateway import Gateway
+from deploy.demo.legacy import LegacyBroker
+from deploy.demo.load import create_legacy
 from deploy.demo.processes import free_port
+from deploy.demo.topics import ask_for_pushes
 
 DELAY_SECONDS = 0.6
 #: A topic that nobody may write to.
 DENIED = "ledger-of-others"
+#: Bytes a second of each client, fewer than it has; how often clients push.
+QUOTA, PUSH_SECONDS = 3000, 10.0
+PUSHES = TopicSettings().metrics[0]
 
 
 @dataclass
@@ -54,31 +69,38 @@ class Scene:
 
     world: World
     way: Way
-    topic: str
+    topics: Sequence[str]
     signal: Callable[[int], None]
-    feeding: bool = True
+    fed: Sequence[str]
     joined: threading.Event = field(default_factory=threading.Event)
 
-    def join(self) -> None:
-        """Another member joins the group, reads and commits nothing, and leaves when `joined` is set."""
-        consumer = KafkaConsumer(
-            self.topic,
-            bootstrap_servers=self.world.broker.bootstrap_servers,
-            group_id=self.topic,
-            client_id="another-member",
-            enable_auto_commit=False,
-        )
+    def join(self, polls: int) -> None:
+        """Another member joins the group, reads and commits nothing, and leaves when `joined` is set.
+
+        polls  it leaves and joins again after so many
+        """
         while not self.joined.is_set():
-            consumer.poll(500)
-        consumer.close()
+            consumer = KafkaConsumer(
+                *self.topics,
+                bootstrap_servers=self.world.broker.bootstrap_servers,
+                group_id=self.topics[0],
+                client_id="another-member",
+                enable_auto_commit=False,
+            )
+            for _ in range(polls):
+                if not self.joined.is_set():
+                    consumer.poll(500)
+            consumer.close()
+            self.joined.wait(2)
 
 
 @dataclass(frozen=True)
 class Event:
-    """What befalls a case. `begin` at its onset, `end` when it is over."""
+    """What befalls a case. `begin` at its onset, `end` when it is over; `own`: in a world of its own."""
 
     begin: Callable[[Scene], None]
     end: Callable[[Scene], None]
+    own: bool = False
 
 
 class World:
@@ -86,6 +108,9 @@ class World:
 
     def __init__(self, folder: Path, ways: int) -> None:
         self._open = ExitStack()
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._legacy: tuple[LegacyBroker, KafkaProducer] | None = None
         inner = [free_port() for _ in range(ways)]
         self.ways = [Way(Gateway(free_port(), port), Gateway(free_port(), port)) for port in inner]
         own, controller, login, lost = (free_port() for _ in range(4))
@@ -108,7 +133,9 @@ class World:
             "allow.everyone.if.no.acl.found": "true",
             "log.retention.check.interval.ms": "3600000",
         }
-        self.broker = Broker(folder / "broker", properties, port=own, heap_mb=384, controller_port=controller)
+        self.broker = Broker(
+            folder / "broker", properties, port=own, heap_mb=384, controller_port=controller, telemetry_to=""
+        )
 
     def __enter__(self) -> Self:
         self._open.enter_context(self.broker)
@@ -116,7 +143,10 @@ class World:
             way.open()
             self._open.callback(way.front.close)
             self._open.callback(way.node.close)
-        self._deny()
+        self.broker.create_topic(DENIED)
+        self.deny(DENIED, ACLOperation.WRITE)
+        self.broker.create_topic(PUSHES)
+        ask_for_pushes(self.broker.kafka, PUSH_SECONDS)
         self.feed = KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5)
         self._open.callback(self.feed.close)
         return self
@@ -124,12 +154,47 @@ class World:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def _deny(self) -> None:
-        self.broker.create_topic(DENIED)
+    def legacy(self) -> tuple[LegacyBroker, KafkaProducer]:
+        """A broker of 0.8.2 and what feeds it, from the first time that it is asked for."""
+        with self._lock:
+            if self._legacy is None:
+                broker = self._open.enter_context(LegacyBroker(self._folder / "legacy"))
+                feed = KafkaProducer(
+                    bootstrap_servers=broker.bootstrap_servers, api_version=(0, 8, 2), enable_idempotence=False, acks=1
+                )
+                self._open.callback(feed.close, timeout=5)
+                self._legacy = broker, feed
+            return self._legacy
+
+    def create(self, topics: Sequence[str], partitions: int, legacy: bool) -> None:
+        """Create topics, of 0.8.2 with the one partition that it gives."""
+        if legacy:
+            create_legacy(self.legacy()[0].bootstrap_servers, topics)
+        for topic in () if legacy else topics:
+            self.broker.create_topic(topic, partitions)
+
+    def ask(self, act: Callable[[KafkaAdminClient], object]) -> None:
+        """Have the broker do something."""
         admin = KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
-        pattern = ResourcePattern(ResourceType.TOPIC, DENIED, ACLResourcePatternType.LITERAL)
-        admin.create_acls([ACL("User:*", "*", ACLOperation.WRITE, ACLPermissionType.DENY, pattern)])
+        act(admin)
         admin.close()
+
+    def deny(self, topic: str, operation: ACLOperation) -> None:
+        """Nobody may do so with a topic."""
+        pattern = ResourcePattern(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL)
+        self.ask(lambda admin: admin.create_acls([ACL("User:*", "*", operation, ACLPermissionType.DENY, pattern)]))
+
+    def pushed(self, client_ids: Collection[str]) -> Iterator[tuple[int, str]]:
+        """What clients have pushed: when, and as JSON the headers and the value in base 64."""
+        consumer = KafkaConsumer(bootstrap_servers=self.broker.bootstrap_servers, consumer_timeout_ms=2000)
+        consumer.assign([TopicPartition(PUSHES, 0)])
+        consumer.seek_to_beginning()
+        for record in consumer:
+            headers = {name: bytes(value).decode() for name, value in record.headers}
+            if headers.get("client_id") in client_ids:
+                value = base64.b64encode(record.value or b"").decode()
+                yield record.timestamp, json.dumps({"headers": headers, "value": value})
+        consumer.close()
 
     def count(self, topic: str) -> int:
         """How many records it holds."""
@@ -153,11 +218,38 @@ def _open(scene: Scene) -> None:
     scene.way.open()
 
 
-def _feed(on: bool) -> Callable[[Scene], None]:
+def _feed(topics: slice) -> Callable[[Scene], None]:
     def set_feed(scene: Scene) -> None:
-        scene.feeding = on
+        scene.fed = scene.topics[topics]
 
     return set_feed
+
+
+def _few_replicas(scene: Scene) -> None:
+    resource = ConfigResource(ConfigResourceType.TOPIC, scene.topics[0], configs={"min.insync.replicas": "2"})
+    scene.world.ask(lambda admin: admin.alter_configs([resource]))
+
+
+def _quota(change: str) -> Callable[[Scene], None]:
+    def set_quota(scene: Scene) -> None:
+        server = ["--bootstrap-server", scene.world.broker.bootstrap_servers]
+        clients = ["--alter", change, "--entity-type", "clients", "--entity-default"]
+        subprocess.run(java_command("broker", 64, "kafka.admin.ConfigCommand", *server, *clients), check=True)
+
+    return set_quota
+
+
+def _deny(scene: Scene) -> None:
+    for topic in scene.topics:
+        scene.world.deny(topic, ACLOperation.ALL)
+
+
+def _join(polls: int) -> Event:
+    """Others come into the group, and go."""
+    return Event(
+        lambda scene: threading.Thread(target=scene.join, args=(polls,), daemon=True).start(),
+        lambda scene: scene.joined.set(),
+    )
 
 
 EVENTS: Mapping[str, Event] = {
@@ -168,8 +260,16 @@ EVENTS: Mapping[str, Event] = {
     "cut-node": Event(lambda scene: scene.way.node.shut(), _open),
     "swallow-node": Event(lambda scene: scene.way.node.swallow(), _open),
     "freeze-process": Event(lambda scene: scene.signal(signal.SIGSTOP), lambda scene: scene.signal(signal.SIGCONT)),
-    "rebalance": Event(
-        lambda scene: threading.Thread(target=scene.join, daemon=True).start(), lambda scene: scene.joined.set()
+    "rebalance": _join(1000),
+    "rebalances": _join(6),
+    "no-feed": Event(_feed(slice(0)), _feed(slice(None))),
+    "feed-one": Event(_feed(slice(1)), _feed(slice(None))),
+    "few-replicas": Event(_few_replicas, lambda scene: None),
+    "deny": Event(_deny, lambda scene: None),
+    "stop-broker": Event(lambda scene: scene.world.broker.stop(), lambda scene: scene.world.broker.restart(), own=True),
+    "quota": Event(
+        _quota(f"--add-config=producer_byte_rate={QUOTA},consumer_byte_rate={QUOTA}"),
+        _quota("--delete-config=producer_byte_rate,consumer_byte_rate"),
+        own=True,
     ),
-    "no-feed": Event(_feed(False), _feed(True)),
 }

@@ -45,7 +45,7 @@ def _recorded(
     seen = {"metrics": "jolokia-bulk", "interval": 10.0, "layout": "none", "dumps": [], "begins": 0.0, "ends": 0.0}
     case = {
         "mechanism": mechanism, "mode": mode, "role": "producer", "family": "java-3.9",
-        "options": {"trouble": "latch"}, "seen": seen,
+        "options": {"trouble": "join"}, "seen": seen,
         "weather": ["", 0, 0], "troubled": ["p"], "clients": ["p", "p-1"], "stored": 0,
         "timeline": {"start": START, "onset": START + 30_000, "end": START + 90_000},
         "written": {"metrics": [], "dumps": [], "lines": [], **written},
@@ -66,25 +66,25 @@ def _held(second: int) -> dict[str, Any]:
 
 def test_dumps_far_apart_ask_for_a_confirmed_deadlock(tmp_path: Path) -> None:
     dumps = [START + 35_000, START + 55_000]
-    folder = _recorded(tmp_path, "callback-latch", DEADLOCK, [_held(second) for second in range(90)], dumps=dumps)
+    folder = _recorded(tmp_path, "callback-join", DEADLOCK, [_held(second) for second in range(90)], dumps=dumps)
     assert (labels(Recorded(folder)) or {})[DEADLOCK] == Label("confirmed", "confirmed", True)
 
 
 def test_a_recording_that_ends_before_asks_nothing(tmp_path: Path) -> None:
     dumps = [START + 10_000, START + 25_000]
-    folder = _recorded(tmp_path, "callback-latch", DEADLOCK, [_held(second) for second in range(90)], dumps=dumps)
+    folder = _recorded(tmp_path, "callback-join", DEADLOCK, [_held(second) for second in range(90)], dumps=dumps)
     assert (labels(Recorded(folder)) or {})[DEADLOCK] == Label()
 
 
 def test_trouble_that_did_not_come_is_not_judged(tmp_path: Path) -> None:
     fine = [{**_held(second), "acked": second, "callback_ms": 0} for second in range(90)]
-    folder = _recorded(tmp_path, "callback-latch", DEADLOCK, fine, dumps=[START + 40_000])
+    folder = _recorded(tmp_path, "callback-join", DEADLOCK, fine, dumps=[START + 40_000])
     assert graded(folder, "diagnose", []) is None
 
 
 def test_what_is_said_of_another_client_is_wrong(tmp_path: Path) -> None:
     dumps = [START + 35_000, START + 55_000]
-    folder = _recorded(tmp_path, "callback-latch", DEADLOCK, [_held(second) for second in range(90)], dumps=dumps)
+    folder = _recorded(tmp_path, "callback-join", DEADLOCK, [_held(second) for second in range(90)], dumps=dumps)
     verdicts = [("p", DEADLOCK, "suspected"), ("p-1", DEADLOCK, "confirmed"), ("p", CONSUMER, "ok")]
     grades = [(one.failing, one.grade) for one in graded(folder, "diagnose", verdicts) or ()]
     assert grades == [(True, "suspected only"), (False, "wrong confirmed")]

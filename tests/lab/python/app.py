@@ -34,7 +34,7 @@ GO, OVER, END = threading.Event(), threading.Event(), threading.Event()
 ENDING = threading.Event()
 TROUBLE, WHERE = GIVEN.get("trouble", ""), GIVEN.get("trouble.in", "")
 MS = int(GIVEN.get("trouble.ms", "0"))
-COUNTED = ("attempted", "acked", "failed", "expired", "unknown", "exhausted", "polls", "handled")
+COUNTED = ("attempted", "acked", "failed", "expired", "unknown", "exhausted", "polls", "handled", "others")
 ALL: list[Truth] = []
 
 
@@ -214,13 +214,15 @@ def accepted(truth: Truth) -> None:
         log.info("order %d accepted", truth.counts["attempted"])
 
 
-def handle(truth: Truth) -> None:
-    """One record."""
+def handle(truth: Truth, topic: str) -> None:
+    """One record of a topic."""
     truth.place = "handler"
     time.sleep(number_of("handle.ms", "5") / 1000)
-    if truth.wrong("handler"):
+    slow = GIVEN.get("slow.topic", "")
+    if truth.wrong("handler") and slow in ("", topic):
         happen(truth)
     truth.counts["handled"] += 1
+    truth.counts["others"] += slow != topic
 
 
 def options(kind: str, truth: Truth) -> dict[str, str]:

@@ -77,7 +77,7 @@ def _rd_produce(app: Any, producer: Any, truth: Any) -> None:
 
 
 def _rd_consume(app: Any, consumer: Any, truth: Any) -> None:
-    consumer.subscribe([app.GIVEN["topic"]])
+    consumer.subscribe(app.GIVEN["topic"].split(","))
     while not app.ENDING.is_set():
         wanted = truth.mine and app.TROUBLE == "pause" and app.GO.is_set() and not app.OVER.is_set()
         if wanted != truth.paused:
@@ -88,7 +88,7 @@ def _rd_consume(app: Any, consumer: Any, truth: Any) -> None:
         truth.counts["polls"] += 1
         if message is None or message.error():
             continue
-        app.handle(truth)
+        app.handle(truth, message.topic())
         if app.GIVEN["commit"] != "auto":
             truth.place = "commit"
             try:
@@ -161,7 +161,7 @@ def _kp_produce(app: Any, producer: Any, truth: Any) -> None:
 
 
 def _kp_consume(app: Any, consumer: Any, truth: Any) -> None:
-    consumer.subscribe([app.GIVEN["topic"]])
+    consumer.subscribe(app.GIVEN["topic"].split(","))
     while not app.ENDING.is_set():
         wanted = truth.mine and app.TROUBLE == "pause" and app.GO.is_set() and not app.OVER.is_set()
         if wanted != truth.paused:
@@ -171,8 +171,8 @@ def _kp_consume(app: Any, consumer: Any, truth: Any) -> None:
             truth.place = "poll"
             batches = consumer.poll(500)
             truth.counts["polls"] += 1
-            for _ in range(sum(map(len, batches.values()))):
-                app.handle(truth)
+            for topic in (partition.topic for partition, records in batches.items() for _ in records):
+                app.handle(truth, topic)
             truth.place = "commit"
             if batches and app.GIVEN["commit"] == "sync":
                 consumer.commit()
@@ -210,7 +210,7 @@ async def aio(app: Any) -> None:
             # What a handler and the client's own polls take must fit.
             given |= {"session_timeout_ms": 8000, "heartbeat_interval_ms": 2500}
         given = {name: value for name, value in given.items() if name in allowed}
-        client = of(app.GIVEN["topic"], **given) if kind == "consumer" else of(**given)
+        client = of(*app.GIVEN["topic"].split(","), **given) if kind == "consumer" else of(**given)
         await client.start()
         loop = _aio_produce if kind == "producer" else _aio_consume
         made.append((client, asyncio.create_task(loop(app, client, truth))))
@@ -255,11 +255,11 @@ async def _aio_consume(app: Any, consumer: Any, truth: Any) -> None:
             truth.place = "poll"
             batches = await consumer.getmany(timeout_ms=500)
             truth.counts["polls"] += 1
-            for _ in range(sum(map(len, batches.values()))):
+            for topic in (partition.topic for partition, records in batches.items() for _ in records):
                 if truth.wrong("handler") and app.TROUBLE == "join":
                     truth.place = "handler"
                     await asyncio.Event().wait()
-                app.handle(truth)
+                app.handle(truth, topic)
             truth.place = "commit"
             if batches and app.GIVEN["commit"] != "auto":
                 await consumer.commit()

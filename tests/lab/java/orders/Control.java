@@ -2,6 +2,8 @@ package orders;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.LinkedList;
+import java.util.Properties;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -33,6 +35,20 @@ final class Control {
         return go && !over;
     }
 
+    /** Of the n-th client. */
+    static Properties options(String prefix, int number) {
+        Properties options = new Properties();
+        for (String name : System.getProperties().stringPropertyNames()) {
+            if (name.startsWith(prefix)) {
+                options.put(name.substring(prefix.length()), System.getProperty(name));
+            }
+        }
+        if (options.containsKey("client.id") && number > 0) {
+            options.put("client.id", options.get("client.id") + "-" + number);
+        }
+        return options;
+    }
+
     static void run(Consumer<String> close) {
         closing = close;
         daemon("lab-input", Control::read);
@@ -42,6 +58,9 @@ final class Control {
                 LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(500));
             }
         });
+        if (System.getProperty("trouble", "").equals("collect")) {
+            daemon("price-cache", Control::collect);
+        }
         if (System.getProperty("quotes") != null) {
             daemon("log-forwarder", Control::quote);
         }
@@ -67,6 +86,20 @@ final class Control {
             LOG.warn("no input", gone);
         }
         Runtime.getRuntime().halt(9);
+    }
+
+    /** One garbage collection after the other, of a heap with many small objects. */
+    private static void collect() {
+        LinkedList<Object> cache = new LinkedList<>();
+        while (true) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(wrong() ? 5 : 100));
+            while (wrong() && cache.size() < 1_000_000) {
+                cache.add(new Object());
+            }
+            if (wrong()) {
+                System.gc();
+            }
+        }
     }
 
     /** Lines of other programs, as one that watches logs repeats them. */

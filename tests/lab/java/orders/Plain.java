@@ -4,17 +4,20 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collections;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.slf4j.Logger;
@@ -58,21 +61,8 @@ public class Plain {
         Control.await();
     }
 
-    static Properties options(String prefix, int number) {
-        Properties options = new Properties();
-        for (String name : System.getProperties().stringPropertyNames()) {
-            if (name.startsWith(prefix)) {
-                options.put(name.substring(prefix.length()), System.getProperty(name));
-            }
-        }
-        if (options.containsKey("client.id") && number > 0) {
-            options.put("client.id", options.get("client.id") + "-" + number);
-        }
-        return options;
-    }
-
     private static void produce(int number) {
-        Properties options = options("p.", number);
+        Properties options = Control.options("p.", number);
         KafkaProducer<byte[], byte[]> producer =
             new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer());
         PRODUCERS.add(producer);
@@ -127,7 +117,7 @@ public class Plain {
     }
 
     private static void consume(int number) {
-        Properties options = options("c.", number);
+        Properties options = Control.options("c.", number);
         KafkaConsumer<byte[], byte[]> consumer =
             new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         CONSUMERS.add(consumer);
@@ -137,7 +127,16 @@ public class Plain {
     }
 
     private static void poll(KafkaConsumer<byte[], byte[]> consumer, Trouble trouble, Truth truth) {
-        consumer.subscribe(Collections.singletonList(TOPIC));
+        consumer.subscribe(Arrays.asList(TOPIC.split(",")), new ConsumerRebalanceListener() {
+            @Override
+            public void onPartitionsRevoked(Collection<TopicPartition> revoked) {
+                trouble.revoked();
+            }
+
+            @Override
+            public void onPartitionsAssigned(Collection<TopicPartition> assigned) {
+            }
+        });
         String commit = System.getProperty("commit", "auto");
         while (!Control.ending) {
             try {
@@ -146,12 +145,7 @@ public class Plain {
                 ConsumerRecords<byte[], byte[]> records = poll(consumer);
                 truth.polls.incrementAndGet();
                 for (ConsumerRecord<byte[], byte[]> record : records) {
-                    truth.in = "handler";
-                    trouble.handle(record);
-                    long count = truth.handled.incrementAndGet();
-                    if (count % Integer.getInteger("every", 50) == 0) {
-                        LOG.info("order {} billed", count);
-                    }
+                    trouble.handle(record.topic());
                 }
                 truth.in = "commit";
                 if (commit.equals("sync") && !records.isEmpty()) {
@@ -205,7 +199,7 @@ public class Plain {
     /** How it was asked to: wait, so many milliseconds, or only flush. */
     static void close(String how) {
         for (Thread loop : LOOPS) {
-            join(loop, CONSUMERS.isEmpty() ? 200 : 30_000);
+            join(loop, CONSUMERS.isEmpty() ? 200 : 0);
         }
         for (KafkaProducer<byte[], byte[]> producer : PRODUCERS) {
             if (how.equals("flush")) {

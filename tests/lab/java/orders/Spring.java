@@ -37,7 +37,7 @@ public class Spring {
     }
 
     private static Map<String, Object> options(String prefix, String serde) {
-        Properties given = Plain.options(prefix, 0);
+        Properties given = Control.options(prefix, 0);
         Map<String, Object> options = new HashMap<>();
         given.stringPropertyNames().forEach(name -> options.put(name, given.getProperty(name)));
         for (String part : new String[] {"key", "value"}) {
@@ -54,12 +54,12 @@ public class Spring {
         for (int i = 0; i < clients; i++) {
             troubles[i] = new Trouble(null, TOPIC, Truth.of("consumer", options.get("client.id") + "-" + i), i);
         }
-        ContainerProperties properties = new ContainerProperties(TOPIC);
+        ContainerProperties properties = new ContainerProperties(TOPIC.split(","));
         boolean each = System.getProperty("commit", "auto").equals("sync");
         properties.setAckMode(each ? ContainerProperties.AckMode.RECORD : ContainerProperties.AckMode.BATCH);
         properties.setMessageListener((MessageListener<byte[], byte[]>) record -> {
             Matcher number = NUMBER.matcher(Thread.currentThread().getName());
-            troubles[number.find() ? Integer.parseInt(number.group(1)) : 0].handled(record);
+            troubles[number.find() ? Integer.parseInt(number.group(1)) : 0].handled(record.topic());
         });
         ConcurrentMessageListenerContainer<byte[], byte[]> container =
             new ConcurrentMessageListenerContainer<>(new DefaultKafkaConsumerFactory<>(options), properties);
@@ -74,7 +74,7 @@ public class Spring {
             new DefaultKafkaProducerFactory<>(options("p.", "serializer"));
         factory.setPhysicalCloseTimeout(60);
         KafkaTemplate<byte[], byte[]> template = new KafkaTemplate<>(factory);
-        Truth truth = Truth.of("producer", Plain.options("p.", 0).getProperty("client.id") + "-1");
+        Truth truth = Truth.of("producer", Control.options("p.", 0).getProperty("client.id") + "-1");
         Producer<byte[], byte[]> producer = factory.createProducer();
         Trouble trouble = new Trouble(producer, TOPIC, truth, 0);
         template.setProducerListener(new ProducerListener<byte[], byte[]>() {

@@ -16,7 +16,7 @@ public class Streams {
     public static void main(String[] args) throws Exception {
         String topic = System.getProperty("topic");
         int clients = Integer.getInteger("clients", 1);
-        Properties given = Plain.options("c.", 0);
+        Properties given = Control.options("c.", 0);
         Properties options = new Properties();
         options.put("application.id", given.remove("group.id"));
         options.put("client.id", given.get("client.id"));
@@ -34,7 +34,7 @@ public class Streams {
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(topic, Consumed.with(Serdes.ByteArray(), Serdes.ByteArray())).mapValues(value -> {
             Matcher number = NUMBER.matcher(Thread.currentThread().getName());
-            troubles[number.find() ? Integer.parseInt(number.group(1)) - 1 : 0].handled(value);
+            troubles[number.find() ? Integer.parseInt(number.group(1)) - 1 : 0].handled(topic);
             return value;
         }).to(topic + "-out", Produced.with(Serdes.ByteArray(), Serdes.ByteArray()));
         KafkaStreams streams = new KafkaStreams(builder.build(), options);

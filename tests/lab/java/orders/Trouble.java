@@ -11,7 +11,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.Producer;
@@ -22,14 +21,15 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What goes wrong, in a callback, a handler, or with what is sent: `trouble` names it, `trouble.ms` says how long it
- * takes where it ends by itself, `trouble.in` where it happens (callback or handler), `trouble.clients` to how many of
- * the clients.
+ * takes where it ends by itself, `trouble.in` where it happens (callback, handler, or revoked: as the consumer is
+ * closed), `trouble.clients` to how many of the clients, slow.topic to the records of which topic alone.
  */
 final class Trouble implements Callback {
     private static final Logger LOG = LoggerFactory.getLogger("orders.Gateway");
     private static final String WHAT = System.getProperty("trouble", "none");
     private static final String WHERE = System.getProperty("trouble.in", "");
     private static final long MS = Long.getLong("trouble.ms", 0);
+    private static final String SLOW = System.getProperty("slow.topic", "");
     private static final BlockingQueue<String> FULL = new ArrayBlockingQueue<>(1);
     private static final ReentrantLock LOCK = new ReentrantLock();
     private static final Object MONITOR = new Object();
@@ -123,20 +123,35 @@ final class Trouble implements Callback {
         }
     }
 
-    void handle(ConsumerRecord<byte[], byte[]> record) {
+    /** One record of a topic. */
+    void handle(String topic) {
+        truth.in = "handler";
         LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(Long.getLong("handle.ms", 5)));
-        if (wrong("handler")) {
+        boolean slow = SLOW.isEmpty() || SLOW.equals(topic);
+        if (slow && wrong("handler")) {
             happen();
+        }
+        if (!SLOW.equals(topic)) {
+            truth.others.incrementAndGet();
+        }
+        long count = truth.handled.incrementAndGet();
+        if (count % Integer.getInteger("every", 50) == 0) {
+            LOG.info("order {} billed", count);
         }
     }
 
     /** What frameworks call, which poll by themselves. */
-    void handled(Object value) {
-        truth.in = "handler";
+    void handled(String topic) {
         truth.polls.incrementAndGet();
-        handle(null);
-        truth.handled.incrementAndGet();
+        handle(topic);
         truth.in = "framework";
+    }
+
+    /** The group takes partitions away. */
+    void revoked() {
+        if (Control.ending && wrong("revoked")) {
+            happen();
+        }
     }
 
     private void happen() {

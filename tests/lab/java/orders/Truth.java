@@ -21,6 +21,8 @@ final class Truth {
     final AtomicLong exhausted = new AtomicLong();
     final AtomicLong polls = new AtomicLong();
     final AtomicLong handled = new AtomicLong();
+    /** Of topics whose handler is not slow. */
+    final AtomicLong others = new AtomicLong();
     final Map<Long, Long> sending = new ConcurrentHashMap<>();
     final Map<Long, Long> calling = new ConcurrentHashMap<>();
     volatile long longestSend;
@@ -87,10 +89,10 @@ final class Truth {
         for (Truth t : ALL) {
             say(String.format(
                 "TRUTH {\"ts\":%d,\"kind\":\"%s\",\"id\":\"%s\",\"attempted\":%d,\"acked\":%d,\"failed\":%d,"
-                    + "\"expired\":%d,\"unknown\":%d,\"exhausted\":%d,\"polls\":%d,\"handled\":%d,\"sending_ms\":%d,"
+                    + "\"expired\":%d,\"unknown\":%d,\"exhausted\":%d,\"polls\":%d,\"handled\":%d,\"others\":%d,\"sending_ms\":%d,"
                     + "\"callback_ms\":%d,\"longest_send_ms\":%d,\"longest_callback_ms\":%d,\"in\":\"%s\",\"paused\":%b}",
                 now, t.kind, t.id, t.attempted.get(), t.acked.get(), t.failed.get(), t.expired.get(), t.unknown.get(),
-                t.exhausted.get(), t.polls.get(), t.handled.get(), age(t.sending, now), age(t.calling, now),
+                t.exhausted.get(), t.polls.get(), t.handled.get(), t.others.get(), age(t.sending, now), age(t.calling, now),
                 t.longestSend, t.longestCallback, t.in, t.paused));
         }
     }
