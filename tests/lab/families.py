@@ -36,6 +36,9 @@ SETS = {
         f"lab-streams-{name}": JarSet((f"org.apache.kafka:kafka-streams:{name}",), without=_NO_LOGGING)
         for name in ("3.6.2", "4.0.1")
     },
+    "lab-connect": JarSet(("org.apache.kafka:connect-runtime:3.7.2",), without=_NO_LOGGING),
+    "lab-reactor": JarSet(("io.projectreactor.kafka:reactor-kafka:1.3.23",), without=_NO_LOGGING),
+    "lab-vertx": JarSet(("io.vertx:vertx-kafka-client:4.5.14",), without=(*_NO_LOGGING, "org.slf4j:*")),
     "lab-reload4j": JarSet(("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")),
     "lab-logback": JarSet(
         ("ch.qos.logback:logback-classic:1.2.13", "net.logstash.logback:logstash-logback-encoder:6.6")
@@ -49,6 +52,7 @@ SETS = {
     ),
     "lab-jul": JarSet(("org.slf4j:slf4j-jdk14:1.7.36",)),
     "lab-jmx-exporter": JarSet(("io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1",), without=("*:*",)),
+    "lab-otel": JarSet(("io.opentelemetry.javaagent:opentelemetry-javaagent:2.21.0",), without=("*:*",)),
     "lab-micrometer": JarSet(
         ("io.micrometer:micrometer-registry-prometheus:1.11.12",), without=("org.apache.kafka:*",)
     ),
@@ -100,7 +104,7 @@ def _java(name: str, weight: float = 1.0, **more: object) -> Family:
 _BASE = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter")
 #: From 3.7 on clients push.
 _PUSHES = (*_BASE, "pushes")
-_ROUTES = (*_BASE, "micrometer")
+_ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
 #: Groups that a plain consumer cannot join.
 _OTHER_GROUP = ("rebalance", "rebalances")
@@ -174,6 +178,12 @@ def _spring(name: str, release: str, version: str) -> Family:
     return Family(f"spring-{name}", "Spring", version, 2.0, lacks=_FRAMEWORK, jars=jars, ids=_SPRING)
 
 
+def _framework(name: str, program: str, version: str, ids: str = "", lacks: Collection[str] = ()) -> Family:
+    named: Mapping[Role, Sequence[str]] = {"consumer": (ids,)} if ids else {}
+    without = (*_FRAMEWORK, *lacks)
+    return Family(name, program, version, 1.0, ("consumer",), lacks=without, jars=f"lab-{program.lower()}", ids=named)
+
+
 def _streams(version: str, release: str) -> Family:
     jars, lacks = f"lab-streams-{release}", (*_FRAMEWORK, *_OTHER_GROUP)
     return Family(f"streams-{version}", "Streams", version, 2.0, ("consumer",), lacks=lacks, jars=jars, ids=_STREAMS)
@@ -206,6 +216,9 @@ FAMILIES = {
         _spring("3.3", "3.3.10", "3.8"),
         _streams("3.6", "3.6.2"),
         _streams("4.0", "4.0.1"),
+        _framework("connect-3.7", "Connect", "3.7", "connector-consumer-{id}-{n}", _OTHER_GROUP),
+        _framework("reactor-1.3", "Reactor", "3.6"),
+        _framework("vertx-4.5", "Vertx", "3.7"),
         _confluent("2.16"),
         _confluent("2.6", "confluent-kafka==2.6.2"),
         _confluent("2.2", "confluent-kafka==2.2.0"),

@@ -190,7 +190,7 @@ def _deadlock(recorded: Recorded) -> Label:
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
     # One dump shows a wait without an end; of what sleeps or works, or of no Java client, it takes more.
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
-    one = dumps and (full or (recorded.java and name not in _BUSY)) or recorded.span("dumps") >= APART_SECONDS
+    one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
     # Who waits for each record sends none after it: what then stands still may be idle.
     goes_on = recorded.most("attempted") > MANY
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
@@ -250,6 +250,9 @@ def _not_closed(recorded: Recorded) -> Label:
 
 
 def _consumer(recorded: Recorded) -> Label:
+    if FAMILIES[recorded.case["family"]].program == "Reactor":
+        # It polls on, and pauses: as who does so on purpose.
+        return Label(at_most="confirmed")
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE

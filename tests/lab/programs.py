@@ -27,11 +27,23 @@ from tests.lab.world import DENIED
 HERE = Path(__file__).parent
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 STOP_SECONDS = 5.0
+#: OpenTelemetry's agent prints what it would push.
+OTEL = (
+    "-Xmx192m",
+    "-Dotel.metrics.exporter=experimental-otlp/stdout",
+    "-Dotel.traces.exporter=none",
+    "-Dotel.logs.exporter=none",
+    "-Dotel.service.name=orders",
+)
 #: What other programs say of their clients, one a line.
 QUOTES = HERE / "quotes.txt"
 #: Programs that are not compiled with what they run on: Plain once for all versions; Scala consumers, as what is
 #: common to all needs a client of Java.
-COMPILED_WITH = {"Plain": ("lab-java-2.2", "lab-micrometer"), "Legacy": ("lab-java-2.2", "legacy")}
+COMPILED_WITH = {
+    "Plain": ("lab-java-2.2", "lab-micrometer"),
+    "Legacy": ("lab-java-2.2", "legacy"),
+    "Vertx": ("lab-vertx", "lab-reload4j"),
+}
 _COMPILING = threading.Lock()
 
 
@@ -55,6 +67,8 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
+                if word.startswith('{"resourceMetrics"'):
+                    word, rest = "METRICS", line
                 if word == "TRUTH":
                     self.truth.append(json.loads(rest))
                 elif word == "METRICS":
@@ -146,6 +160,9 @@ def _jvm(case: Case, folder: Path, servers: str, topics: Sequence[str], port: in
     elif case.seen.metrics == "jmx-exporter":
         (folder / "jmx.yaml").write_text("rules:\n- pattern: '.*'\n", encoding="utf-8")
         agents = [f"-javaagent:{_paths('lab-jmx-exporter')[0]}=127.0.0.1:{port}:jmx.yaml"]
+    elif case.seen.metrics == "otlp":
+        often = f"-Dotel.metric.export.interval={1000 * case.seen.interval:.0f}"
+        agents = [f"-javaagent:{_paths('lab-otel')[0]}", *OTEL, often]
     elif case.seen.metrics.startswith("jolokia"):
         agents = [f"-javaagent:{_paths('jolokia')[0]}=port={port},host=127.0.0.1,discoveryEnabled=false"]
     path = [compiled(family), *(jar for name in sets for jar in _paths(name))]

@@ -232,7 +232,7 @@ def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) 
         text = "".join(f"# {_clock(ts_ms)}\n{content}\n" for ts_ms, content in metrics)
         (files / "metrics.txt").write_text(text, encoding="utf-8")
     else:
-        name = "stats.jsonl" if seen.metrics == "statistics" else "metrics.jsonl"
+        name = {"statistics": "stats.jsonl", "otlp": "otlp.jsonl"}.get(seen.metrics, "metrics.jsonl")
         (files / name).write_text("".join(f"{content}\n" for _, content in metrics), encoding="utf-8")
 
 
