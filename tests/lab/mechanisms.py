@@ -118,7 +118,6 @@ _DEADLOCKS = (
 _BLOCKS = (
     Mechanism("topic-missing", BLOCKED, "producer", {"trouble": "topic"}, beside=_SYMPTOMS, weight=2),
     Mechanism("topic-denied", BLOCKED, "producer", {"trouble": "topic", "wrong": "denied"}, beside=_SYMPTOMS),
-    Mechanism("topic-denied-later", BLOCKED, "producer", world="deny", beside=_SYMPTOMS),
     Mechanism("partition-missing", BLOCKED, "producer", {"trouble": "partition"}, beside=_SYMPTOMS),
     Mechanism("brokers-away", BLOCKED, "producer", world="cut", early=True, beside=_SYMPTOMS),
     Mechanism("brokers-silent", BLOCKED, "producer", world="swallow", early=True, beside=_SYMPTOMS),
@@ -135,7 +134,6 @@ _STALLS = (
     Mechanism("name-unknown", STALLED, "producer", {"through": "lost"}, early=True, beside=_SYMPTOMS),
     Mechanism("outage", STALLED, "producer", world="cut", beside=_SYMPTOMS),
     Mechanism("silence", STALLED, "producer", world="swallow", beside=_SYMPTOMS),
-    Mechanism("too-few-replicas", STALLED, "producer", {"p.acks": "all"}, world="few-replicas", beside=_SYMPTOMS),
 )
 _LOSSES = (
     _lost("exit-unclosed", "exit"),
@@ -213,6 +211,8 @@ _CONTROLS = (
     _fine("deployed-again", "producer", end="close", again=True),
     _fine("consumer-deployed-again", "consumer", end="close", again=True),
     _fine("rebalances", "consumer", "rebalances", lasts=(20, 50)),
+    # send() goes on, and each record fails at once.
+    _fine("topic-denied-later", "producer", "deny", beside=_SYMPTOMS),
     _fine("topic-read-denied", "consumer", "deny", lasts=(8, 30), only=("Plain", "confluent", "kafka_python")),
     _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),
     _fine("short-silence", "producer", "swallow", lasts=(3, 15), beside=_SHORT),

@@ -22,8 +22,6 @@ from kafka.admin import (
     ACLOperation,
     ACLPermissionType,
     ACLResourcePatternType,
-    ConfigResource,
-    ConfigResourceType,
     KafkaAdminClient,
     ResourcePattern,
     ResourceType,
@@ -173,16 +171,12 @@ class World:
         for topic in () if legacy else topics:
             self.broker.create_topic(topic, partitions)
 
-    def ask(self, act: Callable[[KafkaAdminClient], object]) -> None:
-        """Have the broker do something."""
-        admin = KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
-        act(admin)
-        admin.close()
-
     def deny(self, topic: str, operation: ACLOperation) -> None:
         """Nobody may do so with a topic."""
         pattern = ResourcePattern(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL)
-        self.ask(lambda admin: admin.create_acls([ACL("User:*", "*", operation, ACLPermissionType.DENY, pattern)]))
+        admin = KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
+        admin.create_acls([ACL("User:*", "*", operation, ACLPermissionType.DENY, pattern)])
+        admin.close()
 
     def pushed(self, client_ids: Collection[str]) -> Iterator[tuple[int, str]]:
         """What clients have pushed: when, and as JSON the headers and the value in base 64."""
@@ -225,16 +219,12 @@ def _feed(topics: slice) -> Callable[[Scene], None]:
     return set_feed
 
 
-def _few_replicas(scene: Scene) -> None:
-    resource = ConfigResource(ConfigResourceType.TOPIC, scene.topics[0], configs={"min.insync.replicas": "2"})
-    scene.world.ask(lambda admin: admin.alter_configs([resource]))
-
-
 def _quota(change: str) -> Callable[[Scene], None]:
     def set_quota(scene: Scene) -> None:
         server = ["--bootstrap-server", scene.world.broker.bootstrap_servers]
         clients = ["--alter", change, "--entity-type", "clients", "--entity-default"]
-        subprocess.run(java_command("broker", 64, "kafka.admin.ConfigCommand", *server, *clients), check=True)
+        command = java_command("broker", 64, "kafka.admin.ConfigCommand", *server, *clients)
+        subprocess.run(command, capture_output=True, check=True)
 
     return set_quota
 
@@ -264,7 +254,6 @@ EVENTS: Mapping[str, Event] = {
     "rebalances": _join(6),
     "no-feed": Event(_feed(slice(0)), _feed(slice(None))),
     "feed-one": Event(_feed(slice(1)), _feed(slice(None))),
-    "few-replicas": Event(_few_replicas, lambda scene: None),
     "deny": Event(_deny, lambda scene: None),
     "stop-broker": Event(lambda scene: scene.world.broker.stop(), lambda scene: scene.world.broker.restart(), own=True),
     "quota": Event(
