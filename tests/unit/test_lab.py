@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.lab.cases import described, drawn
 from tests.lab.families import FAMILIES
 from tests.lab.judge import graded
 from tests.lab.label import Label, Recorded, labels
 from tests.lab.layouts import LAYOUTS, WRAPPINGS, Line
-from tests.lab.mechanisms import CONSUMER, DEADLOCK, MECHANISMS
+from tests.lab.mechanisms import CONSUMER, CROSS_TOPIC, DEADLOCK, LOOP, MECHANISMS
 from tests.lab.world import EVENTS
 
 START = 1_795_208_640_000
@@ -40,13 +42,18 @@ def test_a_line_keeps_its_words_in_every_wrapping() -> None:
 
 
 def _recorded(
-    folder: Path, mechanism: str, mode: str | None, truth: list[dict[str, Any]], **written: list[int]
+    folder: Path,
+    mechanism: str,
+    mode: str | None,
+    truth: list[dict[str, Any]],
+    family: str = "java-3.9",
+    **written: list[int],
 ) -> Path:
     seen = {"metrics": "jolokia-bulk", "interval": 10.0, "layout": "none", "dumps": [], "begins": 0.0, "ends": 0.0}
     case = {
-        "mechanism": mechanism, "mode": mode, "role": "producer", "family": "java-3.9",
+        "mechanism": mechanism, "mode": mode, "role": "producer", "family": family,
         "options": {"trouble": "join"}, "seen": seen,
-        "weather": ["", 0, 0], "troubled": ["p"], "clients": ["p", "p-1"], "stored": 0,
+        "weather": ["", 0, 0], "troubled": ["p"], "clients": ["p", "p-1"], "stored": 0, "ended_by_itself": False,
         "timeline": {"start": START, "onset": START + 30_000, "end": START + 90_000},
         "written": {"metrics": [], "dumps": [], "lines": [], **written},
     }  # fmt: skip
@@ -74,6 +81,28 @@ def test_a_recording_that_ends_before_asks_nothing(tmp_path: Path) -> None:
     dumps = [START + 10_000, START + 25_000]
     folder = _recorded(tmp_path, "callback-join", DEADLOCK, [_held(second) for second in range(90)], dumps=dumps)
     assert (labels(Recorded(folder)) or {})[DEADLOCK] == Label()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "mode", "family", "dumps", "expected"),
+    [
+        ("topic-hangs", CROSS_TOPIC, "legacy-0.8", [35, 50], Label("confirmed", "confirmed", True)),
+        ("topic-hangs", CROSS_TOPIC, "legacy-0.8", [35], Label("suspected", "confirmed", True)),
+        # A dump does not show which topics a poll loop has.
+        ("topic-hangs", CROSS_TOPIC, "java-3.9", [35, 80], Label("nothing", "confirmed", True)),
+        ("close-hangs", LOOP, "java-3.9", [32, 80], Label("confirmed", "confirmed", True)),
+        ("close-hangs", LOOP, "java-3.9", [32, 50], Label("suspected", "confirmed", True)),
+        ("endless-lookup", LOOP, "legacy-0.8", [32, 50], Label("confirmed", "confirmed", True)),
+        ("left-behind", LOOP, "legacy-0.8", [20, 25], Label()),
+    ],
+)
+def test_what_dumps_alone_show_of_consumers(
+    tmp_path: Path, mechanism: str, mode: str, family: str, dumps: list[int], expected: Label
+) -> None:
+    truth = [{**_held(second), "others": min(second, 30), "in": "close"} for second in range(90)]
+    moments = [START + 1000 * second for second in dumps]
+    folder = _recorded(tmp_path, mechanism, mode, truth, family, dumps=moments)
+    assert (labels(Recorded(folder)) or {})[mode] == expected
 
 
 def test_trouble_that_did_not_come_is_not_judged(tmp_path: Path) -> None:
