@@ -10,17 +10,17 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CompletableFuture;
 
-/** Consumers of Vert.x with the options of Plain's: an event loop handles what a thread of its own polls. */
+/** Consumers of Vert.x with the options of Plain's: each has event loops and a thread that polls of its own. */
 public class Vertx {
     public static void main(String[] args) throws Exception {
-        io.vertx.core.Vertx vertx = io.vertx.core.Vertx.vertx();
         List<KafkaConsumer<byte[], byte[]>> consumers = new ArrayList<>();
         for (int i = 0; i < Integer.getInteger("clients", 1); i++) {
             Properties given = Control.options("c.", i);
             Map<String, String> options = new HashMap<>();
             given.stringPropertyNames().forEach(name -> options.put(name, given.getProperty(name)));
             Trouble trouble = new Trouble(null, null, Truth.of("consumer", given.getProperty("client.id")), i);
-            KafkaConsumer<byte[], byte[]> consumer = KafkaConsumer.create(vertx, options, byte[].class, byte[].class);
+            KafkaConsumer<byte[], byte[]> consumer =
+                KafkaConsumer.create(io.vertx.core.Vertx.vertx(), options, byte[].class, byte[].class);
             consumer.handler(record -> trouble.handled(record.topic()));
             consumer.subscribe(new HashSet<>(Arrays.asList(System.getProperty("topic").split(","))));
             consumers.add(consumer);
