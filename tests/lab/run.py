@@ -100,8 +100,11 @@ class Run:
         if self.case.mechanism.early:
             return
         deadline = time.monotonic() + WORKS_SECONDS
+        # What lingers is acknowledged long after it was sent.
+        lingers = int(self.case.options.get("p.linger.ms", "0")) > 1000
+        counted = ("attempted",) if lingers else ("acked", "handled")
         while time.monotonic() < deadline and not self.program.ended.is_set():
-            if any(one["acked"] + one["handled"] > 0 for one in self.program.newest().values()):
+            if any(one[name] > 0 for one in self.program.newest().values() for name in counted):
                 return
             time.sleep(0.25)
 
