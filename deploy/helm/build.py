@@ -20,8 +20,7 @@ from clienthealth.modes import modes
 from clienthealth.platform import checkout
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import keys
-from clienthealth_exporters.alerts.build import routes_of
-from clienthealth_exporters.alerts.rules import FILES
+from clienthealth_exporters.alerts.build import FILES, routes_of
 
 CHART = "deploy/helm/kafka-client-health"
 #: Of Kubernetes, which checks them itself.

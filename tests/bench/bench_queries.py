@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from clienthealth_exporters.alerts.rules import PAGING
+from clienthealth_exporters.alerts.build import PAGING
 from dashboards.panel import MOMENTS
 from tests.bench.bench_fleet import fleet, groups
 from tests.e2e.test_alert_delivery import now_ms

@@ -11,8 +11,7 @@ import pytest
 from clienthealth.model.errors import SettingsError
 from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts import build
-from clienthealth_exporters.alerts.build import catalogue, with_head
-from clienthealth_exporters.alerts.rules import rules
+from clienthealth_exporters.alerts.build import catalogue, rules, with_head
 from tests.support.alert_rules import ROOT, RULE_FILES, read
 
 
@@ -103,7 +102,7 @@ def test_the_examples_of_the_page_are_alerts(number: int, tmp_path: Path, monkey
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules/macros.j2").write_bytes((ROOT / "alerts/rules/macros.j2").read_bytes())
     (tmp_path / "rules/measurements.yml.j2").write_text(f"{head}    rules:\n{example}{rest}", "utf-8")
-    monkeypatch.setattr("clienthealth_exporters.alerts.rules.FILES", tmp_path)
+    monkeypatch.setattr("clienthealth_exporters.alerts.build.FILES", tmp_path)
     (text,) = rules(Settings()).values()
     every = [rule for group in read(text)["groups"] for rule in group["rules"]]
     added, committed = every[: [1, 3][number]], every[[1, 3][number] :]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.settings import PrometheusSettings, Settings, TopicSettings
-from clienthealth_exporters.alerts.rules import rules
+from clienthealth_exporters.alerts.build import rules
 
 CASE = """
 rule_files: [watchdog.yml]

@@ -16,8 +16,7 @@ from clienthealth.model.errors import SettingsError
 from clienthealth.ops.doctor.owned import _Client, compared
 from clienthealth.platform.web import Request
 from clienthealth.settings import OwnerSettings, PrometheusSettings, Settings
-from clienthealth_exporters.alerts.build import routes_of, write
-from clienthealth_exporters.alerts.rules import FILES, rules
+from clienthealth_exporters.alerts.build import FILES, routes_of, rules, write
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, wire

@@ -13,7 +13,7 @@ from clienthealth.configuration import installation
 from clienthealth.model.errors import SettingsError
 from clienthealth.platform.web import Request, Response
 from clienthealth.settings import LinkSettings, MonitorSettings, PrometheusSettings, Settings
-from clienthealth_exporters.alerts.rules import rules
+from clienthealth_exporters.alerts.build import rules
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.services import VERSIONS
 from clienthealth_exporters.prometheus.states import States

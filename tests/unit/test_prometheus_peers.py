@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.platform import web
-from clienthealth.platform.compressed_pages import Packed, Page
-from clienthealth.platform.web import Answer, Request, Response, Server
+from clienthealth.platform.web import Answer, Packed, Page, Request, Response, Server
 from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
 from clienthealth_exporters.prometheus.states import States

@@ -7,7 +7,7 @@ something changes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -48,27 +48,20 @@ class Suspicion:
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
         reasons = [Reason(f"{client_id} ({kind}) is gone while its process lives") for kind, client_id in self._gone]
         for key, snap in now.items():
-            reasons += self._of_client(key, self._before.get(key), snap)
-        self._before = now
-        return reasons
-
-    def _of_client(self, key: tuple[str, str], before: Snapshot | None, now: Snapshot) -> Iterator[Reason]:
-        kind, name = key
-        readings = TwoReadings(None if before is None else _reading(before), _reading(now), now.config)
-        for mode in modes().values():
-            if kind in mode.kinds:
-                for text in mode.worth_a_dump(readings, mode.thresholds):
-                    yield Reason(f"{name}: {text}")
-        if kind == "producer":
-            sent = readings.risen("record-send-total")
+            (kind, name), before = key, self._before.get(key)
+            readings = TwoReadings(None if before is None else _reading(before), _reading(snap), snap.config)
+            for mode in modes().values():
+                if kind in mode.kinds:
+                    reasons += [Reason(f"{name}: {text}") for text in mode.worth_a_dump(readings, mode.thresholds)]
+            if kind != "producer":
+                continue
+            sent, known = readings.risen("record-send-total"), snap.metrics.get("record-send-total")
             if sent:
                 self._was_sending.add(key)
-            elif (
-                sent == 0
-                and not readings.used_bytes
-                and (key in self._was_sending or not now.metrics.get("record-send-total"))
-            ):
-                yield Reason(f"{name}: no record was sent since the last reading", strong=False)
+            elif sent == 0 and not readings.used_bytes and (key in self._was_sending or not known):
+                reasons.append(Reason(f"{name}: no record was sent since the last reading", strong=False))
+        self._before = now
+        return reasons
 
 
 class DumpBudget:

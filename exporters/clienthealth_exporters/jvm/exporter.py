@@ -26,6 +26,7 @@ from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.errors import InputError, SettingsError
 from clienthealth.model.metrics import CONFIG_OPTIONS
+from clienthealth.platform.secrecy import secret_in
 from clienthealth.platform.stopping import stop_event
 from clienthealth.read.mbeans import GROUP_OPTION, PATTERNS, process_of, snapshots
 from clienthealth.settings import Settings
@@ -179,10 +180,12 @@ class Watch:
         self._settings = settings
         self._publisher = publisher
         self._clock = clock
-        self._agent = Jolokia(target.url, settings.jvm.timeout_seconds, settings.jvm.user, _password(settings))
+        password = secret_in(settings.jvm.password_file, "[jvm] password_file")
+        self._agent = Jolokia(target.url, settings.jvm.timeout_seconds, settings.jvm.user, password)
         self._failures = 0
         self._pause = 0.0
-        self._process: ClientProcess | None = None
+        #: The JVM; None until it was read.
+        self.process: ClientProcess | None = None
         self._reads_without_clients = 0
         self._suspicion = Suspicion()
         self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
@@ -210,20 +213,15 @@ class Watch:
             self._failures = 0
         self.due = begin + interval
 
-    @property
-    def process(self) -> ClientProcess | None:
-        """The JVM; None until it was read."""
-        return self._process
-
     def publish(self) -> None:
         """The same; raises JolokiaError where the JVM does not answer."""
         mbeans = self._agent.read(PATTERNS)
         found = process_of(self._target.service, mbeans, self._target.config)
         if found is None:
             raise JolokiaError(f"{self._target.url}: the process does not say its name")
-        if found != self._process:
+        if found != self.process:
             log.info("%s is %s", self._target.service, found.instance)
-            self._process, self._suspicion = found, Suspicion()
+            self.process, self._suspicion = found, Suspicion()
         clients = snapshots(mbeans, found, int(time.time() * 1000))
         for snapshot in () if self._target.pushed else map(canonical.written, clients):
             self._publisher.send(self._settings.topics.metrics[0], canonical.key(snapshot), snapshot)
@@ -240,12 +238,3 @@ class Watch:
             log.info("thread dump of %s: %s", found.instance, why)
             record = dump_record(found, int(time.time() * 1000), self._agent.thread_dump(), why)
             self._publisher.send(self._settings.topics.logs[0], found.key, record)
-
-
-def _password(settings: Settings) -> str:
-    if not settings.jvm.password_file:
-        return ""
-    try:
-        return Path(settings.jvm.password_file).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise SettingsError(f"[jvm] password_file: {error.strerror}") from error

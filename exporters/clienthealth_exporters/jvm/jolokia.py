@@ -9,7 +9,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from http.client import HTTPResponse
 from typing import Any
 
 import msgspec
@@ -84,7 +83,13 @@ class Jolokia:
         request = urllib.request.Request(self.url, json.dumps(body).encode(), self._headers)
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
-                content = self._content(response)
+                content, deadline = bytearray(), time.monotonic() + self._timeout
+                while piece := response.read1(MAX_PIECE):
+                    content += piece
+                    if len(content) > MAX_BYTES:
+                        raise JolokiaError(f"{self.url}: the answer is larger than {MAX_BYTES} bytes")
+                    if time.monotonic() > deadline:
+                        raise JolokiaError(f"{self.url}: the answer is not complete after {self._timeout:g} s")
         except urllib.error.HTTPError as error:
             raise JolokiaError(f"{self.url}: HTTP {error.code} {error.reason}") from error
         except (OSError, urllib.error.URLError) as error:
@@ -97,16 +102,6 @@ class Jolokia:
             return json.loads(content)
         except ValueError as error:
             raise JolokiaError(f"{self.url}: the answer is not JSON") from error
-
-    def _content(self, response: HTTPResponse) -> bytes:
-        content, deadline = bytearray(), time.monotonic() + self._timeout
-        while piece := response.read1(MAX_PIECE):
-            content += piece
-            if len(content) > MAX_BYTES:
-                raise JolokiaError(f"{self.url}: the answer is larger than {MAX_BYTES} bytes")
-            if time.monotonic() > deadline:
-                raise JolokiaError(f"{self.url}: the answer is not complete after {self._timeout:g} s")
-        return bytes(content)
 
 
 def _reason(response: object) -> str:

@@ -43,6 +43,17 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: {v.status}, and still is") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
+    # As text, for a ticket: a button where scripts run, else to be marked by hand.
+    client = record.client
+    evidence = [f"{client.service} / {client.client_id} on {client.instance}, {wording.moment(view.now, view.now)}"]
+    for verdict in record.verdicts:
+        if verdict.unhealthy:
+            evidence.append(f"{verdict.mode}: {verdict.status} {json.dumps(dict(verdict.detail))}")
+            for fact in verdict.evidence:
+                position = f" [{fact.source.topic}/{fact.source.partition}@{fact.source.offset}]" if fact.source else ""
+                evidence.append(f"- {fact.kind} {fact.ts_ms}: {fact.text}{position}")
+            evidence += [f"- ruled out: {other}" for other in verdict.ruled_out]
+            evidence += [f"- not ruled out: {other}" for other in verdict.not_ruled_out]
     dumps = [fact for verdict in record.verdicts for fact in verdict.evidence if fact.kind == "thread-dump"]
     return {
         "plots": drawn,
@@ -51,7 +62,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         # Of those that a judgement looks at; what it does not tell has the library's default, or another.
         "options": list(record.config.items()),
         "known": list(_known(record)),
-        "evidence": _evidence(view, record),
+        "evidence": "\n".join(evidence) if len(evidence) > 1 else "",
     }
 
 
@@ -74,21 +85,6 @@ def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
             yield name, json.dumps(value)
 
 
-def _evidence(view: View, record: HealthRecord) -> str:
-    """The evidence as text, for a ticket: a button where scripts run, else to be marked by hand."""
-    client = record.client
-    lines = [f"{client.service} / {client.client_id} on {client.instance}, {wording.moment(view.now, view.now)}"]
-    for verdict in record.verdicts:
-        if verdict.unhealthy:
-            lines.append(f"{verdict.mode}: {verdict.status} {json.dumps(dict(verdict.detail))}")
-            for fact in verdict.evidence:
-                position = f" [{fact.source.topic}/{fact.source.partition}@{fact.source.offset}]" if fact.source else ""
-                lines.append(f"- {fact.kind} {fact.ts_ms}: {fact.text}{position}")
-            lines += [f"- ruled out: {other}" for other in verdict.ruled_out]
-            lines += [f"- not ruled out: {other}" for other in verdict.not_ruled_out]
-    return "\n".join(lines) if len(lines) > 1 else ""
-
-
 def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     """Return a measurement over the last hour, None where nothing is known of it."""
     values = [value for _, value in points if value is not None]
@@ -98,7 +94,15 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    stretches = _stretches(points, now, top)
+    # Of readings that follow each other.
+    stretches: list[list[tuple[float, float]]] = [[]]
+    last = 0.0
+    for at, value in points:
+        if value is None or at - last > _GAP_SECONDS:
+            stretches.append([])
+        if value is not None:
+            stretches[-1].append((_across(at, now), round(1 + (_HEIGHT - 2) * (1 - min(1.0, value / top)), 1)))
+        last = at
     # In UTC, the newest first.
     quarters = range(int(now - now % _QUARTER_SECONDS), int(now) - HOUR_SECONDS, -_QUARTER_SECONDS)
     body = [
@@ -108,7 +112,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
         *(line("grid", "0", "100%", y, y) for y in (0.5, _HEIGHT - 0.5)),
         tick(words(top), x=2, y=12),
         curves(_HEIGHT, [("curve", stretch) for stretch in stretches if len(stretch) > 1]),
-        *(element("circle", cx=f"{x:.2f}%", cy=y, r=1.5) for (x, y), *more in stretches if not more),
+        *(element("circle", cx=f"{x:.2f}%", cy=y, r=1.5) for alone in stretches if len(alone) == 1 for x, y in alone),
     ]
     drawn = svg_plot(_HEIGHT + _AXIS, name, summary, body)
     return element("figure", drawn, element("figcaption", summary, class_="small"))
@@ -116,16 +120,3 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
 
 def _across(at: float, now: float) -> float:
     return 100 * (1 - min(1.0, max(0.0, (now - at) / HOUR_SECONDS)))
-
-
-def _stretches(points: Sequence[Point], now: float, top: float) -> list[list[tuple[float, float]]]:
-    """Return the points of each stretch of readings that follow each other."""
-    stretches: list[list[tuple[float, float]]] = [[]]
-    last = 0.0
-    for at, value in points:
-        if value is None or at - last > _GAP_SECONDS:
-            stretches.append([])
-        if value is not None:
-            stretches[-1].append((_across(at, now), round(1 + (_HEIGHT - 2) * (1 - min(1.0, value / top)), 1)))
-        last = at
-    return [stretch for stretch in stretches if stretch]

@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import urlencode
@@ -24,23 +24,13 @@ from clienthealth.configuration.owners import Owners, OwnersInForce
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.platform import html_page
-from clienthealth.platform.compressed_pages import Packed, Page
 from clienthealth.platform.stopping import stop_event
-from clienthealth.platform.web import Request, Response, Server
+from clienthealth.platform.web import Packed, Page, Request, Response, Server, probe
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus import exposition, runbook_pages, services, status_page
 from clienthealth_exporters.prometheus.filters import Facets, Filters
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
-from clienthealth_exporters.prometheus.series import (
-    DECODE_ERRORS,
-    EVERYBODY,
-    EXPORTER_UP,
-    NEWEST_RECORD,
-    OWNERS_READ,
-    SERIES_DROPPED,
-    Family,
-    Sample,
-)
+from clienthealth_exporters.prometheus.series import EVERYBODY, METRICS, Family, Sample
 from clienthealth_exporters.prometheus.states import State, States
 
 log = logging.getLogger(__name__)
@@ -116,10 +106,10 @@ class Exporter:
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
-                return _probe(self._trouble())
+                return probe(self._trouble())
             case "/livez":
                 idle = self._idle()
-                return _probe(f"the topic was last looked at {idle:.0f} s ago" if idle > STUCK_SECONDS else None)
+                return probe(f"the topic was last looked at {idle:.0f} s ago" if idle > STUCK_SECONDS else None)
             case "/client":
                 return self._client(request)
             case "/fleet":
@@ -146,34 +136,33 @@ class Exporter:
         """The page for Prometheus. Before all of the topic has been read it shows the exporter alone."""
         trouble = self._trouble()
         self._complete = self._complete or trouble is None
-        kept = self._clients() if self._complete else Packed.pack(())
+        kept = Packed.pack(())
+        if self._complete:
+            # Made anew only when something has changed, and then once for all who ask.
+            with self._making:
+                states, owners = self._states.live(), self._owners.current()
+                made, made_for, kept, lacking = self._made
+                if made is not states or made_for is not owners:
+                    lacking = {}
+                    cap = self._settings.prometheus.max_series_per_metric
+                    clients = exposition.page(self._states.shown(states, cap, lacking), cap, lacking)
+                    owned = services.owners_of(states, owners, self._settings.prometheus.cluster_name)
+                    sums = self._rendered(services.samples(states))
+                    kept = Packed.pack(itertools.chain(clients, sums, self._rendered(owned)))
+                    self._made = (states, owners, kept, lacking)
+                self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self._states.left_out}) if self._states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
         newest: list[Sample] = [((subject,), at) for subject, at in self._states.newest_of.items()]
-        own: tuple[tuple[Family, list[Sample]], ...] = (
-            (EXPORTER_UP, [((), int(trouble is None))]),
-            (DECODE_ERRORS, [((), self._states.decode_errors)]),
-            (SERIES_DROPPED, dropped),
-            (NEWEST_RECORD, newest),
-            (OWNERS_READ, [((), int(self._owners.readable))] if self._owners.files else []),
-        )
-        return Page(kept, "".join(self._rendered(own)))
-
-    def _clients(self) -> Packed:
-        """The metrics of all clients, made anew only when something has changed, and then once for all who ask."""
-        with self._making:
-            states, owners = self._states.live(), self._owners.current()
-            made, made_for, packed, dropped = self._made
-            if made is not states or made_for is not owners:
-                dropped = {}
-                cap = self._settings.prometheus.max_series_per_metric
-                clients = exposition.page(self._states.shown(states, cap, dropped), cap, dropped)
-                owned = services.owners_of(states, owners, self._settings.prometheus.cluster_name)
-                sums = self._rendered(services.samples(states))
-                packed = Packed.pack(itertools.chain(clients, sums, self._rendered(owned)))
-                self._made = (states, owners, packed, dropped)
-            self._dropped.update(dropped)
-        return packed
+        own: Mapping[str, list[Sample]] = {
+            "exporter_up": [((), int(trouble is None))],
+            "exporter_decode_errors_total": [((), self._states.decode_errors)],
+            "series_dropped_total": dropped,
+            "exporter_newest_record_timestamp_seconds": newest,
+            "exporter_owners_read": [((), int(self._owners.readable))] if self._owners.files else [],
+        }
+        families = ((METRICS[f"kafka_client_health_{name}"], samples) for name, samples in own.items())
+        return Page(kept, "".join(self._rendered(families)))
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
         """The text of metrics that are no client's; one without a sample has none."""
@@ -204,7 +193,12 @@ class Exporter:
         for state in self._states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
                 return Response(status_page.client(self._view(), state, self._states.history.track(state.key)))
-        shard, page = self._elsewhere(Client(service, "", instance, client_id))
+        # The other shard that serves it, as 2/4, and its status page; each '' where there or known is none.
+        shard, page, ours = "", "", self._settings.prometheus
+        number = place(Client(service, "", instance, client_id).key.encode("utf-8", "replace"), ours)
+        if ours.shard and not ours.shard.startswith(f"{number}/"):
+            shard = f"{number}/{ours.shard.partition('/')[2]}"
+            page = own_page(self._settings, str(number)) if "{shard}" in self._settings.links.status_page else ""
         if page:
             query = urlencode(dict(zip(("service", "instance", "client_id"), names, strict=True)), errors="replace")
             return Response("", status=HTTPStatus.FOUND, headers={"Location": f"{page}/client?{query}"})
@@ -217,17 +211,3 @@ class Exporter:
             return Response(status_page.client(self._view(), recalled, track, note))
         status = HTTPStatus.OK if shard else HTTPStatus.NOT_FOUND
         return Response(status_page.missing(self._view(), " · ".join(names), shard), status=status)
-
-    def _elsewhere(self, client: Client) -> tuple[str, str]:
-        """The other shard that serves a client, as 2/4, and its status page; each '' where there or known is none."""
-        ours = self._settings.prometheus
-        number = place(client.key.encode("utf-8", "replace"), ours)
-        if not ours.shard or ours.shard.startswith(f"{number}/"):
-            return "", ""
-        page = own_page(self._settings, str(number)) if "{shard}" in self._settings.links.status_page else ""
-        return f"{number}/{ours.shard.partition('/')[2]}", page
-
-
-def _probe(trouble: str | None) -> Response:
-    status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
-    return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)

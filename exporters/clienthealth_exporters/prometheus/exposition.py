@@ -27,8 +27,8 @@ _NOTHING = ("",) * len(FAMILIES)
 
 #: Indicator → the metrics that come from it, with their places.
 _BY_INDICATOR = {
-    name: [(position, family) for position, family in enumerate(FAMILIES) if family.source.needs == name]
-    for name in {family.source.needs for family in FAMILIES}
+    name: [(position, family) for position, family in enumerate(FAMILIES) if family.needs == name]
+    for name in {family.needs for family in FAMILIES}
 }
 
 
@@ -85,13 +85,13 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
         cluster = client.instance
     ends = list(_NOTHING)
     for position, family in _BY_INDICATOR[""]:
-        if samples := family.source.read(record):
+        if samples := family.read(record):
             ends[position] = _ends(family.extra, samples)
     for name, value in record.indicators.items():
         # An empty list or mapping says nothing, a zero does.
         if value or type(value) not in (list, dict):
             for position, family in _BY_INDICATOR.get(name, ()):
-                if samples := family.source.read(record):
+                if samples := family.read(record):
                     ends[position] = _ends(family.extra, samples)
     who = (client.service, client.host, client.instance, client.client_id)
     group = (cluster, group_of(client), *((client.version,) if client.kind == "group" and client.version else ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 from urllib.parse import urlencode
@@ -54,12 +54,12 @@ class Filters:
     def among(self, states: Iterable[State], settings: Settings, owners: Owners) -> list[State]:
         """The clients that it asks for, in their order."""
         needle = self.text.lower()
-        matching = (
-            [state for state in states if needle in f"{state.key} {state.group}".lower()] if needle else [*states]
-        )
-        for name, value in self.chosen.items():
-            matching = [state for state in matching if value in _values(name, state, settings, owners)]
-        return matching
+        return [
+            state
+            for state in states
+            if needle in f"{state.key} {state.group}".lower()
+            and all(value in _values(name, state, settings, owners) for name, value in self.chosen.items())
+        ]
 
 
 @dataclass(frozen=True)
@@ -87,26 +87,19 @@ class Facets:
         return sorted(value for value, _ in Counter(self.counts[name]).most_common(MAX_PROPOSED))
 
 
-def _values(name: str, state: State, settings: Settings, owners: Owners) -> Iterator[str]:
+def _values(name: str, state: State, settings: Settings, owners: Owners) -> list[str]:
     """What a client has in a field. A group is of the cluster that its instance names."""
     client = state.client
-    match name:
-        case "cluster":
-            fixed = settings.monitor.cluster or settings.prometheus.cluster_name
-            values: tuple[str | None, ...] = (client.instance if client.kind == "group" else fixed,)
-        case "team":
-            owner = owner_of(owners, client) if owners.rows else None
-            values = (owner.team if owner else None,)
-        case "mode":
-            values = tuple(mode for mode, status in state.statuses if status in ("suspected", "confirmed"))
-        case "cause":
-            values = tuple(dict.fromkeys(cause for _, _, cause in state.failures))
-        case "status":
-            values = (status_of(state),)
-        case "service":
-            values = (client.service,)
-        case "library":
-            values = (client.library,)
-        case _:
-            values = (client.version,)
-    return (value for value in values if value)
+    if name == "mode":
+        return [mode for mode, _, _ in state.failures]
+    if name == "cause":
+        return [*{cause: None for _, _, cause in state.failures if cause}]
+    if name == "cluster":
+        fixed = settings.monitor.cluster or settings.prometheus.cluster_name
+        value: str | None = client.instance if client.kind == "group" else fixed
+    elif name == "team":
+        owner = owner_of(owners, client) if owners.rows else None
+        value = owner.team if owner else None
+    else:
+        value = status_of(state) if name == "status" else getattr(client, name)
+    return [value] if value else []

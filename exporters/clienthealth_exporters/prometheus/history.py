@@ -101,8 +101,17 @@ class History:
             track = self._tracks.get(state.key) or self._room(state)
             if track is not None:
                 track.add(at, state)
-            if state.client.kind != "group":
-                self._count(state, int(at // HOUR_SECONDS))
+            service, hour = state.client.service, int(at // HOUR_SECONDS)
+            if state.client.kind == "group" or state.standing in ("unknown", "gone"):
+                return
+            if service not in self._hours and len(self._hours) >= MAX_SERVICES:
+                return
+            hours = self._hours.setdefault(service, {})
+            count = hours.setdefault(hour, [0, 0])
+            count[0] += 1
+            count[1] += state.standing in UNHEALTHY
+            for old in [start for start in hours if start <= hour - HOURS]:
+                del hours[old]
 
     def track(self, key: str) -> Track | None:
         """What is remembered of a client."""
@@ -126,19 +135,6 @@ class History:
                 return None
             del self._tracks[oldest]
         return self._tracks.setdefault(state.key, Track())
-
-    def _count(self, state: State, hour: int) -> None:
-        if state.standing in ("unknown", "gone"):
-            return
-        service = state.client.service
-        if service not in self._hours and len(self._hours) >= MAX_SERVICES:
-            return
-        hours = self._hours.setdefault(service, {})
-        count = hours.setdefault(hour, [0, 0])
-        count[0] += 1
-        count[1] += state.standing in UNHEALTHY
-        for old in [start for start in hours if start <= hour - HOURS]:
-            del hours[old]
 
 
 def lag_of(record: HealthRecord) -> float | None:

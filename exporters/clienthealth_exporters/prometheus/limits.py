@@ -11,50 +11,30 @@ from clienthealth.settings.fields import setting
 class Limits:
     """Shares are 0 to 1, times are seconds; counts are of clients, never of what one client does."""
 
-    buffer_used_ratio: float = setting(
-        0.8, "a producer with less than a fifth of its buffer left has little to absorb", at_least=0, at_most=1
-    )
-    buffer_full_ratio: float = setting(
-        0.95, "practically full: the next large batch has to wait", at_least=0, at_most=1
-    )
-    buffer_seconds_to_full: float = setting(
-        600, "ten minutes are enough to look before send() begins to block", at_least=0
-    )
-    callback_seconds: float = setting(
-        0.05, "at 50 ms a record the one I/O thread delivers 20 records a second", at_least=0
-    )
+    buffer_used_ratio: float = setting(0.8, "a producer with less than a fifth of its buffer left has little to absorb")
+    buffer_full_ratio: float = setting(0.95, "practically full: the next large batch has to wait")
+    buffer_seconds_to_full: float = setting(600, "ten minutes are enough to look before send() begins to block")
+    callback_seconds: float = setting(0.05, "at 50 ms a record the one I/O thread delivers 20 records a second")
     io_thread_busy_ratio: float = setting(
-        0.5, "healthy I/O threads were busy 0.02–0.07 of the time, slow callbacks 0.8", at_least=0, at_most=1
+        0.5, "healthy I/O threads were busy 0.02–0.07 of the time, slow callbacks 0.8"
     )
-    queue_used_ratio: float = setting(
-        0.9, "the topic's handler does not keep up with what was fetched for it", at_least=0, at_most=1
-    )
-    retention_used_ratio: float = setting(
-        0.8, "a fifth of the retained log is left before unread records are deleted", at_least=0, at_most=1
-    )
-    retention_lost_ratio: float = setting(
-        0.95, "the oldest unread records are about to be deleted", at_least=0, at_most=1
-    )
+    queue_used_ratio: float = setting(0.9, "the topic's handler does not keep up with what was fetched for it")
+    retention_used_ratio: float = setting(0.8, "a fifth of the retained log is left before unread records are deleted")
+    retention_lost_ratio: float = setting(0.95, "the oldest unread records are about to be deleted")
     retention_gain_ratio: float = setting(
-        0.01, "who reads a hundredth of the retained an hour more than is added gets ahead", at_least=0, at_most=1
+        0.01, "who reads a hundredth of the retained an hour more than is added gets ahead"
     )
-    fleet_confirmed_ratio: float = setting(
-        0.05, "one in twenty at once is no coincidence: they share a cause", at_least=0, at_most=1
-    )
-    fleet_confirmed_clients: float = setting(20, "fewer have their own pages, which say more", at_least=1)
-    fleet_suspected_ratio: float = setting(
-        0.1, "suspicions come and go: one in ten at once is no coincidence", at_least=0, at_most=1
-    )
-    storm_minutes: float = setting(10, "what fails together does so within some batches and scrapes", at_least=1)
-    storm_services: float = setting(10, "so many services that begin to fail together share a cause", at_least=2)
-    storm_clients: float = setting(100, "so many clients that begin to fail together do, too", at_least=2)
+    fleet_confirmed_ratio: float = setting(0.05, "one in twenty at once is no coincidence: they share a cause")
+    fleet_confirmed_clients: float = setting(20, "fewer have their own pages, which say more")
+    fleet_suspected_ratio: float = setting(0.1, "suspicions come and go: one in ten at once is no coincidence")
+    storm_minutes: float = setting(10, "what fails together does so within some batches and scrapes")
+    storm_services: float = setting(10, "so many services that begin to fail together share a cause")
+    storm_clients: float = setting(100, "so many clients that begin to fail together do, too")
     fleet_silent_ratio: float = setting(
-        0.1, "of a fleet that was there, less than a tenth is left: nobody stops so much at once", at_least=0, at_most=1
+        0.1, "of a fleet that was there, less than a tenth is left: nobody stops so much at once"
     )
-    silent_ratio: float = setting(
-        0.2, "autoscalers take away a part within an hour, hardly four in five", at_least=0, at_most=1
-    )
-    silent_clients: float = setting(20, "where some are left, fewer missing are a smaller deployment", at_least=1)
+    silent_ratio: float = setting(0.2, "autoscalers take away a part within an hour, hardly four in five")
+    silent_clients: float = setting(20, "where some are left, fewer missing are a smaller deployment")
 
 
 LIMITS = Limits()

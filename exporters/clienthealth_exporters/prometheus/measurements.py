@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from clienthealth.model import wording
 from clienthealth.model.health_record import HealthRecord, amount
+from clienthealth_exporters.prometheus.history import lag_of
 
 
 @dataclass(frozen=True)
@@ -88,17 +89,17 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
 
 
 def _lag(name: str, record: HealthRecord) -> Measurement:
-    of_partitions = [records for row in record.rows("lag") if (records := amount(row.get("records"))) is not None]
-    total = amount(record.value("group", "sum_lag"))
-    if total is None and not of_partitions:
+    total = lag_of(record)
+    if total is None:
         return Measurement(name)
+    known = sum(amount(row.get("records")) is not None for row in record.rows("lag"))
     ages = [age for row in record.rows("lag") if (age := amount(row.get("seconds"))) is not None]
     notes = (
         record.text("group", "status") or "",
         f"oldest {wording.duration(max(ages))}" if ages else "",
-        wording.count_of(len(of_partitions), "partition"),
+        wording.count_of(known, "partition"),
     )
-    return Measurement(name, f"{wording.count(sum(of_partitions) if total is None else total)} records", _joined(notes))
+    return Measurement(name, f"{wording.count(total)} records", _joined(notes))
 
 
 def _joined(notes: Iterable[str]) -> str:

@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING
 
 from clienthealth.configuration.owners import Owner, Owners
 from clienthealth.model.health_record import HealthRecord, amount
-from clienthealth_exporters.prometheus.series import (
-    GROUP_OWNER_INFO,
-    OWNER_INFO,
-    SERVICE_CLIENTS,
-    SERVICE_FAILURES,
-    SERVICE_SENT,
-    SERVICE_VERSIONS,
-    SERVICE_WORST,
-    SLO_TARGET,
-    Family,
-    Sample,
-)
+from clienthealth_exporters.prometheus.series import ALL_FAMILIES, METRICS, Family, Sample
 
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
@@ -31,6 +20,8 @@ if TYPE_CHECKING:
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
 #: A service has so many kinds, libraries and versions apart at most: what clients say of themselves has no bound.
 VERSIONS = 20
+#: Metrics of a service that are the worst of its clients.
+WORST = [family for family in ALL_FAMILIES if family.largest]
 
 
 def standing(record: HealthRecord) -> str:
@@ -46,10 +37,10 @@ def standing(record: HealthRecord) -> str:
 def largest(record: HealthRecord) -> tuple[float | None, ...]:
     """Of each measurement that services have the largest of the client, None where it is unknown."""
     if record.departed:
-        return (None,) * len(SERVICE_WORST)
+        return (None,) * len(WORST)
     return tuple([
-        max((value for labels, value in family.read(record) if extra in (None, labels)), default=None)
-        for family, extra in SERVICE_WORST.values()
+        max((value for labels, value in METRICS[one.largest].read(record) if one.at in (None, labels)), default=None)
+        for one in WORST
     ])  # fmt: skip
 
 
@@ -69,9 +60,12 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
         for mode, status in statuses:
             failures[service, mode, status] += number
     services = sorted({service for service, _ in standings})
-    yield SERVICE_CLIENTS, [((one, standing), standings[one, standing]) for one in services for standing in STANDINGS]
-    yield SERVICE_FAILURES, sorted(failures.items())
-    yield SERVICE_VERSIONS, _versions(clients)
+    yield (
+        METRICS["kafka_client_service_clients"],
+        [((one, standing), standings[one, standing]) for one in services for standing in STANDINGS],
+    )
+    yield METRICS["kafka_client_service_failure_mode_clients"], sorted(failures.items())
+    yield METRICS["kafka_client_service_version_clients"], _versions(clients)
     rows: defaultdict[str, list[tuple[float | None, ...]]] = defaultdict(list)
     for state in clients:
         rows[state.client.service].append(state.largest)
@@ -79,13 +73,16 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
         service: [[value for value in column if value is not None] for column in zip(*rows[service], strict=True)]
         for service in services
     }
-    for position, family in enumerate(SERVICE_WORST):
+    for position, family in enumerate(WORST):
         yield family, [((one,), max(values)) for one in services if (values := columns[one][position])]
     rates: defaultdict[str, float] = defaultdict(float)
     for state in clients:
         if state.sent is not None:
             rates[state.client.service] += state.sent
-    yield SERVICE_SENT, [((service,), rate) for service, rate in sorted(rates.items())]
+    yield (
+        METRICS["kafka_client_service_producer_record_send_rate"],
+        [((service,), rate) for service, rate in sorted(rates.items())],
+    )
 
 
 def _versions(clients: Iterable[State]) -> list[Sample]:
@@ -132,7 +129,16 @@ def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator
     for key in samples:
         if named := owners.of_group(key[1]) or members.get(key[1]):
             groups[key] = named
-    yield OWNER_INFO, [((service, *owner.labels), 1) for service, owner in sorted(services.items())]
+    yield (
+        METRICS["kafka_client_owner_info"],
+        [((service, *owner.labels), 1) for service, owner in sorted(services.items())],
+    )
     targets = [((service,), owner.slo_target) for service, owner in sorted(services.items())]
-    yield SLO_TARGET, [(labels, target) for labels, target in targets if target is not None]
-    yield GROUP_OWNER_INFO, [((*key, *owner.labels), 1) for key, owner in sorted(groups.items())]
+    yield (
+        METRICS["kafka_client_service_slo_target_ratio"],
+        [(labels, target) for labels, target in targets if target is not None],
+    )
+    yield (
+        METRICS["kafka_consumergroup_owner_info"],
+        [((*key, *owner.labels), 1) for key, owner in sorted(groups.items())],
+    )

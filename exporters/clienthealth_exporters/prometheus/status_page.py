@@ -117,6 +117,12 @@ def fleet(view: View, states: list[State], history: History) -> str:
     this = int(view.now // HOUR_SECONDS)
     hours = range(this - HOURS + 1, this + 1)
     rows = list(history.services())
+    used, unhealthy = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for state in states:
+        if state.client.kind != "group":
+            program = state.client.library or "", state.client.version or ""
+            used[program] += 1
+            unhealthy[program] += status_of(state) in ("confirmed", "suspected")
     gone = sorted((state for state in states if state.departed or state.stale), key=lambda state: -state.seen)
     return page(
         "fleet.html.j2",
@@ -133,7 +139,15 @@ def fleet(view: View, states: list[State], history: History) -> str:
             for service, shares in rows[:MAX_SERVICES]
         ],
         more_services=len(rows) - MAX_SERVICES,
-        versions=list(_versions(states)),
+        versions=[
+            (
+                *program,
+                Filters(chosen=dict(zip(("library", "version"), program, strict=True))).address(),
+                count,
+                unhealthy[program],
+            )
+            for program, count in used.most_common(MAX_VERSIONS)
+        ],
         gone=gone[:MAX_SILENT],
         more_gone=len(gone) - MAX_SILENT,
     )
@@ -214,17 +228,3 @@ def _cell(share: float | None) -> tuple[str, str, str]:
         return "none", "", ""
     _, level, mark = [row for row in LEVELS if share >= row[0]][-1]
     return level, mark, wording.percent(share)
-
-
-def _versions(states: Sequence[State]) -> Iterator[tuple[str, str, str, int, int]]:
-    """Library, version, address of its clients, how many there are and how many are unhealthy."""
-    clients = [state for state in states if state.client.kind != "group"]
-    used = Counter((state.client.library or "", state.client.version or "") for state in clients)
-    ill = Counter(
-        (state.client.library or "", state.client.version or "")
-        for state in clients
-        if status_of(state) in ("confirmed", "suspected")
-    )
-    for (library, version), count in used.most_common(MAX_VERSIONS):
-        address = Filters(chosen={"library": library, "version": version}).address()
-        yield library, version, address, count, ill[library, version]

@@ -18,10 +18,10 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from clienthealth.model.errors import DependencyError, InputError, ServiceError, SettingsError
+from clienthealth.platform.secrecy import secret_in
 from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
@@ -87,9 +87,7 @@ class _Client:
         self._missing: dict[int, float] = {}
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if settings.user:
-            password = (
-                Path(settings.password_file).read_text(encoding="utf-8").strip() if settings.password_file else ""
-            )
+            password = secret_in(settings.password_file, f"[registry] {settings.password_file}")
             token = base64.b64encode(f"{settings.user}:{password}".encode()).decode()
             self._headers["Authorization"] = f"Basic {token}"
         self._tls: ssl.SSLContext | None = None

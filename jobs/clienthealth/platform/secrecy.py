@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
+
+from clienthealth.model.errors import SettingsError
 
 HIDDEN = "(hidden)"
 #: Names of settings and options whose values are secrets, in Java's syntax too: Spark hides by it.
@@ -36,3 +39,11 @@ def redacted(text: str) -> str:
 def shown(options: Mapping[str, str]) -> dict[str, str]:
     """Options as they may be shown: secrets hidden by name, and what is in the others as well."""
     return {name: HIDDEN if is_secret(name) else redacted(value) for name, value in options.items()}
+
+
+def secret_in(file: str, setting: str) -> str:
+    """What a file holds that a setting names, '' where it names none. Raises SettingsError."""
+    try:
+        return Path(file).read_text(encoding="utf-8").strip() if file else ""
+    except OSError as error:
+        raise SettingsError(f"{setting}: {error.strerror}") from error
