@@ -9,7 +9,7 @@ import pytest
 
 from clienthealth.configuration.owners import Owner, Owners, Row
 from clienthealth.model import wording as words
-from clienthealth.review import render, wording
+from clienthealth.review import content, render
 from clienthealth.review.capacity import buffer_distribution, buffers, percentile
 from clienthealth.review.client_minutes import gap_minutes, gaps
 from clienthealth.review.incidents import FLEET_SERVICES, night_of, of_fleet, opens_tickets_only
@@ -19,7 +19,7 @@ from clienthealth.review.slo import Budget, Loss, Minutes, Range, ServiceSlo, ob
 from clienthealth.settings import MonitorSettings, PrometheusSettings, ReviewSettings, Settings
 from tests.support.review_example import review
 
-NB = wording.NB
+NB = content.NB
 
 
 def test_suspected_and_confirmed_spend_the_budget_and_unknown_counts_neither_way() -> None:
@@ -146,7 +146,7 @@ def test_records_lost_count_beside_the_minutes_also_of_a_service_that_left_none(
     assert services[0].as_json()["lost_records"] == {"at_least": 12, "at_most": 12, "state": "missed"}
     # Every minute was healthy, and the service is not shown as 100 % healthy.
     assert services[0].minutes.sli == 1
-    assert [wording.healthy(s) for s in services] == [f"<{NB}100.00{NB}%", "–", f"100.00{NB}%", "–"]
+    assert [content.healthy(s) for s in services] == [f"<{NB}100.00{NB}%", "–", f"100.00{NB}%", "–"]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_records_lost_count_beside_the_minutes_also_of_a_service_that_left_none(
     ],
 )
 def test_what_was_lost_in_words(records: Range | None, in_bytes: Range | None, text: str) -> None:
-    assert wording.lost(records, in_bytes) == text
+    assert content.lost(records, in_bytes) == text
 
 
 def test_percentile_is_the_lowest_class_that_covers_the_share() -> None:
@@ -215,24 +215,24 @@ def test_gaps_are_what_nobody_watched() -> None:
     ],
 )
 def test_what_is_not_whole_is_never_shown_as_whole(ratio: float, digits: int, text: str) -> None:
-    assert wording.percent(ratio, digits) == f"{text}{NB}%"
+    assert content.percent(ratio, digits) == f"{text}{NB}%"
 
 
 def test_words() -> None:
-    assert wording.duration(6000) == f"1{NB}h{NB}40{NB}min"
-    assert wording.duration(0) == f"0{NB}s"
-    assert wording.duration(86_400 + 59) == f"1{NB}d"
-    assert wording.duration(None) == "–"
+    assert content.duration(6000) == f"1{NB}h{NB}40{NB}min"
+    assert content.duration(0) == f"0{NB}s"
+    assert content.duration(86_400 + 59) == f"1{NB}d"
+    assert content.duration(None) == "–"
     assert words.short(1234) == "1.2k"
     assert words.short(45_678) == "46k"
-    assert wording.points(-0.0123) == "−1.23"
-    assert wording.points(0.000001) == "±0.00"
-    assert wording.lost((0, 1140), (0, 99)) == "0 to 1,140"
-    assert wording.lost((7, 7), None) == "7"
-    assert wording.lost(None, (0, 4096)) == "0 to 4,096 bytes"
+    assert content.points(-0.0123) == "−1.23"
+    assert content.points(0.000001) == "±0.00"
+    assert content.lost((0, 1140), (0, 99)) == "0 to 1,140"
+    assert content.lost((7, 7), None) == "7"
+    assert content.lost(None, (0, 4096)) == "0 to 4,096 bytes"
     assert words.listing(["a", "b", "c", "d"]) == "a, b, c and 1 more"
     assert words.listing(["a", "b"]) == "a and b"
-    assert wording.left(-1.61) == f"161{NB}% over"
+    assert content.left(-1.61) == f"161{NB}% over"
 
 
 @pytest.mark.parametrize(

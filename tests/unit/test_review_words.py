@@ -10,6 +10,7 @@ from pathlib import Path
 
 from clienthealth.review.actions import Action
 from clienthealth.review.clusters import side_by_side, write_all
+from clienthealth.review.content import NB
 from clienthealth.review.incidents import Links
 from clienthealth.review.model import (
     AlsoSeen,
@@ -21,7 +22,6 @@ from clienthealth.review.model import (
 from clienthealth.review.period import Period
 from clienthealth.review.render import definitions, html, markdown, write
 from clienthealth.review.slo import Loss, Minutes, total
-from clienthealth.review.wording import NB
 from clienthealth.settings import LinkSettings
 from tests.support.review_example import FINE, ILL, WEEK, everything, review, service, theme, watched
 

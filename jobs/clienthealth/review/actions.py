@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from clienthealth.model.errors import InputError
@@ -64,29 +63,24 @@ def carried_over(file: Path, review_end: date, review_start: date) -> list[Actio
         raise InputError(f"{file}: not valid TOML: {error}") from error
     if unknown := set(tables) - {"action"}:
         raise InputError(f"{file}: unknown '{sorted(unknown)[0]}'; each action is a table [[action]]")
-    actions = [_action(file, n, table, review_end) for n, table in enumerate(tables.get("action", []), start=1)]
-    kept = [
-        action
-        for action in actions
-        if action.state == "open" or (action.state == "done" and action.done and action.done >= review_start)
-    ]
+    kept = []
+    for number, table in enumerate(tables.get("action", []), start=1):
+        where = f"{file}: action {number}"
+        for key, value in table.items():
+            kind = KINDS.get(key)
+            if kind is None:
+                raise InputError(f"{where}: unknown key '{key}'; known are {', '.join(KINDS)}")
+            if type(value) is not kind:
+                raise InputError(f"{where}: {key} = {value!r} is not a {'date' if kind is date else 'string'}")
+        if missing := [key for key in REQUIRED if not table.get(key)]:
+            raise InputError(f"{where}: {missing[0]} is missing")
+        action = Action(**table)
+        if action.state not in STATES:
+            raise InputError(f"{where}: state '{action.state}' is none of {', '.join(STATES)}")
+        if action.link and urlsplit(action.link).scheme not in ("http", "https"):
+            raise InputError(f"{where}: link '{action.link}' is not an http or https address")
+        if action.state == "open":
+            kept.append(replace(action, overdue_days=max((review_end - action.due).days, 0)))
+        elif action.state == "done" and action.done and action.done >= review_start:
+            kept.append(action)
     return sorted(kept, key=lambda a: (a.state != "open", not a.overdue_days, a.due, a.owner, a.title))
-
-
-def _action(file: Path, number: int, table: Mapping[str, Any], review_end: date) -> Action:
-    where = f"{file}: action {number}"
-    for key, value in table.items():
-        kind = KINDS.get(key)
-        if kind is None:
-            raise InputError(f"{where}: unknown key '{key}'; known are {', '.join(KINDS)}")
-        if type(value) is not kind:
-            raise InputError(f"{where}: {key} = {value!r} is not a {'date' if kind is date else 'string'}")
-    if missing := [key for key in REQUIRED if not table.get(key)]:
-        raise InputError(f"{where}: {missing[0]} is missing")
-    action = Action(**table)
-    if action.state not in STATES:
-        raise InputError(f"{where}: state '{action.state}' is none of {', '.join(STATES)}")
-    if action.link and urlsplit(action.link).scheme not in ("http", "https"):
-        raise InputError(f"{where}: link '{action.link}' is not an http or https address")
-    late = (review_end - action.due).days if action.state == "open" else 0
-    return Action(**{**table, "overdue_days": max(late, 0)})

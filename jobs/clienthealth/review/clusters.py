@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clienthealth.model.wording import count_of
-from clienthealth.review.content import Figure
+from clienthealth.review.content import Figure, healthy, lost, number, percent
 from clienthealth.review.model import SCHEMA, Review, as_json
 from clienthealth.review.period import Period
 from clienthealth.review.render import title, write, write_files
 from clienthealth.review.slo import ServiceSlo, together
-from clienthealth.review.wording import healthy, lost, number, percent
 
 #: What of a cluster's review stands in the numbers of all; its own file has the rest.
 FIELDS = ("cluster", "headline", "overall", "themes", "quality")
@@ -78,29 +77,37 @@ def side_by_side(reviews: Sequence[Review]) -> Clusters:
 def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
     """Write the page of all into the folder, and each cluster's review into one of its name there; folder → files."""
     files = {review.cluster: write(review, folder / review.cluster) for review in clusters.reviews}
-    return {"": write_files(folder, "clusters", shown(clusters), _json(clusters)), **files}
+    each = [as_json(review) for review in clusters.reviews]
+    numbers = {
+        "schema": SCHEMA,
+        "period": each[0]["period"],
+        "overall": clusters.overall.as_json(),
+        "environments": {name: _together(reviews).as_json() for name, reviews in clusters.environments.items()},
+        "clusters": [{name: numbers[name] for name in FIELDS} for numbers in each],
+    }
+    return {"": write_files(folder, "clusters", shown(clusters), numbers), **files}
 
 
 def shown(clusters: Clusters) -> dict[str, Any]:
     """Return what the templates of several clusters are given."""
+    figures = []
+    for environment, reviews in clusters.environments.items():
+        overall, whose = _together(reviews), f" of {environment}" if environment else ""
+        observed = f"{number(overall.minutes.observed)} client-minutes"
+        figures += [
+            Figure(f"Healthy client-minutes{whose}", healthy(overall), f"target {percent(overall.target)}"),
+            Figure(f"Records lost{whose}", lost(overall.lost.records), overall.lost.state),
+            Figure(f"Incidents{whose}", number(_incidents(reviews)), count_of(len(reviews), "cluster")),
+            Figure(f"Clients{whose}", number(overall.clients), observed),
+        ]
     return {
         "clusters": clusters,
         "rows": list_rows(clusters),
         "label": clusters.period.label,
         "title": f"{title(clusters.period)}, {count_of(len(clusters.reviews), 'cluster')}",
         "answers": [(review.cluster, review.headline[0]) for review in clusters.reviews],
-        "figures": [figure for name, reviews in clusters.environments.items() for figure in _figures(name, reviews)],
+        "figures": figures,
     }
-
-
-def _figures(environment: str, reviews: Sequence[Review]) -> list[Figure]:
-    overall, whose = _together(reviews), f" of {environment}" if environment else ""
-    return [
-        Figure(f"Healthy client-minutes{whose}", healthy(overall), f"target {percent(overall.target)}"),
-        Figure(f"Records lost{whose}", lost(overall.lost.records), overall.lost.state),
-        Figure(f"Incidents{whose}", number(_incidents(reviews)), count_of(len(reviews), "cluster")),
-        Figure(f"Clients{whose}", number(overall.clients), f"{number(overall.minutes.observed)} client-minutes"),
-    ]
 
 
 def _pages(reviews: Sequence[Review]) -> str:
@@ -121,14 +128,3 @@ def list_rows(clusters: Clusters) -> list[Row]:
             rows.append(Row(one.cluster, environment, one.overall, _incidents([one]), _pages([one]), watched))
         rows.append(Row("", environment, _together(reviews), _incidents(reviews), _pages(reviews)))
     return rows
-
-
-def _json(clusters: Clusters) -> dict[str, Any]:
-    each = [as_json(review) for review in clusters.reviews]
-    return {
-        "schema": SCHEMA,
-        "period": each[0]["period"],
-        "overall": clusters.overall.as_json(),
-        "environments": {name: _together(reviews).as_json() for name, reviews in clusters.environments.items()},
-        "clusters": [{name: numbers[name] for name in FIELDS} for numbers in each],
-    }

@@ -1,18 +1,22 @@
-"""What page and text both show of a review's model: figures, rows that are counted or cut, and sentences."""
+"""What page and text both show of a review's model: numbers as people read them, figures, rows, and sentences."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
+from clienthealth.model import wording
 from clienthealth.model.wording import count_of, listing
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 from clienthealth.review.model import BRIEF, Capacity, ClientRow, Page, Review, TopicRow
 from clienthealth.review.period import MINUTE
-from clienthealth.review.slo import ServiceSlo, total
-from clienthealth.review.wording import NONE, duration, healthy, lost, minutes, number, percent, points
+from clienthealth.review.slo import Range, ServiceSlo, total
 
+NONE = "–"
+#: Between a number and its unit: they stay on one line.
+NB = "\u00a0"
 #: The kind of badge of each state.
 BADGES = {
     **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
@@ -31,6 +35,77 @@ RANKINGS = (
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10}
 #: A buffer that is full only after so many periods is not in sight of being full.
 FAR = 104
+
+
+def percent(ratio: float | None, digits: int = 2) -> str:
+    """A ratio in per cent."""
+    return NONE if ratio is None else wording.exact_percent(ratio, digits).replace(" ", NB)
+
+
+def points(change: float | None) -> str:
+    """A difference of two ratios, in percentage points, with its sign."""
+    if change is None:
+        return NONE
+    text = f"{abs(change) * 100:.2f}"
+    return "±0.00" if float(text) == 0 else f"{'+' if change > 0 else '−'}{text}"
+
+
+def number(value: float | None) -> str:
+    """A count, thousands apart; fractions are rounded to the nearest."""
+    return NONE if value is None else wording.number(value)
+
+
+def some(count: int) -> str:
+    """A count beside others; nothing where it is none, so that those that count are seen."""
+    return number(count) if count else ""
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in its two largest units."""
+    return NONE if seconds is None else wording.duration(seconds).replace(" ", NB)
+
+
+def left(share: float | None) -> str:
+    """What is left of a budget, or by how much it is overspent."""
+    if share is None:
+        return NONE
+    return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
+
+
+def minutes(count: float) -> str:
+    """A length of time given in minutes."""
+    return duration(count * 60)
+
+
+def moment(at: datetime | None) -> str:
+    """A time, UTC, with its day of the week."""
+    return NONE if at is None else f"{at:%a} {at.day} {at:%b %H:%M}"
+
+
+def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
+    """From when to when; the day of the end only where it is another."""
+    if stop is None:
+        return f"{moment(start)} – {else_word}"
+    end = f"{stop:%H:%M}" if stop.date() == start.date() else moment(stop)
+    return f"{moment(start)} – {end}"
+
+
+def lost(records: Range | None, in_bytes: Range | None = None) -> str:
+    """What was lost, as a range; bytes only where records were not counted."""
+    if in_bytes is not None and records in (None, (0, None)):
+        return f"{_range(*in_bytes)} bytes"
+    return NONE if records is None else _range(*records)
+
+
+def _range(low: int, high: int | None) -> str:
+    if high is None:
+        return f"at least {number(low)}" if low else "not counted"
+    return number(high) if low == high else f"{number(low)} to {number(high)}"
+
+
+def healthy(slo: ServiceSlo) -> str:
+    """The healthy share of a service's minutes; below 100 % where all were healthy but records are, or may be, lost."""
+    return f"<{NB}{percent(1.0)}" if slo.well_but_for_losses else percent(slo.minutes.sli)
 
 
 class Figure(NamedTuple):
@@ -219,10 +294,19 @@ def _how(review: Review) -> str:
     else:
         every = "the only service" if len(observed) == 1 else f"all {services}"
         verdict = f"{every} met {target}{'' if overall.lost.met else ' in client-minutes'}"
+    change, count = overall.change, sum(1 for m in overall.periods[:-1] if m.observed)
+    before = f"the {unit} before" if count == 1 else f"the {count} {unit}s before"
+    sli = percent(total(overall.periods[:-1]).sli)
+    if change is None:
+        trend = f" (the first {unit}, so there is no trend yet)"
+    elif abs(change) < LEVEL:
+        trend = f", level with {before} ({sli})"
+    else:
+        trend = f", {'better' if change > 0 else 'worse'} than {before} ({sli}, {points(change)} points)"
     spent = overall.budget.spent
     rest = f", {percent(1 - spent, 0)} is left" if spent <= 1 else ""
     return (
-        f"Clients were healthy {healthy(overall)} of their observed time{_trend(review)}; "
+        f"Clients were healthy {healthy(overall)} of their observed time{trend}; "
         f"{percent(spent, 0)} of the {unit}'s error budget is spent{rest}; "
         f"{verdict}{_lost(review)}."
     )
@@ -235,18 +319,6 @@ def _lost(review: Review) -> str:
     losses = listing([f"{s.service or '(no name)'} {lost(s.lost.records)}" for s in review.services if not s.lost.none])
     target = number(review.lost_records_target)
     return f"; records lost: {lost(overall.records)} (target {target}, {overall.state}): {losses}"
-
-
-def _trend(review: Review) -> str:
-    change, unit = review.overall.change, review.period.unit
-    if change is None:
-        return f" (the first {unit}, so there is no trend yet)"
-    count = sum(1 for m in review.overall.periods[:-1] if m.observed)
-    before = f"the {unit} before" if count == 1 else f"the {count} {unit}s before"
-    sli = percent(total(review.overall.periods[:-1]).sli)
-    if abs(change) < LEVEL:
-        return f", level with {before} ({sli})"
-    return f", {'better' if change > 0 else 'worse'} than {before} ({sli}, {points(change)} points)"
 
 
 def _wrong(review: Review) -> str:

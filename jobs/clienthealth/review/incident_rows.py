@@ -50,6 +50,9 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.max_by("detail", newest).alias("detail"),
         F.max_by("evidence", newest).alias("evidence"),
     )
+    silent = F.when(F.col("mode").isin(*LOSING), F.lit(0))
+    counted = (_detail("lost_records[0]").cast("long"), _detail("records_expired").cast("long"))
+    lost = {("records", 0): F.coalesce(*counted, silent)}
     before = F.lag("stop").over(Window.partitionBy(*INCIDENT_KEY).orderBy("number"))
     return grouped.select(
         *grouped.columns,
@@ -57,22 +60,14 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        *(_lost(what, n).alias(f"lost_{what}_{n}") for what, n in LOST),
+        # Lower (0) and upper (1) end of what was lost; null: not counted (lower end), not known (upper end).
+        *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )
 
 
 def _detail(name: str) -> Column:
     return F.get_json_object("detail", f"$.{name}")
-
-
-def _lost(what: str, n: int) -> Column:
-    """The lower (0) or upper (1) end of what was lost; null: not counted (lower end), not known (upper end)."""
-    amount = _detail(f"lost_{what}[{n}]").cast("long")
-    if (what, n) != ("records", 0):
-        return amount
-    silent = F.when(F.col("mode").isin(*LOSING), F.lit(0))
-    return F.coalesce(amount, _detail("records_expired").cast("long"), silent)
 
 
 def _epoch(moment: datetime) -> Column:

@@ -122,6 +122,14 @@ def _theme_of(row: Row) -> tuple[Any, ...]:
 def _incident(row: Row, links: Links) -> Incident:
     start = utc(row["start"])
     stop = None if row["stop"] is None else utc(row["stop"])
+    # The first fact of each kind, with the input record it was read from.
+    evidence: dict[str, str] = {}
+    for fact in json.loads(row["evidence"] or "[]"):
+        source, words = fact.get("source"), str(fact.get("text", ""))
+        where = f" ({source['topic']}-{source['partition']}@{source['offset']})" if source else ""
+        if len(words) > EVIDENCE_LENGTH:
+            words = words[: EVIDENCE_LENGTH - 1] + "…"
+        evidence.setdefault(fact["kind"], f"{fact['kind']}: {words}{where}")
     values: dict[str, Any] = {
         **{name: row[name] or "" for name in (*CLIENT_KEY, "mode", "host", "library", "version")},
         **{name: row[name] for name in ("seconds", "detect", "clear")},
@@ -133,22 +141,9 @@ def _incident(row: Row, links: Links) -> Incident:
         found=utc(row["found"]),
         sure=None if row["sure"] is None else utc(row["sure"]),
         stop=stop,
-        evidence=_evidence(row["evidence"]),
+        evidence=tuple(evidence.values())[:EVIDENCE],
         link=links.dashboard(row["mode"], row["service"] or "", row["client_id"] or "", start, stop),
     )
-
-
-def _evidence(text: str | None) -> tuple[str, ...]:
-    """The first fact of each kind, with the input record it was read from."""
-    by_kind: dict[str, str] = {}
-    for fact in json.loads(text or "[]"):
-        source = fact.get("source")
-        where = f" ({source['topic']}-{source['partition']}@{source['offset']})" if source else ""
-        words = str(fact.get("text", ""))
-        if len(words) > EVIDENCE_LENGTH:
-            words = words[: EVIDENCE_LENGTH - 1] + "…"
-        by_kind.setdefault(fact["kind"], f"{fact['kind']}: {words}{where}")
-    return tuple(by_kind.values())[:EVIDENCE]
 
 
 def counts(touching: DataFrame) -> Row:
@@ -213,21 +208,18 @@ def of_fleet(single: Sequence[Page]) -> list[Page]:
             storms.append([*range(first, last + 1)])
     in_storm = {n for storm in storms for n in storm}
     alone = [page for n, page in enumerate(single) if n not in in_storm]
-    fleet = [_one([single[n] for n in storm]) for storm in storms]
-    return sorted([*alone, *fleet], key=lambda page: (page.start, page.service, page.mode))
-
-
-def _one(storm: Sequence[Page]) -> Page:
-    modes = sorted({page.mode for page in storm})
-    stops = [page.stop for page in storm if page.stop is not None]
-    return dataclasses.replace(
-        storm[0],
-        service="",
-        mode=", ".join(modes),
-        stop=max(stops) if len(stops) == len(storm) else None,
-        clients=sum(page.clients for page in storm),
-        loses=any(page.loses for page in storm),
-    )
+    for pages in ([single[n] for n in storm] for storm in storms):
+        stops = [page.stop for page in pages if page.stop is not None]
+        of_all = dataclasses.replace(
+            pages[0],
+            service="",
+            mode=", ".join(sorted({page.mode for page in pages})),
+            stop=max(stops) if len(stops) == len(pages) else None,
+            clients=sum(page.clients for page in pages),
+            loses=any(page.loses for page in pages),
+        )
+        alone.append(of_all)
+    return sorted(alone, key=lambda page: (page.start, page.service, page.mode))
 
 
 def night_of(epoch_seconds: int, settings: ReviewSettings) -> date | None:

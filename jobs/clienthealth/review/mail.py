@@ -10,6 +10,7 @@ from email.utils import formatdate, make_msgid
 from pathlib import Path
 
 from clienthealth.model.errors import ServiceError, SettingsError
+from clienthealth.platform.secrecy import secret_in
 from clienthealth.review.clusters import Clusters
 from clienthealth.review.model import Review
 from clienthealth.review.render import title
@@ -52,7 +53,9 @@ def send(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Pa
     try:
         with _connect(settings) as server:
             if settings.smtp_user:
-                server.login(settings.smtp_user, _password(settings))
+                file = settings.smtp_password_file
+                password = secret_in(file, f"[review] smtp_password_file {file}")
+                server.login(settings.smtp_user, password)
             refused = server.send_message(mail)
     except smtplib.SMTPAuthenticationError as error:
         raise ServiceError(f"{where} refused user '{settings.smtp_user}': {_reply(error)}") from error
@@ -78,13 +81,6 @@ def _connect(settings: ReviewSettings) -> smtplib.SMTP:
             server.close()
             raise
     return server
-
-
-def _password(settings: ReviewSettings) -> str:
-    try:
-        return Path(settings.smtp_password_file).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise SettingsError(f"[review] smtp_password_file {settings.smtp_password_file}: {error.strerror}") from error
 
 
 def _reply(error: smtplib.SMTPResponseException) -> str:

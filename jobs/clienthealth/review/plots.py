@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate
 from math import log10
 
 from markupsafe import Markup
@@ -12,10 +13,10 @@ from markupsafe import Markup
 from clienthealth.model.wording import count_of, short
 from clienthealth.platform.html_page import curves, element, grid, line, plot, tick
 from clienthealth.review.client_minutes import gap_minutes
+from clienthealth.review.content import healthy, left, minutes, percent, stretch
 from clienthealth.review.model import Distribution, Review, Theme
 from clienthealth.review.period import DAY, MINUTE, Period
 from clienthealth.review.slo import Budget, Minutes, ServiceSlo, total
-from clienthealth.review.wording import healthy, left, minutes, percent, stretch
 
 ROWS = 12
 CELLS = 10
@@ -105,14 +106,11 @@ def budget_left(review: Review) -> list[tuple[str, list[float]]]:
     slots = -(-review.period.minutes // review.slot_minutes)
     services = [(s.service or "(no name)", s) for s in spenders] if len(review.services) > 1 else []
     named = [(review.overall.service or "All services", review.overall), *services]
-    return [(name, _left(slo, slots)) for name, slo in named if slo.budget.spent is not None]
-
-
-def _left(slo: ServiceSlo, slots: int) -> list[float]:
-    rest, shares = slo.budget.size, []
-    for slot in range(slots):
-        rest -= slo.slots.get(slot, Minutes()).unhealthy
-        shares.append(rest / slo.budget.size)
+    shares = []
+    for name, slo in named:
+        if slo.budget.spent is not None:
+            spent = accumulate(slo.slots.get(slot, Minutes()).unhealthy for slot in range(slots))
+            shares.append((name, [(slo.budget.size - minutes) / slo.budget.size for minutes in spent]))
     return shares
 
 
@@ -162,27 +160,25 @@ def heat_names(review: Review) -> list[str]:
 
 def heat(review: Review) -> list[HeatRow]:
     """Return unhealthy client-minutes per service and day, worst services first."""
-    columns = heat_columns(review)
-    return [
-        HeatRow(slo.service or "(no name)", [_cell(review, slo, start, end) for start, end in columns])
-        for slo in review.services[:ROWS]
-        if slo.minutes.observed or slo.minutes.unknown
-    ]
-
-
-def _cell(review: Review, slo: ServiceSlo, start: datetime, end: datetime) -> Cell:
-    first = (start - review.period.start) // MINUTE // review.slot_minutes
-    last = -(-((end - review.period.start) // MINUTE) // review.slot_minutes)
-    totals = total(slo.slots.get(n, Minutes()) for n in range(first, last))
-    blind = gap_minutes(review.quality.gaps, start, end)
-    note = f"; nobody watched for {minutes(blind)}" if blind else ""
-    if not totals.observed:
-        reason = f"{totals.unknown} client-minutes could not be judged" if totals.unknown else "no data"
-        return Cell("blind", "?" if totals.unknown else "–", reason + note)
-    spent = Budget(totals, slo.target).spent or 0
-    kind = "none" if not totals.unhealthy else "much" if spent > 1 else "some"
-    words = f"{count_of(totals.unhealthy, 'unhealthy client-minute')} of {totals.observed}{note}"
-    return Cell(kind, short(totals.unhealthy) + ("*" if blind else ""), words)
+    rows = []
+    for slo in (slo for slo in review.services[:ROWS] if slo.minutes.observed or slo.minutes.unknown):
+        cells = []
+        for start, end in heat_columns(review):
+            first = (start - review.period.start) // MINUTE // review.slot_minutes
+            last = -(-((end - review.period.start) // MINUTE) // review.slot_minutes)
+            totals = total(slo.slots.get(n, Minutes()) for n in range(first, last))
+            blind = gap_minutes(review.quality.gaps, start, end)
+            note = f"; nobody watched for {minutes(blind)}" if blind else ""
+            if not totals.observed:
+                reason = f"{totals.unknown} client-minutes could not be judged" if totals.unknown else "no data"
+                cells.append(Cell("blind", "?" if totals.unknown else "–", reason + note))
+                continue
+            spent = Budget(totals, slo.target).spent or 0
+            kind = "none" if not totals.unhealthy else "much" if spent > 1 else "some"
+            words = f"{count_of(totals.unhealthy, 'unhealthy client-minute')} of {totals.observed}{note}"
+            cells.append(Cell(kind, short(totals.unhealthy) + ("*" if blind else ""), words))
+        rows.append(HeatRow(slo.service or "(no name)", cells))
+    return rows
 
 
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:

@@ -52,12 +52,23 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
         )
     )
     lags = _entry("lag", F.col("records"), F.col("lag_topic"), F.col("seconds")).alias("entry")
-    rows = (
-        _rolled_up(per_client, reviewed).select(*CLIENT_KEY, entries).unionByName(behind.select(*CLIENT_KEY, lags))
-    ).select(*CLIENT_KEY, "entry.*")
+    rolled_up = (
+        per_client.filter(F.col("period") == reviewed)
+        .groupBy(*CLIENT_KEY)
+        .agg(
+            F.sum(F.col("suspected") + F.col("confirmed")).alias("unhealthy"),
+            F.max("buffer").alias("buffer"),
+            F.max("queue").alias("queue"),
+            F.max_by("queue_topic", F.struct("queue", "queue_topic")).alias("queue_topic"),
+        )
+    )
+    every = rolled_up.select(*CLIENT_KEY, entries).unionByName(behind.select(*CLIENT_KEY, lags))
+    rows = every.select(*CLIENT_KEY, "entry.*").filter("value > 0")
     ranked: dict[str, list[ClientRow]] = {what: [] for what in RANKINGS}
-    for row in _first(rows.filter("value > 0"), "what", "value", TOP, *CLIENT_KEY):
-        ranked[row["what"]].append(_client(row))
+    for row in _first(rows, "what", "value", TOP, *CLIENT_KEY):
+        (service, instance, client_id), what = (row[name] or "" for name in CLIENT_KEY), row["what"]
+        value = row["value"] if what in ("buffer", "queue") else int(row["value"])
+        ranked[what].append(ClientRow(service, instance, client_id, what, value, row["topic"] or "", row["more"]))
     return ranked
 
 
@@ -69,27 +80,6 @@ def _entry(what: str, value: Column, topic: Column | None = None, more: Column |
         (nothing if topic is None else topic).cast("string").alias("topic"),
         (nothing if more is None else more).cast("double").alias("more"),
     )
-
-
-def _rolled_up(per_client: DataFrame, reviewed: int) -> DataFrame:
-    return (
-        per_client.filter(F.col("period") == reviewed)
-        .groupBy(*CLIENT_KEY)
-        .agg(
-            F.sum(F.col("suspected") + F.col("confirmed")).alias("unhealthy"),
-            F.max("buffer").alias("buffer"),
-            F.max("queue").alias("queue"),
-            F.max_by("queue_topic", F.struct("queue", "queue_topic")).alias("queue_topic"),
-        )
-    )
-
-
-def _client(row: Row) -> ClientRow:
-    who = (row["service"] or "", row["instance"] or "", row["client_id"] or "")
-    what, topic = row["what"], row["topic"] or ""
-    if what in ("buffer", "queue"):
-        return ClientRow(*who, what, row["value"], topic)
-    return ClientRow(*who, what, int(row["value"]), topic, seconds=row["more"])
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:

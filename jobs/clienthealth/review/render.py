@@ -18,7 +18,7 @@ import clienthealth.review as package
 from clienthealth.model.wording import count_of
 from clienthealth.platform.html_page import templates
 from clienthealth.read.logs.also_seen import BY_ID
-from clienthealth.review import content, plots, wording
+from clienthealth.review import content, plots
 from clienthealth.review.model import Review, as_json
 from clienthealth.review.period import DAY, Period, period_names
 
@@ -89,16 +89,22 @@ def _pages() -> Environment:
 
 @cache
 def _texts() -> Environment:
+    def escaped(value: object) -> Markup:
+        """Return a value on one line, without a sign that Markdown takes for its own; what macros wrote stays."""
+        if isinstance(value, Markup):
+            return value
+        return Markup(_MARKDOWN.sub(r"\\\1", re.sub(r"[\r\n\t]+", " ", str(value))))
+
     texts = Environment(
         loader=PackageLoader(_PACKAGE, ""),
         autoescape=True,
-        finalize=_escaped,
+        finalize=escaped,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     texts.globals.update(_names(), numeric=lambda names: [f"#{name}" for name in names])
-    texts.filters["address"] = _address
+    texts.filters["address"] = lambda url: Markup(re.sub(r"[\s()<>|\\]", lambda sign: f"%{ord(sign[0]):02X}", url))
     return texts
 
 
@@ -106,8 +112,8 @@ def _names() -> dict[str, Any]:
     """Return what templates may call: the numbers in words, and what page and text both show."""
     functions: tuple[Callable[..., Any], ...] = (
         *(count_of, definitions, period_names),
-        *(wording.duration, wording.healthy, wording.left, wording.lost, wording.minutes, wording.number),
-        *(wording.percent, wording.points, wording.some, wording.stretch),
+        *(content.duration, content.healthy, content.left, content.lost, content.minutes, content.number),
+        *(content.percent, content.points, content.some, content.stretch),
         *(content.count_at_night, content.count_idle, content.describe_changes, content.describe_pages),
         *(content.describe_watch, content.list_known_issues, content.list_paged, content.list_silent),
         *(content.list_teams, content.measured, content.periods_left, content.shown_services, content.trend_of),
@@ -116,24 +122,13 @@ def _names() -> dict[str, Any]:
     return {**{function.__name__: function for function in functions}, **values, "plots": plots}
 
 
-def _escaped(value: object) -> Markup:
-    """Return a value on one line, without a sign that Markdown takes for its own; what macros wrote stays as it is."""
-    if isinstance(value, Markup):
-        return value
-    return Markup(_MARKDOWN.sub(r"\\\1", re.sub(r"[\r\n\t]+", " ", str(value))))
-
-
-def _address(url: str) -> Markup:
-    return Markup(re.sub(r"[\s()<>|\\]", lambda match: f"%{ord(match[0]):02X}", url))
-
-
 def title(period: Period) -> str:
     """Return the period in words."""
     if period.is_week and period.label.startswith(f"{period.start.isocalendar()[0]}-W"):
         week = period.start.isocalendar()[1]
         last = period.end - DAY
-        return f"Week {week}: {wording.moment(period.start)[:-6]} to {last:%a} {last.day} {last:%b %Y}, all times UTC"
-    return f"{wording.moment(period.start)} to {wording.moment(period.end)} {period.end.year}, all times UTC"
+        return f"Week {week}: {content.moment(period.start)[:-6]} to {last:%a} {last.day} {last:%b %Y}, all times UTC"
+    return f"{content.moment(period.start)} to {content.moment(period.end)} {period.end.year}, all times UTC"
 
 
 def definitions() -> list[tuple[str, str]]:

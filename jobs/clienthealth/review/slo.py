@@ -152,6 +152,10 @@ class Budget:
             return "overspent"
         return "nearly spent" if self.spent >= NEARLY else "within budget"
 
+    def as_json(self) -> dict[str, Any]:
+        """Its numbers."""
+        return {"size": self.size, "spent_ratio": self.spent, "left": self.left}
+
 
 @dataclass(frozen=True)
 class ServiceSlo:
@@ -217,22 +221,12 @@ class ServiceSlo:
             "sli": self.minutes.sli,
             "state": self.budget.state,
             "client_minutes": {
-                "observed": self.minutes.observed,
-                "healthy": self.minutes.healthy,
-                "partial": self.minutes.partial,
-                "suspected": self.minutes.suspected,
-                "confirmed": self.minutes.confirmed,
-                "unhealthy": self.minutes.unhealthy,
-                "unknown": self.minutes.unknown,
+                name: getattr(self.minutes, name)
+                for name in ("observed", "healthy", "partial", "suspected", "confirmed", "unhealthy", "unknown")
             },
             "lost_records": self.lost.as_json(),
-            "budget": {"size": self.budget.size, "spent_ratio": self.budget.spent, "left": self.budget.left},
-            "long_budget": {
-                "size": self.long_budget.size,
-                "spent_ratio": self.long_budget.spent,
-                "left": self.long_budget.left,
-                "state": self.long_budget.state,
-            },
+            "budget": self.budget.as_json(),
+            "long_budget": {**self.long_budget.as_json(), "state": self.long_budget.state},
             "decision": self.decision,
             "trend": self.trend,
             "change": self.change,
