@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 
 from clienthealth.model.errors import ServiceError
 from clienthealth.model.subscription import PLUGIN
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 from deploy.demo import jars

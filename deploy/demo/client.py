@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from clienthealth.settings import KafkaSettings
 from clienthealth_exporters.jvm.exporter import TARGET_OPTIONS
 from deploy.demo import jars

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from clienthealth.model.errors import DependencyError, InputError
 from clienthealth.modes import modes
-from clienthealth.platform.java import has_compiler, java, version
+from clienthealth.platform.jars import has_compiler, java, version
 from deploy.demo import alerting, jars, lasting
 from deploy.demo.board import Board, account
 from deploy.demo.client import DemoClient

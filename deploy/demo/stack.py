@@ -18,8 +18,8 @@ from typing import Any, Self
 from clienthealth.configuration import load
 from clienthealth.model.errors import ServiceError
 from clienthealth.platform import checkout
-from clienthealth.platform.self_monitoring import PREFIX, QUERY
 from clienthealth.settings import Settings
+from clienthealth.spark.self_monitoring import PREFIX, QUERY
 from clienthealth_exporters.jvm.exporter import PUSHED
 from deploy.demo import alerting
 from deploy.demo.broker import Broker

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from clienthealth.model.errors import DependencyError, ServiceError
 from clienthealth.platform.checkout import root
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from deploy.demo import jars
 
 SOURCES = "deploy/broker-plugin"

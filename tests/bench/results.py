@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from deploy.demo import jars
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -27,7 +27,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from deploy.demo import jars
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS

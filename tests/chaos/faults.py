@@ -17,7 +17,7 @@ from subprocess import CalledProcessError
 from kafka import TopicPartition
 
 from clienthealth.model.errors import ServiceError
-from clienthealth.platform.self_monitoring import QUERY
+from clienthealth.spark.self_monitoring import QUERY
 from deploy.demo.gateway import Gateway
 from deploy.demo.processes import free_port
 from tests.chaos import disks, parts

@@ -125,7 +125,7 @@ def jvm(command: str) -> bool:
 def workers(command: str) -> bool:
     """The Python workers of Spark, and the process that they are forked from."""
     # The JVM is told that name too.
-    return "clienthealth.spark.daemon" in command and not jvm(command)
+    return "clienthealth.spark.worker" in command and not jvm(command)
 
 
 def session(leader: int) -> list[tuple[int, str]]:

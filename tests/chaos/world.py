@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from clienthealth.configuration import load
 from clienthealth.model.errors import ServiceError
 from clienthealth.platform.kafka import admin
-from clienthealth.platform.self_monitoring import PREFIX, QUERY
 from clienthealth.settings import KafkaSettings, Settings
+from clienthealth.spark.self_monitoring import PREFIX, QUERY
 from deploy.demo.broker import Broker
 from deploy.demo.gateway import Gateway
 from deploy.demo.processes import free_port

@@ -25,8 +25,8 @@ from prometheus_client import generate_latest
 
 from clienthealth.configuration.installation import dashboard_uid, fixed_labels
 from clienthealth.modes import modes
-from clienthealth.platform.self_monitoring import QUERY, SelfMetrics
 from clienthealth.settings import MonitorSettings, PrometheusSettings, Settings
+from clienthealth.spark.self_monitoring import QUERY, SelfMetrics
 from clienthealth.spark.stepping import Summary
 from clienthealth_exporters.alerts.build import write
 from clienthealth_exporters.prometheus.exporter import Exporter

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.ops.reference.sources import ROOT
+from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import alertmanager_config, write
 from tests.e2e.test_alert_delivery import (

@@ -19,7 +19,7 @@ from clienthealth.model.subscription import PLUGIN
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.ops.doctor.brokers import kafka_works
 from clienthealth.ops.doctor.records import newest
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from clienthealth.read.decode import decode_metrics
 from clienthealth.settings import IdentitySettings, Settings
 from deploy.demo import jars

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from clienthealth.ops.reference.sources import ROOT
+from clienthealth.ops.reference.rooms import ROOT
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
 from deploy.demo.stack import QUICK_START

@@ -27,8 +27,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Identity, LogLine, Snapshot
 from clienthealth.modes import catalogue
-from clienthealth.ops.reference.sources import ROOT
-from clienthealth.platform.java import java
+from clienthealth.ops.reference.rooms import ROOT
+from clienthealth.platform.jars import java
 from clienthealth.read.decode import decode_logs, decode_metrics
 from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.settings import Settings

@@ -21,9 +21,9 @@ import pytest
 from kafka.admin import ConfigResource
 
 from clienthealth.platform.kafka import admin, consumer, producer
-from clienthealth.platform.self_monitoring import QUERY, Port, SelfMetrics, serve
 from clienthealth.platform.web import Server
 from clienthealth.settings import PrometheusSettings, Settings
+from clienthealth.spark.self_monitoring import QUERY, Port, SelfMetrics, serve
 from clienthealth_exporters.prometheus.exporter import PROBES, Exporter
 from clienthealth_exporters.prometheus.states import States
 from deploy.demo import jars

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.platform import jars
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from clienthealth_exporters.jvm.exporter import Target
 from clienthealth_exporters.jvm.jolokia import Jolokia
 from deploy.demo.broker import Broker

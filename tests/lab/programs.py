@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from clienthealth.platform import jars
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import forget, free_port, spawn
 from tests.lab.cases import Case

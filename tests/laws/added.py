@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from clienthealth.ops.reference.sources import ROOT
+from clienthealth.ops.reference.rooms import ROOT
 
 #: Bytecode is copied, so that nothing is compiled anew; another process may just write some.
 UNFINISHED = shutil.ignore_patterns("*.pyc.*")

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from clienthealth.monitor.adjust import ADJUSTMENTS
-from clienthealth.ops.reference.rooms import PACKAGES, floors, uses
-from clienthealth.ops.reference.sources import modules, tree
+from clienthealth.ops.reference.rooms import PACKAGES, floors, modules, tree, uses
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
-from clienthealth.ops.reference.rooms import uses
-from clienthealth.ops.reference.sources import ROOT, imports, modules, tree
+from clienthealth.ops.reference.rooms import ROOT, imports, modules, tree, uses
 
 #: Reading and writing files, other programs, networks. Delta and Kafka too: they are what results are written to.
 OUTSIDE = {
@@ -24,7 +23,7 @@ CALLS = {
 }
 #: Where it is done because that is what the package is for.
 PLACES = (
-    *("clienthealth.spark.topics", "clienthealth.spark.history", "clienthealth.spark.maintenance"),
+    *("clienthealth.spark.topics", "clienthealth.spark.history"),
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "deploy")
@@ -35,7 +34,7 @@ EXCUSED = {
     "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.model.subscription": "asks the brokers to ask their clients",
     "clienthealth.read.recordings": "reads the files that people attach",
-    "clienthealth.ops.reference.sources": "reads the sources of this checkout",
+    "clienthealth.ops.reference.rooms": "reads the sources of this checkout",
     "clienthealth.diagnose.attachments.archives": "unpacks the archives among them",
     "clienthealth.diagnose.attachments.opening": "finds them",
     "clienthealth.read.logs.wordings": "reads the package's own files of log lines and modes",
@@ -150,7 +149,7 @@ def test_every_excuse_is_needed(module: str) -> None:
 def test_sources_and_sinks_judge_nothing() -> None:
     above = (*HOT_PATH, "clienthealth.spark.query", "clienthealth.spark.batch")
     allowed = ("clienthealth.monitor.incidents",)  # what is written
-    for module in (m for m in EVERY if within(m, PLACES[:3])):
+    for module in (m for m in EVERY if within(m, PLACES[:2])):
         assert [n for n in imports(module) if within(n, above) and not within(n, allowed)] == [], module
 
 

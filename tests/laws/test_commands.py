@@ -14,7 +14,7 @@ import pytest
 from clienthealth.ops.cli import commands as names
 from clienthealth.ops.cli import main
 from clienthealth.ops.cli.export import EXPORTERS
-from clienthealth.ops.reference.sources import ROOT
+from clienthealth.ops.reference.rooms import ROOT
 from tests.laws.pages import commands, pages
 
 #: How a command line begins → the file of tests that runs it, or `not run: …`.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from clienthealth.model import errors
-from clienthealth.ops.reference.sources import modules, tree
+from clienthealth.ops.reference.rooms import modules, tree
 
 #: What may be raised besides errors of ours: a caller's mistake, Python's own protocols, the end of a process.
 BUILT_IN = {

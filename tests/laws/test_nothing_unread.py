@@ -13,7 +13,7 @@ import pytest
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
 from clienthealth.modes import Mode, catalogue, modes
 from clienthealth.ops.cli.modes import explanation
-from clienthealth.ops.reference.sources import modules, tree
+from clienthealth.ops.reference.rooms import modules, tree
 from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
 
 #: Where what was collected is read: judgement, measurement, the step and what a group's lag is made of.

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from clienthealth.model.readings import Source
-from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.settings import Settings
 from clienthealth.spark import batch
+from clienthealth.spark.self_monitoring import SelfMetrics
 
 
 def test_a_record_that_is_left_out_is_told_and_counted_once(

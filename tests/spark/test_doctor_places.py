@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from clienthealth.configuration import placed
 from clienthealth.ops.doctor import Finding
-from clienthealth.ops.doctor.stores import places_work
+from clienthealth.ops.doctor.machine import places_work
 from clienthealth.settings import MonitorSettings, ReviewSettings, Settings
 from clienthealth.spark import history
 from tests.support.settings_file import write_settings

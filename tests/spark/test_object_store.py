@@ -26,7 +26,7 @@ from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.spark import history
 from clienthealth.spark.checkpoint import Checkpoint
 from clienthealth.spark.files import Files, fetched, probe, put
-from clienthealth.spark.maintenance import maintain
+from clienthealth.spark.history import maintain
 from clienthealth.spark.session import _everywhere
 from clienthealth.spark.stepping import Quality
 

@@ -26,7 +26,8 @@ from pyspark.sql import SparkSession
 
 from clienthealth.model.errors import InputError, StateError
 from clienthealth.monitor.state import VERSION
-from clienthealth.ops.doctor.stores import places_work
+from clienthealth.ops.doctor.machine import places_work
+from clienthealth.platform.locations import inside
 from clienthealth.settings import KafkaSettings, MonitorSettings, Settings, TopicSettings
 from clienthealth.spark import history
 from clienthealth.spark.checkpoint import FORM, Checkpoint
@@ -187,7 +188,7 @@ def test_what_a_later_release_wrote_is_refused_and_left_as_it_is(backed_up: Inst
         Checkpoint(backed_up.spark, checkpoint_of(settings)).write(FORM, str(VERSION + 1))
         says = r"^the checkpoint was written by a later release \(it has form 3 .* 2\); run that release, or"
     else:
-        table = history.path(settings.monitor.history, "quality")
+        table = inside(settings.monitor.history, "quality")
         properties = f"('{history.VERSION_PROPERTY}' = '{history.SCHEMA_VERSION + 1}')"
         backed_up.spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES {properties}")
         says = "/quality: the history has schema version 2, .* reads version 1; use the release that wrote it, or"

@@ -17,8 +17,9 @@ from clienthealth.model.errors import InputError
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Evidence, Verdict
 from clienthealth.monitor.incidents import Transition, change_row
+from clienthealth.platform.locations import inside
 from clienthealth.spark import history
-from clienthealth.spark.maintenance import maintain
+from clienthealth.spark.history import maintain
 from clienthealth.spark.stepping import Quality
 
 ORDERS = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer", "java", "3.9.1")
@@ -142,7 +143,7 @@ def test_quality_is_kept_with_its_day(spark: SparkSession, root: str) -> None:
 def test_no_history_and_another_schema_are_told(spark: SparkSession, root: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no history here"):
         history.read(spark, str(tmp_path / "elsewhere"), "minutes")
-    location = history.path(root, "minutes")
+    location = inside(root, "minutes")
     spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('{history.VERSION_PROPERTY}' = '99')")
     with pytest.raises(InputError, match="schema version 99, this program reads version 1"):
         history.read(spark, root, "minutes")
@@ -158,12 +159,12 @@ def test_a_history_of_0_1_is_gone_on_with(spark: SparkSession, tmp_path: Path) -
         then.setattr(history, "KEPT", {})
         for table, schema in history.TABLES.items():
             fields = [field for field in schema if field.name not in since.get(table, ())]
-            history._make(spark, history.path(str(tmp_path), table), StructType(fields))
+            history._make(spark, inside(str(tmp_path), table), StructType(fields))
     append(spark, str(tmp_path), OPENED, "query-of-0.1", 0, 61_000)
     assert history.read(spark, str(tmp_path), "minutes").columns == history.MINUTES.names
     history.create(spark, str(tmp_path))
     for table, schema in history.TABLES.items():
-        delta = DeltaTable.forPath(spark, history.path(str(tmp_path), table))
+        delta = DeltaTable.forPath(spark, inside(str(tmp_path), table))
         assert delta.toDF().columns == schema.names
         properties = delta.detail().select("properties").collect()[0][0]
         assert properties["delta.logRetentionDuration"] == "interval 1 days"
@@ -189,7 +190,7 @@ def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_
     # Days 12 and 11 ago go; the three files of day 10 and the two of today become one each.
     assert (quality.days, quality.removed, quality.added, quality.files) == (2, 5, 2, 2)
     assert count(spark, root, "quality") == 5
-    version = DeltaTable.forPath(spark, history.path(root, "quality")).history(1).select("version")
+    version = DeltaTable.forPath(spark, inside(root, "quality")).history(1).select("version")
     before = version.first()
     again = {d.table: d for d in maintain(spark, root, 10, today)}["quality"]
     assert (again.days, again.removed, again.added, again.files) == (0, 0, 0, 2)

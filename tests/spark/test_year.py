@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from clienthealth.spark import history
-from clienthealth.spark.maintenance import maintain
+from clienthealth.spark.history import maintain
 from tests.bench.measurements.year import MINUTES, generate, of_version
 
 pytestmark = pytest.mark.long

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.ops.reference.sources import ROOT
+from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.platform import jars
 
 HERE = ROOT / "tests/support/grafana"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from clienthealth.configuration.installation import KEPT
-from clienthealth.platform.self_monitoring import SelfMetrics
+from clienthealth.spark.self_monitoring import SelfMetrics
 from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from tests.support.alert_rules import recordings
 from tests.support.promql import surviving

@@ -15,7 +15,7 @@ from typing import Any, Self
 import pyspark
 
 from clienthealth.platform import jars
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from clienthealth.settings import Settings
 from clienthealth.spark.session import submit_options
 from deploy.demo.processes import Process, free_port

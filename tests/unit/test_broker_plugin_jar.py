@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clienthealth.model.subscription import PLUGIN
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from deploy.demo import jars
 from deploy.demo.broker import Broker, plugin_properties
 from deploy.demo.processes import free_port

@@ -8,7 +8,7 @@ import pytest
 
 from clienthealth.ops import doctor
 from clienthealth.ops.cli import main
-from clienthealth.ops.doctor import Check, Finding, State, checks, stores
+from clienthealth.ops.doctor import Check, Finding, State, checks, machine
 from clienthealth.settings import Settings
 
 
@@ -75,5 +75,5 @@ def test_ctrl_c_ends_it_with_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def test_what_starts_spark_is_last_and_alone_is_announced() -> None:
     *quick, (announcement, last) = checks()
-    assert last is stores.places_work and "Spark" in announcement
+    assert last is machine.places_work and "Spark" in announcement
     assert {said for said, _ in quick} == {""}

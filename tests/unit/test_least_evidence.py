@@ -13,7 +13,7 @@ import pytest
 
 from clienthealth.diagnose.examine import examine
 from clienthealth.model.verdicts import STATUS_ORDER
-from clienthealth.ops.reference.sources import ROOT
+from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.settings import Settings
 from tests.support.recorded import RECORDINGS
 

@@ -7,9 +7,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.settings import Settings
 from clienthealth.spark.losses import Losses
+from clienthealth.spark.self_monitoring import SelfMetrics
 
 
 def test_a_topic_that_is_not_there_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,10 +14,10 @@ import pytest
 from prometheus_client import generate_latest
 
 from clienthealth.model.errors import ServiceError
-from clienthealth.platform.self_monitoring import HUNG_SECONDS, QUERY, Port, SelfMetrics, serve
 from clienthealth.platform.web import Request
 from clienthealth.settings import Settings
 from clienthealth.spark.decoding import COUNTS, Count, decoder
+from clienthealth.spark.self_monitoring import HUNG_SECONDS, QUERY, Port, SelfMetrics, serve
 from tests.support.raw_records import ARRIVED_MS, Raw, sample
 from tests.support.streamed import arrow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from deploy.demo import jars
 from tests.laws.pages import pages
 

@@ -13,8 +13,8 @@ from prometheus_client import start_http_server
 from clienthealth.model.errors import SettingsError, StateError
 from clienthealth.ops.cli import check_config, monitor, parser_for
 from clienthealth.ops.doctor.servers import limits
-from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.settings import MonitorSettings, Settings
+from clienthealth.spark.self_monitoring import SelfMetrics
 from clienthealth.spark.stepping import Summary
 
 

@@ -26,7 +26,7 @@ from clienthealth.diagnose.watch.attach import _free_port, agent_jar, attached, 
 from clienthealth.diagnose.watch.screen import Screen
 from clienthealth.model.errors import InputError, ServiceError
 from clienthealth.ops.cli import main
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from clienthealth_exporters.jvm.jolokia import Jolokia
 from tests.support.waiting import WAIT_SECONDS, eventually
 from tests.unit.test_jvm_exporter import agent, serving

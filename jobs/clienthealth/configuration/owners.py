@@ -102,24 +102,24 @@ class Owners:
 
 def read_owners(files: Sequence[str]) -> Owners:
     """The owners of these files. Raises SettingsError, in a sentence with the line, and DependencyError."""
-    return Owners([row for file in files for row in _rows(file)])
-
-
-def _rows(file: str) -> list[Row]:
-    name = Path(file).name
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise SettingsError(f"{file}: not UTF-8") from None
-    if name.endswith(".toml"):
-        return list(_toml(file, text))
-    if name.endswith((".yaml", ".yml")):
-        return list(_backstage(file, text))
-    if name == "CODEOWNERS":
-        return list(_codeowners(file, text))[::-1]
-    raise SettingsError(f"{file}: owners are read from *.toml, from Backstage's *.yaml and from CODEOWNERS")
+    rows: list[Row] = []
+    for file in files:
+        name = Path(file).name
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError:
+            raise SettingsError(f"{file}: not UTF-8") from None
+        if name.endswith(".toml"):
+            rows += _toml(file, text)
+        elif name.endswith((".yaml", ".yml")):
+            rows += _backstage(file, text)
+        elif name == "CODEOWNERS":
+            rows += [*_codeowners(file, text)][::-1]
+        else:
+            raise SettingsError(f"{file}: owners are read from *.toml, from Backstage's *.yaml and from CODEOWNERS")
+    return Owners(rows)
 
 
 def _toml(file: str, text: str) -> Iterator[Row]:
@@ -164,7 +164,10 @@ def _plain(why: str, path: str) -> str:
 
 
 def _backstage(file: str, text: str) -> Iterator[Row]:
-    """Components, by name; the owner is `spec.owner` without kind and namespace, the pager that of its annotations."""
+    """Components, by name; the owner is `spec.owner` without kind and namespace, the pager that of its annotations.
+
+    https://backstage.io/docs/features/software-catalog/descriptor-format
+    """
     try:
         import yaml
     except ImportError:
@@ -173,28 +176,23 @@ def _backstage(file: str, text: str) -> Iterator[Row]:
     try:
         while loader.check_node() and (node := loader.get_node()):
             place = f"{file}, line {node.start_mark.line + 1}"
-            entity = loader.construct_document(node)
-            if isinstance(entity, dict) and entity.get("kind") == "Component":
-                yield _component(entity, place)
+            entity = _mapping(loader.construct_document(node))
+            if entity.get("kind") != "Component":
+                continue
+            metadata, spec = _mapping(entity.get("metadata")), _mapping(entity.get("spec"))
+            name, owner = metadata.get("name"), spec.get("owner")
+            if not isinstance(name, str) or not isinstance(owner, str) or not owner:
+                raise SettingsError(f"{place}: a Component must have metadata.name and spec.owner")
+            annotations, labels = _mapping(metadata.get("annotations")), _mapping(metadata.get("labels"))
+            pagers = (annotations.get(key) for key in ("pagerduty.com/service-id", "opsgenie.com/team"))
+            pager = next((str(pager) for pager in pagers if pager), "")
+            yield Row(Owner(re.split("[:/]", owner)[-1], str(labels.get("tier") or ""), pager), (name,), (), place)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise SettingsError(f"{file}{where}: not valid YAML") from None
     finally:
         loader.dispose()
-
-
-def _component(entity: dict[str, Any], place: str) -> Row:
-    """https://backstage.io/docs/features/software-catalog/descriptor-format"""
-    metadata, spec = _mapping(entity.get("metadata")), _mapping(entity.get("spec"))
-    name, owner = metadata.get("name"), spec.get("owner")
-    if not isinstance(name, str) or not isinstance(owner, str) or not owner:
-        raise SettingsError(f"{place}: a Component must have metadata.name and spec.owner")
-    annotations, labels = _mapping(metadata.get("annotations")), _mapping(metadata.get("labels"))
-    pagers = (annotations.get(key) for key in ("pagerduty.com/service-id", "opsgenie.com/team"))
-    pager = next((str(pager) for pager in pagers if pager), "")
-    team = re.split("[:/]", owner)[-1]
-    return Row(Owner(team, str(labels.get("tier") or ""), pager), (name,), (), place)
 
 
 def _mapping(value: object) -> dict[str, Any]:
@@ -225,18 +223,13 @@ class OwnersInForce:
     """
 
     def __init__(self, files: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
-        self._files = files
+        self.files = files
         self._clock = clock
         self._lock = threading.Lock()
         self._stamp = self._stamps()
         self._looked = clock() if files else inf
         self._owners = read_owners(files)
         self.readable = True
-
-    @property
-    def files(self) -> Sequence[str]:
-        """Where they stand."""
-        return self._files
 
     def current(self) -> Owners:
         """The owners; the same object as long as no file has changed."""
@@ -246,21 +239,16 @@ class OwnersInForce:
                 stamp = self._stamps()
                 if stamp != self._stamp:
                     self._stamp = stamp
-                    self._read()
+                    try:
+                        self._owners, self.readable = read_owners(self.files), True
+                        log.info("owners were read again: %d rows", len(self._owners.rows))
+                    except HealthError as error:
+                        self.readable = False
+                        log.warning("owners stay as they were: %s", error)
             return self._owners
 
-    def _read(self) -> None:
-        try:
-            self._owners = read_owners(self._files)
-        except HealthError as error:
-            self.readable = False
-            log.warning("owners stay as they were: %s", error)
-        else:
-            self.readable = True
-            log.info("owners were read again: %d rows", len(self._owners.rows))
-
     def _stamps(self) -> tuple[object, ...]:
-        return tuple(_stamp(Path(file)) for file in self._files)
+        return tuple(_stamp(Path(file)) for file in self.files)
 
 
 def _stamp(path: Path) -> object:

@@ -1,4 +1,4 @@
-"""Java archives from Maven Central, fetched once: by the Ivy that PySpark ships, those that stand alone directly.
+"""The Java of this machine, and Java archives from Maven Central: fetched once, by the Ivy that PySpark ships.
 
 `classpath("spark")` gives the paths of a named set. The first call resolves the set and keeps the jars under `.cache/`
 of the checkout (or $KAFKA_HEALTH_CACHE). Ivy compares each with its SHA-1, and goes on where an earlier call was cut
@@ -13,22 +13,29 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import re
+import shutil
 import subprocess
 import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+import msgspec
+
 from clienthealth.model.errors import DependencyError
 from clienthealth.platform import checkout
-from clienthealth.platform.java import java
 
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
 DOWNLOAD_SECONDS = 60
+#: The oldest Java that Spark runs on.
+OLDEST = 17
+_HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless, macOS: brew install openjdk@17)"
 
 
 @dataclass(frozen=True)
@@ -42,59 +49,7 @@ class JarSet:
     without: Sequence[str] = ()
 
 
-_AWS = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
-
-SETS = {
-    # Without what is among PySpark's own jars already.
-    "spark": JarSet(
-        (
-            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-            "io.delta:delta-spark_4.2_2.13:4.4.0",
-        ),
-        without=(
-            "org.scala-lang:*",
-            "org.scala-lang.modules:*",
-            "org.apache.hadoop:*",
-            "org.apache.spark:spark-tags_2.13",
-            "org.slf4j:*",
-            "org.apache.logging.log4j:*",
-            "org.apache.parquet:*",
-            "org.roaringbitmap:*",
-            "com.fasterxml.jackson.core:*",
-            "at.yawk.lz4:*",
-            "org.xerial.snappy:*",
-            "com.google.code.findbugs:jsr305",
-        ),
-    ),
-    # Object stores, beside the set above: Hadoop's client of S3, as Spark's own Hadoop is; of Amazon's SDK what it uses
-    # (its bundle has 690 MB); and Spark's writer of checkpoints that needs no rename, which no release after 4.1 has.
-    "s3": JarSet(
-        (
-            "org.apache.hadoop:hadoop-aws:3.5.0",
-            *(f"software.amazon.awssdk:{part}:2.35.4" for part in _AWS),
-            "org.apache.spark:spark-hadoop-cloud_2.13:4.1.2",
-        ),
-        without=(
-            "software.amazon.awssdk:bundle",
-            "org.apache.hadoop:hadoop-client-runtime",
-            "org.apache.hadoop:hadoop-azure",
-            "org.apache.hadoop:hadoop-cloud-storage",
-            "org.apache.hadoop:hadoop-huaweicloud",
-            "com.google.cloud.bigdataoss:*",
-            "org.slf4j:*",
-            "io.netty:*",
-            "commons-codec:*",
-            "org.apache.httpcomponents:*",
-            "com.fasterxml.jackson.core:*",
-            "com.fasterxml.jackson.dataformat:*",
-            "joda-time:*",
-            "com.squareup.okhttp3:*",
-            "com.squareup.okio:*",
-            "org.eclipse.jetty:*",
-        ),
-    ),
-    "jolokia": JarSet(("org.jolokia:jolokia-agent-jvm:2.5.1:javaagent",), without=("*:*",)),
-}
+SETS = msgspec.toml.decode(resources.files(__package__).joinpath("jars.toml").read_bytes(), type=dict[str, JarSet])
 
 
 def classpath(name: str) -> list[Path]:
@@ -109,7 +64,16 @@ def classpath(name: str) -> list[Path]:
         # One process at a time fills a cache.
         with (listing.parent / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            paths = _read(listing) or _fetch(name, jar_set, folder, listing)
+            paths = _read(listing)
+            if paths is None:
+                sys.stderr.write(f"fetching the jars of '{name}' from {repository()}\n")
+                if "*:*" in jar_set.without:
+                    paths = [_downloaded(module, folder) for module in jar_set.modules]
+                else:
+                    paths = _resolved(name, jar_set, folder, listing)
+                draft = listing.with_name(f"{listing.name}.draft")
+                draft.write_text("".join(f"{jar.relative_to(folder)}\n" for jar in paths), encoding="utf-8")
+                draft.replace(listing)
     return paths
 
 
@@ -129,6 +93,36 @@ def repository() -> str:
     return os.environ.get("KAFKA_HEALTH_MAVEN_URL", CENTRAL).rstrip("/") + "/"
 
 
+def java() -> str:
+    """Its path: that of $JAVA_HOME, else of the PATH. Raises DependencyError where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if path is None:
+        where = f"in JAVA_HOME={home}" if home else "on the PATH"
+        raise DependencyError(f"there is no Java {where}; {_HOW}")
+    return path
+
+
+def version(path: str) -> int:
+    """Its major version. Raises DependencyError where it does not run or is too old for us."""
+    # macOS has a program named java that only says how to get one.
+    done = subprocess.run([path, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    number = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    if done.returncode != 0 or number is None:
+        raise DependencyError(f"{path} does not tell its version; {_HOW}")
+    if int(number.group(1)) < OLDEST:
+        raise DependencyError(f"{path} is Java {number.group(1)}, at least {OLDEST} is needed; {_HOW}")
+    return int(number.group(1))
+
+
+def has_compiler(path: str) -> bool:
+    """Is it a development kit, which runs a program from its source file, as the demo's clients need it."""
+    done = subprocess.run(
+        [path, "--list-modules"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    return "jdk.compiler@" in done.stdout
+
+
 def _read(listing: Path) -> list[Path] | None:
     """The listed jars, or None if there is no list or a jar of it is gone."""
     try:
@@ -136,18 +130,6 @@ def _read(listing: Path) -> list[Path] | None:
     except FileNotFoundError:
         return None
     return jars if all(jar.is_file() for jar in jars) else None
-
-
-def _fetch(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[Path]:
-    sys.stderr.write(f"fetching the jars of '{name}' from {repository()}\n")
-    if "*:*" in jar_set.without:
-        jars = [_downloaded(module, folder) for module in jar_set.modules]
-    else:
-        jars = _resolved(name, jar_set, folder, listing)
-    draft = listing.with_name(f"{listing.name}.draft")
-    draft.write_text("".join(f"{jar.relative_to(folder)}\n" for jar in jars), encoding="utf-8")
-    draft.replace(listing)
-    return jars
 
 
 def _downloaded(module: str, folder: Path) -> Path:
@@ -180,8 +162,15 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
     )
     settings.write_text(_settings(folder), encoding="utf-8")
     module.write_text(_module(name, jar_set), encoding="utf-8")
-    command = [java(), *_proxy(), "-jar", str(_ivy()), "-settings", str(settings), "-ivy", str(module)]
-    command += ["-confs", "default", "-cachepath", str(resolved)]
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+    # Ivy itself, which PySpark ships, with the proxy of the environment.
+    ivy = next((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    proxy = urllib.parse.urlsplit(urllib.request.getproxies().get("https", ""))
+    by_proxy = [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 3128}"]
+    command = [java(), *(by_proxy if proxy.hostname else ()), "-jar", str(ivy), "-settings", str(settings)]
+    command += ["-ivy", str(module), "-confs", "default", "-cachepath", str(resolved)]
     with log.open("w", encoding="utf-8") as output:
         try:
             done = subprocess.run(
@@ -225,38 +214,20 @@ def _settings(folder: Path) -> str:
 
 
 def _module(name: str, jar_set: JarSet) -> str:
-    dependencies = []
-    for coordinates in jar_set.modules:
-        group, artifact, version = coordinates.split(":")
-        dependencies.append(
-            f'<dependency org="{group}" name="{artifact}" rev="{version}" conf="default->runtime,master"/>'
-        )
-    for pattern in jar_set.without:
-        group, artifact = pattern.split(":")
-        dependencies.append(f'<exclude org="{group}" module="{artifact}" matcher="exact"/>')
+    dependencies = [
+        f'<dependency org="{group}" name="{artifact}" rev="{version}" conf="default->runtime,master"/>'
+        for group, artifact, version in (coordinates.split(":") for coordinates in jar_set.modules)
+    ]
+    dependencies += [
+        f'<exclude org="{group}" module="{artifact}" matcher="exact"/>'
+        for group, artifact in (pattern.split(":") for pattern in jar_set.without)
+    ]
     return (
         '<ivy-module version="2.0">'
         f'<info organisation="clienthealth" module="{name}"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>"
     )
-
-
-def _ivy() -> Path:
-    """Ivy itself, which PySpark ships."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
-    return next((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
-
-
-def _proxy() -> list[str]:
-    """The proxy of the environment, as options of Java."""
-    url = urllib.request.getproxies().get("https")
-    parts = urllib.parse.urlsplit(url) if url else None
-    if parts is None or parts.hostname is None:
-        return []
-    return [f"-Dhttps.proxyHost={parts.hostname}", f"-Dhttps.proxyPort={parts.port or 3128}"]
 
 
 def main() -> None:

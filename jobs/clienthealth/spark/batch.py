@@ -42,7 +42,7 @@ from clienthealth.spark.stepping import (
 from clienthealth.spark.topics import write
 
 if TYPE_CHECKING:
-    from clienthealth.platform.self_monitoring import SelfMetrics
+    from clienthealth.spark.self_monitoring import SelfMetrics
 
 #: Where nothing arrives only time passes: so often is enough for who has fallen silent.
 IDLE_SECONDS = 15.0
@@ -99,7 +99,7 @@ class Batch:
             quality = [row for value in by_kind[QUALITY] for row in quality_of(value)]
             # All is computed, and nothing is written.
             if not self.guard.owns():
-                raise StateError(ANOTHER.format(self.settings.monitor.checkpoint))
+                raise StateError(ANOTHER.format(checkpoint=self.settings.monitor.checkpoint))
             skipped = self.guard.writes(batch_id)
             if skipped is not None:
                 counts.append(self._skipped(spark, skipped))
@@ -137,7 +137,7 @@ class Batch:
         rejects = [(self.settings.topics.rejects, None, None, headers_of(text, record))]
         rows = spark.createDataFrame(rejects, "topic string, key binary, value binary, headers string")
         write(rows.withColumn("headers", F.from_json("headers", _HEADERS)), self.settings)
-        self.metrics.skipped(time.time())
+        self.metrics.last_skip.set(time.time())
         return Count(int(time.time()) // 60 * 60_000, record.topic, REASON, 1, 0, 0, 0)
 
     def _published(self, rows: DataFrame) -> DataFrame:

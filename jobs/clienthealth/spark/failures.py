@@ -3,67 +3,70 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from clienthealth.model.errors import DependencyError, HealthError, ServiceError, StateError
 from clienthealth.settings import Settings
 
 #: Characters of an error that nobody has a sentence for; Spark logs all of it.
 MOST = 2000
-#: What Java and Spark say, and what that means; the first that fits.
-_MEANINGS: tuple[tuple[str, Callable[[Settings], str]], ...] = (
+#: Of a checkpoint.
+ANOTHER = (
+    "another monitor works on the checkpoint in {checkpoint}, which has one writer: stop one of the two, or give each "
+    "a [monitor] checkpoint and history of its own"
+)
+_FAILED = "the streaming query failed: "
+_ANEW = "begin anew with another folder in [monitor] checkpoint: open incidents are taken over from the history"
+#: What Java and Spark say, and what that means; the first that fits. A StateError is one that a new start does not end.
+_MEANINGS: tuple[tuple[str, type[HealthError], str], ...] = (
     (
         "No space left on device|Disk quota exceeded|not enough space",
-        lambda s: f"the disk of {_places(s)} is full, or that of spark.local.dir: nothing is lost, free some space",
+        ServiceError,
+        f"{_FAILED}the disk of {{places}} is full, or that of spark.local.dir: nothing is lost, free some space",
     ),
     (
         "Read-only file system|Permission denied|AccessDeniedException|Mkdirs failed to create|AccessControlException",
-        lambda s: f"{_places(s)} cannot be written: mend the rights, or mount the disk for writing; nothing is lost",
+        ServiceError,
+        f"{_FAILED}{{places}} cannot be written: mend the rights, or mount the disk for writing; nothing is lost",
     ),
     (
         "TimeoutException: Timed out waiting|TimeoutException: Call|No resolvable bootstrap|DisconnectException"
         "|Failed to construct kafka|not present in metadata|Failed to update metadata|Expiring \\d+ record",
-        lambda s: (
-            f"Kafka at {s.kafka.bootstrap_servers} does not answer, or a partition has no leader: `kafka-health "
-            "doctor` says which"
-        ),
+        ServiceError,
+        f"{_FAILED}Kafka at {{servers}} does not answer, or a partition has no leader: "
+        "`kafka-health doctor` says which",
     ),
     (
         "AuthorizationException|TopicAuthorizationException|Not authorized",
-        lambda s: "this user may not read or write a topic; `kafka-health doctor` says which",
+        ServiceError,
+        f"{_FAILED}this user may not read or write a topic; `kafka-health doctor` says which",
     ),
     (
         "AuthenticationException",
-        lambda s: "the brokers do not accept the user or certificate in [kafka] options",
+        ServiceError,
+        f"{_FAILED}the brokers do not accept the user or certificate in [kafka] options",
     ),
-)
-#: A worker of Spark looked for a module in vain.
-_MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
-#: Of a checkpoint.
-ANOTHER = (
-    "another monitor works on the checkpoint in {0}, which has one writer: stop one of the two, or give each a "
-    "[monitor] checkpoint and history of its own"
-)
-#: What a new start does not change.
-_STATE: tuple[tuple[str, str], ...] = (
     (
         r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming (jobs|queries)|CONCURRENT_QUERY|Concurrent update to the log",
+        StateError,
         ANOTHER,
     ),
     (
         r"sources? in the checkpoint offsets|UnsupportedLogVersion|maximum supported log version"
         r"|Detected newer checkpoint|Log file was malformed|Incomplete log file|INVALID_CHANGE_TO_STATE"
         r"|STATE_STORE_\w*(MISMATCH|NOT_COMPATIBLE)|NOT_MATCH_IN_STATE_METADATA|UNSUPPORTED_LOG_VERSION",
-        "the checkpoint in {0} was written by another release, or is damaged; run the release that wrote it, or begin "
-        "anew with another folder in [monitor] checkpoint: open incidents are taken over from the history",
+        StateError,
+        f"the checkpoint in {{checkpoint}} was written by another release, or is damaged; run the release that wrote "
+        f"it, or {_ANEW}",
     ),
     (
         r"CANNOT_LOAD_STATE_STORE|Error reading (streaming )?(state|delta) file|FileNotFoundException[^\n]*/state/"
         r"|MISSING_STATE_DIRECTORY|CHECKPOINT_MISSING_METADATA_FILE|CHECKSUM_VERIFICATION_FAILED",
-        "the state in {0} is damaged; begin anew with another folder in [monitor] checkpoint: open incidents are taken "
-        "over from the history",
+        StateError,
+        f"the state in {{checkpoint}} is damaged; {_ANEW}",
     ),
 )
+#: A worker of Spark looked for a module in vain.
+_MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
@@ -79,15 +82,10 @@ def explained(message: str, settings: Settings) -> HealthError:
             f"the Python of an executor has no module '{missing[1]}': it needs this program, of the same release, and "
             "its extra 'spark' (deploy/README.md, spark-submit)"
         )
-    for pattern, meaning in _MEANINGS:
+    checkpoint, history = settings.monitor.checkpoint, settings.monitor.history
+    named = {"places": f"{checkpoint} or {history}", "servers": settings.kafka.bootstrap_servers}
+    for pattern, kind, sentence in _MEANINGS:
         if re.search(pattern, message):
-            return ServiceError(f"the streaming query failed: {meaning(settings)}")
-    for pattern, sentence in _STATE:
-        if re.search(pattern, message):
-            return StateError(sentence.format(settings.monitor.checkpoint))
+            return kind(sentence.format(checkpoint=checkpoint, **named))
     lines = [line for line in message.splitlines() if line and not line.startswith("\tat ")]
-    return ServiceError(f"the streaming query failed: {chr(10).join(lines)[:MOST]}")
-
-
-def _places(settings: Settings) -> str:
-    return f"{settings.monitor.checkpoint} or {settings.monitor.history}"
+    return ServiceError(f"{_FAILED}{chr(10).join(lines)[:MOST]}")

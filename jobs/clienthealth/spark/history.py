@@ -13,9 +13,9 @@ is a property of each table and a column of each row.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial, reduce
 from operator import and_
 from typing import Protocol
@@ -24,7 +24,7 @@ from uuid import uuid4
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -41,12 +41,13 @@ from pyspark.sql.types import (
 from pyspark.sql.window import Window
 
 from clienthealth.model.clients import Client
-from clienthealth.model.errors import InputError
+from clienthealth.model.errors import InputError, SettingsError
 from clienthealth.model.health_record import verdict_from_json
 from clienthealth.model.verdicts import UNHEALTHY
 from clienthealth.monitor.incidents import OpenIncident
+from clienthealth.platform.locations import inside, on_s3
 from clienthealth.spark.files import Files, first_line
-from clienthealth.spark.session import Together
+from clienthealth.spark.session import Together, configured
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
@@ -174,20 +175,15 @@ CLOCKS_MS = 600_000
 COMMITS = 20
 
 
-def path(root: str, table: str) -> str:
-    """Where a table of the history at `root` (a folder or URL) is."""
-    return f"{root.rstrip('/')}/{table}"
-
-
 def create(spark: SparkSession, root: str) -> None:
     """Make the tables where they are missing, and columns that a release added to one that is there.
 
     Raises InputError where a table has another schema version; then nothing was changed.
     """
-    made = {table: _checked(spark, path(root, table)) for table in TABLES if _is_there(spark, root, table)}
+    made = {table: _checked(spark, inside(root, table)) for table in TABLES if _is_there(spark, root, table)}
     missing: list[Callable[[], None]] = []
     for table, schema in TABLES.items():
-        where = path(root, table)
+        where = inside(root, table)
         if table not in made:
             missing.append(partial(_make, spark, where, schema))
             continue
@@ -202,7 +198,7 @@ def create(spark: SparkSession, root: str) -> None:
 
 
 def _is_there(spark: SparkSession, root: str, table: str) -> bool:
-    return bool(DeltaTable.isDeltaTable(spark, path(root, table)))
+    return bool(DeltaTable.isDeltaTable(spark, inside(root, table)))
 
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
@@ -227,7 +223,7 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
     """Has nothing ever been written to it? A query would say the same, in seconds of each first start."""
-    log = Files(spark, f"{path(root, table)}/_delta_log")
+    log = Files(spark, f"{inside(root, table)}/_delta_log")
     # The log of a table that is written to loses its oldest files first.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
@@ -242,7 +238,7 @@ def probe(spark: SparkSession, root: str) -> str | None:
     name = f".kafka-health-{uuid4()}"
     try:
         try:
-            _make(spark, path(root, name), QUALITY)
+            _make(spark, inside(root, name), QUALITY)
         finally:
             Files(spark, root).delete(name)
         for table in TABLES:
@@ -260,7 +256,7 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
 
     Raises InputError where there is none, or one of another schema version.
     """
-    where = path(root, table)
+    where = inside(root, table)
     if not _is_there(spark, root, table):
         raise InputError(f"{where}: there is no history here; the monitor makes it when it first starts")
     _checked(spark, where)
@@ -294,7 +290,7 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
     """The newest commits of batches, the newest first, with their time (epoch ms)."""
     if _as_made(spark, root, table):
         return []
-    rows = DeltaTable.forPath(spark, path(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
+    rows = DeltaTable.forPath(spark, inside(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
     named = rows.select(F.unix_millis("timestamp").alias("ms"), "userMetadata").collect()
     split = ((row["ms"], row["userMetadata"].split(" ")) for row in named)
     return [(ms, Origin(query, int(batch))) for ms, (query, batch) in split]
@@ -305,7 +301,7 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again 
 
     `again`: what the table holds of them already is left out.
     """
-    where = path(root, table)
+    where = inside(root, table)
     if origin.planned_ms is not None:
         after_ms = max(origin.planned_ms - CLOCKS_MS, again.written_ms + 1 if again else 0)
         if _taken_in(rows.sparkSession, where, origin, after_ms):
@@ -413,22 +409,68 @@ def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
         .orderBy(*CLIENT_KEY, "mode")
         .collect()
     )
-    return [_incident(row) for row in rows]
-
-
-def _incident(row: Row) -> OpenIncident:
-    verdict = verdict_from_json(
-        {
-            "mode": row["mode"],
-            "status": row["status"],
-            "since": row["since_ms"],
-            "detail": json.loads(row["detail"] or "{}"),
-            "evidence": json.loads(row["evidence"] or "[]"),
-            "reason": row["reason"],
-        }
-    )
-    return OpenIncident(Client(**{name: row[name] for name, _ in _WHO}), verdict, row["ts_ms"])
+    incidents = []
+    for row in rows:
+        verdict = {name: row[name] for name in ("mode", "status", "reason")} | {"since": row["since_ms"]}
+        verdict |= {"detail": json.loads(row["detail"] or "{}"), "evidence": json.loads(row["evidence"] or "[]")}
+        client = Client(**{name: row[name] for name, _ in _WHO})
+        incidents.append(OpenIncident(client, verdict_from_json(verdict), row["ts_ms"]))
+    return incidents
 
 
 def _utc(epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC)
+
+
+# -- maintenance: deletes days past retention, joins small files, removes files no longer in use -----------------------
+#
+# Each step does nothing where nothing is to be done, so it may run as often as one likes and be repeated after a
+# crash. Appends of a running monitor do not conflict with it, but on S3: there one program alone may write a table, as
+# long as Delta is not told of a log store that coordinates several (`LOG_STORE`).
+
+#: The option of Spark that names the log store for S3; Delta's own choice knows of the writers in one program only.
+LOG_STORE = "spark.delta.logStore.s3a.impl"
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """What was done to a table. `days`: deleted; `removed` small files became `added` ones; then `files`, `bytes`."""
+
+    table: str
+    days: int
+    removed: int
+    added: int
+    files: int
+    bytes: int
+
+
+def maintain(
+    spark: SparkSession, root: str, retention_days: int, today: date, alone: bool = False
+) -> Iterator[Maintained]:
+    """Maintain the tables one after the other. `alone`: no monitor writes them. Raises InputError where there is none.
+
+    A deleted or replaced file stays on disk for a day (`KEPT`), so that a review which runs at the same time
+    can still read it.
+    """
+    if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
+        raise SettingsError(
+            f"{root}: on S3 one program alone may write the history: stop the monitor and say --alone, or name a log "
+            f"store for several writers in [spark] options, {LOG_STORE} (deploy/README.md, object stores)"
+        )
+    for name in TABLES:
+        read(spark, root, name)
+        table = DeltaTable.forPath(spark, inside(root, name))
+        past = F.col("day") < F.lit(today - timedelta(days=retention_days))
+        days = table.toDF().filter(past).select("day").distinct().count()
+        if days:
+            table.delete(past)
+        joined = table.optimize().executeCompaction().select("metrics.*").first()
+        # Vacuum lists folders in as many tasks as this says, by default 10,000, however few folders there are.
+        tasks = str(4 * spark.sparkContext.defaultParallelism)
+        with configured(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}):
+            table.vacuum()
+        left = table.detail().select("numFiles", "sizeInBytes").first()
+        assert joined is not None and left is not None
+        yield Maintained(
+            name, days, joined["numFilesRemoved"], joined["numFilesAdded"], left["numFiles"], left["sizeInBytes"]
+        )

@@ -27,8 +27,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from clienthealth.platform.self_monitoring import QUERY, SelfMetrics
 from clienthealth.settings import Settings
+from clienthealth.spark.self_monitoring import QUERY, SelfMetrics
 from clienthealth.spark.topics import connection
 
 log = logging.getLogger(__name__)
@@ -73,9 +73,29 @@ class Losses:
         Brokers that do not answer are asked another time.
         """
         with self._lock:
-            if time.monotonic() - self._looked >= after:
-                self._look(positions)
-                self._looked = time.monotonic()
+            if time.monotonic() - self._looked < after:
+                return
+            try:
+                there = {str(name) for name in self._admin.listTopics().names().get()}
+                for topic in self._topics:
+                    self._metrics.present.labels(topic).set(topic in there)
+                    if topic not in there and topic not in self._absent:
+                        log.warning(ABSENT, topic)
+                    elif topic in there and topic in self._absent:
+                        log.info("the topic %s is there now", topic)
+                self._absent = {topic for topic in self._topics if topic not in there}
+                here = {where: at for where, at in positions.items() if where[0] in there}
+                self._compare(here)
+                if not self._metrics.batches:
+                    # How much of each topic is not read yet: Spark says so once a batch has ended.
+                    waiting = Counter[str]()
+                    for where, end in self._offsets(here, self._spec.latest()).items():
+                        waiting[where[0]] += max(0, end - here[where])
+                    for topic, records in waiting.items():
+                        self._metrics.input_lag.labels(topic, QUERY).set(records)
+            except Py4JJavaError as error:
+                log.warning("what Kafka has deleted cannot be seen: %s", str(error.java_exception))
+            self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
         """How many records from there on are gone, by topic. Of brokers that do not answer nothing is known."""
@@ -102,31 +122,6 @@ class Losses:
         """Close the client."""
         self._admin.close()
 
-    def _look(self, positions: Positions) -> None:
-        try:
-            there = {str(name) for name in self._admin.listTopics().names().get()}
-            for topic in self._topics:
-                self._metrics.present.labels(topic).set(topic in there)
-                if topic not in there and topic not in self._absent:
-                    log.warning(ABSENT, topic)
-                elif topic in there and topic in self._absent:
-                    log.info("the topic %s is there now", topic)
-            self._absent = {topic for topic in self._topics if topic not in there}
-            here = {where: at for where, at in positions.items() if where[0] in there}
-            self._compare(here)
-            if not self._metrics.batches:
-                self._count_waiting(here)
-        except Py4JJavaError as error:
-            log.warning("what Kafka has deleted cannot be seen: %s", str(error.java_exception))
-
-    def _count_waiting(self, positions: Positions) -> None:
-        """Set how much of each topic is not read yet: Spark does so once a batch has ended."""
-        waiting = Counter[str]()
-        for where, end in self._offsets(positions, self._spec.latest()).items():
-            waiting[where[0]] += max(0, end - positions[where])
-        for topic, records in waiting.items():
-            self._metrics.input_lag.labels(topic, QUERY).set(records)
-
     def _compare(self, positions: Positions) -> None:
         for where, earliest in self._offsets(positions, self._spec.earliest()).items():
             begun_at = self._seen.get(where, 0)
@@ -150,9 +145,6 @@ class Losses:
             except Py4JJavaError:
                 continue  # it has no such partition any more
         return offsets
-
-
-log = logging.getLogger(__name__)
 
 
 class Listener(StreamingQueryListener):

@@ -179,8 +179,18 @@ class Guard:
         if run.deaths < deaths and run.kills < kills:
             return
         if not total:
-            self._acquitted(pending)
-        elif total > 1:
+            if run.skipped is not None:
+                source, topic, partition, offset = run.skipped
+                self._checkpoint.begin_at(pending.batch, (source, topic, partition), offset)
+                self._checkpoint.end_at(pending, {(source, topic, partition): offset})
+                run.skipped = None
+            run.running, run.deaths, run.kills = False, 0, 0
+            self._write()
+            raise ServiceError(
+                "the monitor ends even where it reads no record, so no record is to blame: look above for the reason, "
+                "and at [monitor] heap_mb and the memory that this machine has left"
+            )
+        if total > 1:
             fewer = narrowed(sizes, random.Random(repr(sorted(pending.begin.items()))))
             self._checkpoint.end_at(pending, {part: pending.begin.get(part, 0) + n for part, n in fewer.items()})
             run.until = [(topic, partition, pending.end[at, topic, partition]) for at, topic, partition in sizes]
@@ -193,20 +203,6 @@ class Guard:
             self._checkpoint.end_at(pending, {part: begin + 1})
             run.skipped, run.deaths, run.kills = (*part, begin), 0, 0
             log.error("record %s of %s/%s ends the monitor when it is read: it is left out", begin, part[1], part[2])
-
-    def _acquitted(self, pending: Pending) -> None:
-        run = self._run
-        if run.skipped is not None:
-            source, topic, partition, offset = run.skipped
-            self._checkpoint.begin_at(pending.batch, (source, topic, partition), offset)
-            self._checkpoint.end_at(pending, {(source, topic, partition): offset})
-            run.skipped = None
-        run.running, run.deaths, run.kills = False, 0, 0
-        self._write()
-        raise ServiceError(
-            "the monitor ends even where it reads no record, so no record is to blame: look above for the reason, "
-            "and at [monitor] heap_mb and the memory that this machine has left"
-        )
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:

@@ -22,7 +22,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from clienthealth.configuration.installation import fixed_labels
 from clienthealth.model.errors import HeapError, ServiceError
 from clienthealth.monitor.state import VERSION
-from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.platform.stopping import set_by_signal
 from clienthealth.settings import Settings
 from clienthealth.spark import history, query
@@ -32,6 +31,7 @@ from clienthealth.spark.failures import explained
 from clienthealth.spark.losses import Listener, Losses
 from clienthealth.spark.poison import Guard
 from clienthealth.spark.restored import Opened, Restored
+from clienthealth.spark.self_monitoring import SelfMetrics
 from clienthealth.spark.session import missing_driver_options, submitted
 
 log = logging.getLogger(__name__)
@@ -109,11 +109,15 @@ class _Run:
         self._listener.positions |= {} if self._listener.positions else self._checkpoint.positions()
         self._losses.look(self._listener.positions, after)
 
-    def _start(self) -> StreamingQuery:
+    def _until_more_is_read(self) -> None:
+        """Run the query until it is to stop, or until more may be read at a time than it was started with."""
+        guard, metrics = self._guard, self._metrics
+        if guard.limit >= self._settings.monitor.max_offsets_per_trigger:
+            guard.unlimited()
         batch = Batch(
             self._settings,
-            self._metrics,
-            self._guard,
+            metrics,
+            guard,
             self._stop,
             self._opened,
             self._restored,
@@ -122,15 +126,8 @@ class _Run:
             before=self._look,
             waiting=lambda: self._losses.waiting(self._listener.positions),
         )
-        limit = self._guard.limit
-        return query.start(self._spark, self._settings, batch, self._opened.by_bucket, self._numbers, limit)
-
-    def _until_more_is_read(self) -> None:
-        """Run the query until it is to stop, or until more may be read at a time than it was started with."""
-        guard, metrics = self._guard, self._metrics
-        if guard.limit >= self._settings.monitor.max_offsets_per_trigger:
-            guard.unlimited()
-        running = self._start()
+        opened = self._opened.by_bucket
+        running = query.start(self._spark, self._settings, batch, opened, self._numbers, guard.limit)
         log.info("the monitor runs" if not guard.limit else f"the monitor reads {guard.limit} records at a time")
         parent, batches = os.getppid(), metrics.batches
         try:

@@ -11,10 +11,10 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from clienthealth.measure.packed import Chunk, encode
 from clienthealth.modes import catalogue
-from clienthealth.platform.self_monitoring import QUERY
 from clienthealth.read.logs.events import literals
 from clienthealth.settings import Settings
 from clienthealth.spark.decoding import COUNTS, DECODED, RAW, compressed, decoder
+from clienthealth.spark.self_monitoring import QUERY
 from clienthealth.spark.stepping import NO_COUNTS, ROWS, STATE, stepper
 from clienthealth.spark.topics import stream, ticks
 

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.util import inheritable_thread_target
 
 from clienthealth.platform import jars
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from clienthealth.platform.locations import on_s3
 from clienthealth.platform.secrecy import SECRET
 from clienthealth.settings import Settings
@@ -192,7 +192,7 @@ def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jar_paths)),
-        "spark.python.daemon.module": "clienthealth.spark.daemon",
+        "spark.python.daemon.module": "clienthealth.spark.worker",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # What a user interface would show is kept in memory without one too.

@@ -61,9 +61,13 @@ class Quality(msgspec.Struct, array_like=True):
 
 
 class Summary(msgspec.Struct):
-    """What a bucket did: numbers of rows of each kind, and what the monitor's own metrics say of it (`Stepped`).
+    """What a bucket did, None where it is none of processes: rows of each kind, and what the monitor's own metrics say.
 
-    changes  number of changes of incidents, by mode and change; `onsets`: of those that opened (epoch ms)
+    changes   of incidents, how many by mode and change; `onsets`: of those that opened (epoch ms)
+    clients   it keeps, `skewed` of them with a clock that is off
+    late      readings and events that came too late
+    left_out  what a limit left out, by limit
+    failed    clients that the step failed for, by the topic of their newest record
     """
 
     rows: dict[str, int] = {}

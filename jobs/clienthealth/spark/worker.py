@@ -1,6 +1,9 @@
-"""What a Python worker of Spark needs once, before its first task.
+"""What a Python worker of Spark needs once, before its first task; and the process that Spark forks workers from.
 
-Imported by the functions that run in workers, never by the driver.
+Imported by the functions that run in workers, never by the driver. Workers that import by themselves cost half a second
+and 100 MB each; forked from this one, with everything imported, they share its memory. It is named by
+`spark.python.daemon.module` where Spark runs on this machine alone: on a cluster the daemon of an executor starts
+before our files are there, and workers import for themselves.
 """
 
 from __future__ import annotations
@@ -10,6 +13,15 @@ import gc
 import numpy  # noqa: F401 - loaded once, before what is loaded is frozen
 import pandas  # noqa: F401
 import pyarrow  # noqa: F401
+
+if __name__ == "__main__":
+    from pyspark import daemon
+
+    import clienthealth.spark.decoding
+    import clienthealth.spark.stepping
+    import clienthealth.spark.worker  # noqa: F401 - once more, under the name by which workers know it
+
+    daemon.manager()
 
 # Spark collects the garbage of a worker after every task: that is enough, and it need not look at the modules.
 gc.collect()

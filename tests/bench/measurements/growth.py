@@ -16,10 +16,10 @@ from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.verdicts import Evidence, Verdict
 from clienthealth.monitor.incidents import OpenIncident
-from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.spark import stepping
 from clienthealth.spark.decoding import compressed, decompressed
+from clienthealth.spark.self_monitoring import SelfMetrics
 from clienthealth.spark.stepping import CHANGE, DRIVER, HEALTH, by_bucket, stepper, summary_of
 from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from clienthealth.model.subscription import NAME, Subscription
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import Settings
 from deploy.demo import jars

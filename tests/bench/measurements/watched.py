@@ -11,7 +11,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from deploy.demo import jars
 from deploy.demo.broker import Broker
 from deploy.demo.client import PROGRAMS

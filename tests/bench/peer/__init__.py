@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from deploy.demo import jars
 from deploy.demo.processes import Process
 from tests.bench.lab import Lab

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 from clienthealth.model.errors import DependencyError, InputError, ServiceError
 from clienthealth.platform import jars
-from clienthealth.platform.java import java
+from clienthealth.platform.jars import java
 from clienthealth.read.mbeans import RUNTIME
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 

@@ -15,7 +15,7 @@ import io
 import pkgutil
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
 from types import TracebackType
@@ -71,19 +71,13 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
         if command == name:
             sub = subparsers.add_parser(command, help=text, description=text)
             sub.add_argument("--config", metavar="FILE", help=CONFIG)
-            configure, run = _functions(command)
-            configure(sub)
-            sub.set_defaults(run=run)
+            module, of_module = next((name, helps) for name, helps in modules().items() if command in helps)
+            imported, end = importlib.import_module(f"{__name__}.{module}"), f"_{command}" if len(of_module) > 1 else ""
+            getattr(imported, f"configure{end}")(sub)
+            sub.set_defaults(run=getattr(imported, f"run{end}"))
         elif command not in OF_THE_PROJECT:
             subparsers.add_parser(command, help=text)
     return parser
-
-
-def _functions(command: str) -> tuple[Callable[..., None], Callable[..., int]]:
-    """Import the module of a command, and return its two functions."""
-    name, of_module = next((name, helps) for name, helps in modules().items() if command in helps)
-    module, end = importlib.import_module(f"{__name__}.{name}"), f"_{command}" if len(of_module) > 1 else ""
-    return getattr(module, f"configure{end}"), getattr(module, f"run{end}")
 
 
 class _OfCommand(argparse.ArgumentParser):
@@ -113,26 +107,18 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         sys.stderr.close()
         sys.exit(141)
     except ModuleNotFoundError as error:
-        missing = _missing(name, (error.name or "").split(".")[0])
-        if missing is None:
+        module = (error.name or "").split(".")[0]
+        if module in OF_A_CHECKOUT:
+            why = "works in a checkout: run 'make setup' in it"
+        elif module in EXTRAS:
+            why = f"needs the extra '{EXTRAS[module]}': pip install 'kafka-client-health[{EXTRAS[module]}]'"
+        else:
             raise
-        print(f"kafka-health: {missing}", file=sys.stderr)
-        sys.exit(missing.exit_code)
+        print(f"kafka-health: 'kafka-health {name}' {why}", file=sys.stderr)
+        sys.exit(DependencyError.exit_code)
     except HealthError as error:
         print(f"kafka-health: {redacted(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
-
-
-def _missing(command: str | None, module: str) -> DependencyError | None:
-    """What to install for a command that lacks a module; None where nothing of ours provides it."""
-    if module in OF_A_CHECKOUT:
-        return DependencyError(f"'kafka-health {command}' works in a checkout: run 'make setup' in it")
-    extra = EXTRAS.get(module)
-    if extra is None:
-        return None
-    return DependencyError(
-        f"'kafka-health {command}' needs the extra '{extra}': pip install 'kafka-client-health[{extra}]'"
-    )
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -1,16 +1,30 @@
-"""`kafka-health diagnose PATH…`: post-mortem of whatever people attach to a ticket."""
+"""`kafka-health diagnose PATH…`, of what people attach to a ticket, and `watch PID|URL…`: is my client stuck now?"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-HELP = "judge whatever people attach: logs, thread dumps, metrics, recordings; files, folders, archives"
+if TYPE_CHECKING:
+    from clienthealth.model.health_record import HealthRecord
+    from clienthealth.monitor.incidents import Transition
+    from clienthealth.settings import Settings
+
+HELP = {
+    "diagnose": "judge whatever people attach: logs, thread dumps, metrics, recordings; files, folders, archives",
+    "watch": (
+        "is my client stuck now? watches processes of this machine (or URLs), judges them, says why; needs no Kafka"
+    ),
+}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_diagnose(parser: argparse.ArgumentParser) -> None:
     """The paths to read, and whether a person or a machine reads the answer."""
     from clienthealth.diagnose.outcome import EXIT_CODES
 
@@ -21,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXIT_CODES
 
 
-def run(args: argparse.Namespace) -> int:
+def run_diagnose(args: argparse.Namespace) -> int:
     """Read, judge, print. Raises InputError where nothing can be read, or the page cannot be written."""
     from clienthealth.configuration import load
     from clienthealth.diagnose.examine import examine
@@ -46,3 +60,118 @@ def run(args: argparse.Namespace) -> int:
         except OSError as error:
             raise InputError(f"{os.fspath(args.html)}: cannot be written: {error.strerror}") from error
     return exit_code(result.clients, result.inputs)
+
+
+def configure_watch(parser: argparse.ArgumentParser) -> None:
+    """What is watched, for how long, and how the answer is given."""
+    from clienthealth.diagnose.outcome import EXIT_CODES
+
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        metavar="PID|URL",
+        help="[SERVICE=]PID of a Java or Python process of this machine (Python's stacks are read by py-spy), or "
+        "[SERVICE=]URL of a Jolokia agent or of statistics that a process serves",
+    )
+    parser.add_argument("--group", metavar="NAME", help="a consumer group instead: members, lag, who does not commit")
+    parser.add_argument("--bootstrap", metavar="SERVERS", help="with --group: the brokers (default: of the settings)")
+    parser.add_argument("--for", dest="seconds", type=_duration, metavar="SECONDS", help="default: until Ctrl-C")
+    parser.add_argument("--agent", type=Path, metavar="JAR", help="the Jolokia agent to attach (default: ours)")
+    parser.add_argument("--json", action="store_true", help="at the end one JSON object per client and line")
+    parser.add_argument("--record", type=Path, metavar="DIR", help="keep what is read, for 'diagnose' and for a ticket")
+    parser.add_argument("--verbose", action="store_true", help="all evidence and clients, however many")
+    parser.epilog = EXIT_CODES
+
+
+def run_watch(args: argparse.Namespace) -> int:
+    """Watch until Ctrl-C or for so long; the exit code is that of `diagnose`. Raises InputError for wrong usage."""
+    import logging
+
+    from clienthealth.configuration import load
+    from clienthealth.model.errors import InputError
+    from clienthealth.ops.cli._stderr import to_stderr
+
+    to_stderr(logging.WARNING)
+    settings = load(args.config)
+    if bool(args.group) == bool(args.targets):
+        raise InputError("give processes (PID or URL) to watch, or --group NAME")
+    if not args.group:
+        return _processes(args, settings)
+    if args.record or args.agent:
+        raise InputError("--record and --agent go with processes, not with --group")
+    if args.bootstrap:
+        settings = replace(settings, kafka=replace(settings.kafka, bootstrap_servers=args.bootstrap))
+    return _group(args, settings)
+
+
+def _processes(args: argparse.Namespace, settings: Settings) -> int:
+    """What is found is printed as it is found, then the report."""
+    from clienthealth.diagnose.outcome import exit_code, json_lines
+    from clienthealth.diagnose.report import show
+    from clienthealth.diagnose.watch.screen import Screen, endings, threads
+    from clienthealth.diagnose.watch.session import Recorder, Session
+    from clienthealth.diagnose.watch.watching import ended_instances, watch, watched
+    from clienthealth.platform.stopping import stop_event
+
+    session, stop = Session(settings, Recorder(args.record) if args.record else None), stop_event()
+    screen = Screen(sys.stderr if args.json else sys.stdout)
+    with ExitStack() as agents:
+        processes = [watched(text, args.agent, settings, session, agents) for text in args.targets]
+
+        running = list(processes)
+
+        def after_step(changes: Sequence[Transition]) -> None:
+            screen.changed(changes)
+            for process in [process for process in running if process.ended_ms]:
+                screen.ended(process)
+                running.remove(process)
+            screen.draw(session, processes)
+
+        try:
+            watch(processes, session, stop, args.seconds, after_step)
+        finally:
+            screen.clear()
+    ended = ended_instances(processes)
+    clients = session.clients(frozenset(ended))
+    for fault in session.faults:
+        sys.stderr.write(f"could not be judged: {fault}\n")
+    if args.json:
+        for line in json_lines(clients, (), of_instance=session.told_of(ended)):
+            print(line)
+    else:
+        print(show(clients, (), session.dumps, args.verbose), flush=True)
+        screen.write((*threads(session, processes, args.verbose), *endings(processes, clients)))
+    return exit_code(clients)
+
+
+def _group(args: argparse.Namespace, settings: Settings) -> int:
+    """The partitions: live on a terminal, and at the end."""
+    import json
+    import time
+
+    from clienthealth.diagnose.watch.screen import Screen
+    from clienthealth.diagnose.watch.watching import exit_code, table, watch_group
+    from clienthealth.model.health_record import client_json
+    from clienthealth.platform.stopping import stop_event
+
+    screen, begin = Screen(sys.stderr if args.json else sys.stdout), time.monotonic()
+
+    def show(record: HealthRecord) -> None:
+        screen.table(table(record, time.monotonic() - begin))
+
+    try:
+        record = watch_group(args.group, settings, stop_event(), args.seconds, show)
+    finally:
+        screen.clear()
+    if args.json:
+        print(json.dumps({"client": client_json(record.client), **record.indicators}))
+    else:
+        print("\n".join(table(record, time.monotonic() - begin)))
+    return exit_code(record)
+
+
+def _duration(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(text)
+    return seconds

@@ -107,22 +107,12 @@ def _show(what: str, commands: Sequence[str]) -> None:
 
 def _kept(args: argparse.Namespace, path: Path) -> Settings:
     """The settings that are there. Raises SettingsError where an option says something else."""
-    from clienthealth.configuration import load
+    from clienthealth.configuration import load, placed
     from clienthealth.model.errors import SettingsError
-
-    settings = load(str(path))
-    if others := _others(args, settings):
-        raise SettingsError(f"{path} is there and says something else: edit it, or leave out {', '.join(others)}")
-    print(f"{path} is there and is kept.")
-    return settings
-
-
-def _others(args: argparse.Namespace, settings: Settings) -> list[str]:
-    """The options that say something else than the settings that are there."""
-    from clienthealth.configuration import placed
     from clienthealth.platform.kafka import python_options
     from clienthealth.settings import Settings as Defaults
 
+    settings = load(str(path))
     said, login = settings.kafka.options, python_options(settings.kafka.options)
     compared = {
         "bootstrap-servers": (args.bootstrap_servers, settings.kafka.bootstrap_servers),
@@ -136,7 +126,10 @@ def _others(args: argparse.Namespace, settings: Settings) -> list[str]:
         "logs-topic": (tuple(args.logs_topic or ()), settings.topics.logs),
         "state": (args.state and placed(Defaults(), args.state).monitor.checkpoint, settings.monitor.checkpoint),
     }
-    return [f"--{name}" for name, (given, there) in compared.items() if given and given != there]
+    if others := [f"--{name}" for name, (given, there) in compared.items() if given and given != there]:
+        raise SettingsError(f"{path} is there and says something else: edit it, or leave out {', '.join(others)}")
+    print(f"{path} is there and is kept.")
+    return settings
 
 
 def _answers(args: argparse.Namespace) -> Answers:

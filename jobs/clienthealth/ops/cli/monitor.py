@@ -81,7 +81,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
             lock = os.open(Path(checkpoint, "lock"), os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise StateError(ANOTHER.format(checkpoint)) from error
+        raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
         # Where it cannot be written, the job says what to do.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)

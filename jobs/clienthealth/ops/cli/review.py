@@ -170,7 +170,7 @@ def configure_maintain(parser: argparse.ArgumentParser) -> None:
 def run_maintain(args: argparse.Namespace) -> int:
     """Maintain all tables and say what was done."""
     from clienthealth.configuration import load, placed
-    from clienthealth.spark.maintenance import maintain
+    from clienthealth.spark.history import maintain
     from clienthealth.spark.session import session
 
     settings = load(args.config)

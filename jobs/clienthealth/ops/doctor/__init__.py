@@ -32,7 +32,7 @@ def checks() -> tuple[tuple[str, Check], ...]:
 
     This machine, Kafka, the monitor, what shows the results; at last what has to start Spark.
     """
-    from clienthealth.ops.doctor import brokers, machine, owned, servers, stores
+    from clienthealth.ops.doctor import brokers, machine, owned, servers
 
     quick = (
         *(machine.java_works, machine.jars_present, machine.codecs_present, brokers.kafka_works),
@@ -40,5 +40,5 @@ def checks() -> tuple[tuple[str, Check], ...]:
     )
     return (
         *(("", check) for check in quick),
-        ("Trying with Spark where state is kept: it takes a minute to start, or several …", stores.places_work),
+        ("Trying with Spark where state is kept: it takes a minute to start, or several …", machine.places_work),
     )

@@ -14,8 +14,8 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from clienthealth.ops.doctor import Finding
-from clienthealth.platform.self_monitoring import LIMITS, PREFIX
 from clienthealth.settings import Settings
+from clienthealth.spark.self_monitoring import LIMITS, PREFIX
 
 TIMEOUT_SECONDS = 10.0
 #: It is near.

@@ -17,12 +17,14 @@ from clienthealth.modes import modes
 from clienthealth.ops.cli import commands
 from clienthealth.ops.reference import rooms
 from clienthealth.platform import checkout
-from clienthealth.platform.self_monitoring import SelfMetrics
 from clienthealth.read.formats import formats
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import keys
+from clienthealth.spark.self_monitoring import SelfMetrics
 
 PAGES = ("README.md", "jobs/README.md", "deploy/README.md", "jobs/clienthealth/read/formats/README.md")
+#: What names of metrics end with in Prometheus.
+_SUFFIXES = {"counter": "_total", "info": "_info"}
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -58,12 +60,6 @@ def _table(head: str, rows: Iterable[str]) -> str:
     return "\n".join([f"| {head} |", f"|{'---|' * (head.count(' | ') + 1)}", *(f"| {row} |" for row in rows)])
 
 
-def _monitor_metrics() -> str:
-    suffixes = {"counter": "_total", "info": "_info"}
-    metrics = SelfMetrics().registry.collect()
-    return _table("metric | meaning", (f"`{m.name}{suffixes.get(m.type, '')}` | {m.documentation}" for m in metrics))
-
-
 def _formats(stream: Stream) -> str:
     rows = []
     for name in sorted(fmt.name for fmt in formats(stream)):
@@ -82,7 +78,10 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     ),
     "formats_metrics": lambda: _formats("metrics"),
     "formats_logs": lambda: _formats("logs"),
-    "monitor_metrics": _monitor_metrics,
+    "monitor_metrics": lambda: _table(
+        "metric | meaning",
+        (f"`{m.name}{_SUFFIXES.get(m.type, '')}` | {m.documentation}" for m in SelfMetrics().registry.collect()),
+    ),
     "rooms": rooms.table,
     "names": lambda: metric_names.table().rstrip(),
 }

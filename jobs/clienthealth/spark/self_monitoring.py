@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -29,8 +29,12 @@ from prometheus_client import (
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from clienthealth.platform.web import Request, Response, Server
+from clienthealth.platform.web import Request, Response, Server, probe
 from clienthealth.settings import PrometheusSettings
+
+if TYPE_CHECKING:
+    from clienthealth.spark.decoding import Count
+    from clienthealth.spark.stepping import Summary
 
 PREFIX = "kafka_client_health"
 #: The name of the streaming query.
@@ -43,44 +47,6 @@ LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
 #: A batch that catches up takes a minute, one of many small files several. Also the time that a start may take.
 HUNG_SECONDS = 600.0
-
-
-class Arrived(Protocol):
-    """Records of one topic that were read together; `reason` says why they were rejected, None for good ones.
-
-    `newest_ms`: the newest time that one of them has (epoch ms), of consumer groups `groups_newest_ms`; 0 where none
-    has any.
-    """
-
-    topic: str
-    reason: str | None
-    records: int
-    newest_ms: int
-    groups_newest_ms: int
-
-
-class Stepped(Protocol):
-    """What a bucket did in a batch, None where it is none of processes.
-
-    clients   it keeps, `skewed` of them with a clock that is off
-    late      readings and events that came too late
-    left_out  what a limit left out, by limit
-    failed    clients that the step failed for, by the topic of their newest record
-    changes   of incidents, how many by mode and change; `onsets`: of those that opened (epoch ms)
-    """
-
-    bucket: int | None
-    clients: int
-    skewed: int
-    late: int
-    changes: list[tuple[str, str, int]]
-    onsets: list[int]
-
-    @property
-    def left_out(self) -> Mapping[str, int]: ...
-
-    @property
-    def failed(self) -> Mapping[str, int]: ...
 
 
 class _Labelled(Collector):
@@ -170,7 +136,7 @@ class SelfMetrics:
         labelled.register(_Labelled(self.registry, labels))
         return labelled
 
-    def counted(self, counts: Iterable[Arrived]) -> None:
+    def counted(self, counts: Iterable[Count]) -> None:
         """Count the records of a batch, good and bad."""
         for row in counts:
             self.read.labels(row.topic).inc(row.records)
@@ -180,11 +146,7 @@ class SelfMetrics:
                 if newest_ms:
                     self.newest.labels(row.topic, of).set(newest_ms / 1000)
 
-    def skipped(self, now: float) -> None:
-        """Take in that a record was left out because reading it ended the monitor."""
-        self.last_skip.set(now)
-
-    def stepped(self, summaries: Iterable[Stepped], now: float) -> None:
+    def stepped(self, summaries: Iterable[Summary], now: float) -> None:
         """Take in what the buckets of a batch did; of those that are not among them the last word holds."""
         for summary in summaries:
             if summary.bucket is not None:
@@ -244,10 +206,10 @@ class Port:
             case "/metrics":
                 return Response(generate_latest(self._registry).decode(), CONTENT_TYPE_LATEST)
             case "/healthz":
-                return _probe(self._hangs(self._last_batch() or self._started))
+                return probe(self._hangs(self._last_batch() or self._started))
             case "/readyz":
                 last = self._last_batch()
-                return _probe("no batch has ended yet" if last is None else self._hangs(last))
+                return probe("no batch has ended yet" if last is None else self._hangs(last))
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
     def _hangs(self, since: float) -> str | None:
@@ -261,8 +223,3 @@ def serve(host: str, port: int, answer: Port) -> Server:
     server = Server(PrometheusSettings(host=host, port=port), answer, PROBES, options)
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server
-
-
-def _probe(trouble: str | None) -> Response:
-    status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
-    return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)
