@@ -41,6 +41,7 @@ EXCUSED = {
     "clienthealth.modes": "finds the modes, each by its file",
     "clienthealth.ops.reference": "reads the pages whose blocks it fills in",
     "clienthealth.spark.files": "reads and writes beside the checkpoint, and reports on object stores",
+    "clienthealth.spark.session": "reads the package's own file of options",
     "clienthealth.spark.query": "starts the query, which is what makes a stream run",
     "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",
     "clienthealth.review.mail": "sends the report",

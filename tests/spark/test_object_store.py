@@ -27,7 +27,7 @@ from clienthealth.spark import history
 from clienthealth.spark.checkpoint import Checkpoint
 from clienthealth.spark.files import Files, fetched, probe, put
 from clienthealth.spark.history import maintain
-from clienthealth.spark.session import _everywhere
+from clienthealth.spark.session import OPTIONS
 from clienthealth.spark.stepping import Quality
 
 pytestmark = pytest.mark.long
@@ -54,7 +54,7 @@ def store(spark: SparkSession) -> Iterator[str]:
         "fs.s3a.endpoint.region": "us-east-1",
         "fs.s3a.attempts.maximum": "2",
         "fs.s3a.retry.limit": "1",
-        name: _everywhere(SETTINGS)[name],
+        name: OPTIONS["objects"][name],
     }
     for key, value in options.items():
         spark.conf.set(key, value)

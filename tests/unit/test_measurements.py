@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from clienthealth.model.health_record import decode
-from clienthealth_exporters.prometheus.measurements import Measurement, measurements
+from clienthealth_exporters.prometheus.client_card import Measurement, measurements
 from tests.support.health_records import record
 
 

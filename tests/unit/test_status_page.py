@@ -15,11 +15,11 @@ from clienthealth.model import wording
 from clienthealth.modes import modes
 from clienthealth.platform.web import Request
 from clienthealth.settings import LinkSettings, Settings
-from clienthealth_exporters.prometheus import history, runbook_pages
+from clienthealth_exporters.prometheus import history, status_page
 from clienthealth_exporters.prometheus.client_details import plot
 from clienthealth_exporters.prometheus.exporter import Exporter
-from clienthealth_exporters.prometheus.runbook_pages import html
 from clienthealth_exporters.prometheus.states import States
+from clienthealth_exporters.prometheus.status_page import runbook_html as html
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, verdict, wire
 
 NOW = NOW_MS / 1000
@@ -199,7 +199,7 @@ def test_lone_surrogates_can_be_sent() -> None:
 
 
 def test_nothing_is_fetched_from_elsewhere() -> None:
-    for page in (get(deadlock(), group()), runbook_pages.page("producer-callback-deadlock") or ""):
+    for page in (get(deadlock(), group()), status_page.runbook("producer-callback-deadlock") or ""):
         assert "url(" not in page and "@import" not in page
         assert {a["src"] for _, a in parsed(page).tags if "src" in a} <= {"./page.js"}
 
@@ -494,14 +494,14 @@ def test_moments() -> None:
 
 
 def test_every_runbook_is_served() -> None:
-    assert set(modes()) <= set(runbook_pages.names())
-    for name in runbook_pages.names():
-        page = runbook_pages.page(name)
+    assert set(modes()) <= set(status_page.runbook_names())
+    for name in status_page.runbook_names():
+        page = status_page.runbook(name)
         assert page and '<h2 id="mitigation">Mitigation</h2>' in page
         assert "<!--" not in page and "```" not in page
-    assert runbook_pages.page("nothing") is None and runbook_pages.page("../../README") is None
-    for name in runbook_pages.names():
-        assert f'href="./runbooks/{name}"' in runbook_pages.index()
+    assert status_page.runbook("nothing") is None and status_page.runbook("../../README") is None
+    for name in status_page.runbook_names():
+        assert f'href="./runbooks/{name}"' in status_page.runbook_index()
 
 
 @pytest.mark.parametrize(

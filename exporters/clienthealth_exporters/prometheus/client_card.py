@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -21,8 +21,8 @@ from clienthealth.modes import modes
 from clienthealth.platform.html_page import element, rendered, templates
 from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.settings import Settings
+from clienthealth_exporters.prometheus.history import lag_of
 from clienthealth_exporters.prometheus.limits import LIMITS
-from clienthealth_exporters.prometheus.measurements import measurements
 from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS, State
 
 _PACKAGE = "clienthealth_exporters.prometheus"
@@ -55,27 +55,7 @@ class View:
 
 def page(template: str, **values: Any) -> str:
     """A page of the exporter."""
-    _prepare()
     return rendered(_PACKAGE, template, **values)
-
-
-@cache
-def _prepare() -> None:
-    templates(_PACKAGE).globals.update(
-        wording=wording,
-        modes=modes(),
-        troubles=BY_ID,
-        lag_words=LAG_WORDS,
-        max_evidence=MAX_EVIDENCE,
-        max_partitions=MAX_PARTITIONS,
-        **{
-            function.__name__: function
-            for function in (
-                address, amount, blindness, identity_parts, judged, level, measurements, onset, others, owner_of,
-                partition_rows, plain, reasons, runbook_url, shape, since, status_of, what_is_wrong, width,
-            )
-        },
-    )  # fmt: skip
 
 
 def status_of(state: State) -> str:
@@ -224,3 +204,119 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
         who = str(member.get("client_id") or "") if isinstance(member, Mapping) else ""
         rows.append((f"{row['topic']}-{row.get('partition')}", str(row.get("state") or "UNKNOWN"), lag, age, who))
     return rows
+
+
+# -- the four measurements of a client in words: buffer, callback, topic queue, lag; unknown is never shown as 0 -------
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """`value` None: unknown, or (`applies` false) not a matter of this kind of client. `ratio`: how full, if at all."""
+
+    name: str
+    value: str | None = None
+    note: str = ""
+    ratio: float | None = None
+    applies: bool = True
+
+    @property
+    def text(self) -> str:
+        """The value in a few words."""
+        return self.value or ("unknown" if self.applies else "–")
+
+
+def measurements(record: HealthRecord) -> list[Measurement]:
+    """All four, in a fixed order."""
+    kind = record.client.kind
+    readers: tuple[tuple[str, bool, Callable[[str, HealthRecord], Measurement]], ...] = (
+        ("Buffer", kind == "producer", _buffer),
+        ("Callback", kind == "producer", _callback),
+        ("Topic queue", kind != "group", _queue),
+        ("Lag", kind != "producer", _lag),
+    )
+    return [
+        measure(name, record) if applies else Measurement(name, applies=False) for name, applies, measure in readers
+    ]
+
+
+def _buffer(name: str, record: HealthRecord) -> Measurement:
+    used, queued = amount(record.value("buffer_used_ratio", "last")), amount(record.value("buffer", "queued_records"))
+    if used is None:
+        # Without a limit (kafka-python 3) there is no ratio.
+        return Measurement(name, None if queued is None else f"{wording.count(queued)} records queued")
+    waiting, full = record.value("buffer", "waiting_threads"), record.value("buffer", "seconds_to_full")
+    notes = (
+        f"{wording.count(waiting)} threads wait" if waiting else "",
+        f"full in {wording.duration(full)}" if full else "",
+    )
+    return Measurement(name, f"{wording.percent(used)} used", _joined(notes), used)
+
+
+def _callback(name: str, record: HealthRecord) -> Measurement:
+    average, longest = amount(record.value("callback_seconds", "avg")), amount(record.value("callback_seconds", "max"))
+    busy = amount(record.value("io_thread_busy_ratio"))
+    source = record.text("callback_seconds", "source")
+    notes = (
+        source if source and source != "unknown" else "",
+        f"max {wording.latency(longest)}" if longest is not None else "",
+        f"I/O thread {wording.percent(busy)} busy" if busy is not None else "",
+    )
+    return Measurement(name, None if average is None else wording.latency(average), _joined(notes))
+
+
+def _queue(name: str, record: HealthRecord) -> Measurement:
+    ratios = [
+        (used, row["topic"]) for row in record.rows("queues") if (used := amount(row.get("used_ratio"))) is not None
+    ]
+    if ratios:
+        used, topic = max(ratios)
+        return Measurement(name, f"{wording.percent(used)} full", f"{topic}, fullest of {len(ratios)}", used)
+    # The Java consumer has no such queue: what waits for it is its lag.
+    waiting: dict[str, float] = {}
+    for row in record.rows("lag"):
+        waiting[row["topic"]] = waiting.get(row["topic"], 0) + (amount(row.get("records")) or 0)
+    behind = max(waiting, key=lambda topic: waiting[topic], default="")
+    paused = sum(1 for row in record.rows("lag") if row.get("paused") is True)
+    idle, poll = record.value("poll_idle_ratio"), amount(record.value("last_poll_age_seconds"))
+    notes = (
+        f"{behind} furthest behind" if waiting.get(behind) else "",
+        f"{wording.count_of(paused, 'partition')} paused" if paused else "",
+        f"poll idle {wording.percent(idle)}" if idle is not None else "",
+        f"last poll {wording.duration(poll)} ago" if poll is not None else "",
+    )
+    return Measurement(name, note=_joined(notes))
+
+
+def _lag(name: str, record: HealthRecord) -> Measurement:
+    total = lag_of(record)
+    if total is None:
+        return Measurement(name)
+    known = sum(amount(row.get("records")) is not None for row in record.rows("lag"))
+    ages = [age for row in record.rows("lag") if (age := amount(row.get("seconds"))) is not None]
+    notes = (
+        record.text("group", "status") or "",
+        f"oldest {wording.duration(max(ages))}" if ages else "",
+        wording.count_of(known, "partition"),
+    )
+    return Measurement(name, f"{wording.count(total)} records", _joined(notes))
+
+
+def _joined(notes: Iterable[str]) -> str:
+    return ", ".join(note for note in notes if note)
+
+
+templates(_PACKAGE).globals.update(
+    wording=wording,
+    modes=modes(),
+    troubles=BY_ID,
+    lag_words=LAG_WORDS,
+    max_evidence=MAX_EVIDENCE,
+    max_partitions=MAX_PARTITIONS,
+    **{
+        function.__name__: function
+        for function in (
+            address, amount, blindness, identity_parts, judged, level, measurements, onset, others, owner_of,
+            partition_rows, plain, reasons, runbook_url, shape, since, status_of, what_is_wrong, width,
+        )
+    },
+)  # fmt: skip

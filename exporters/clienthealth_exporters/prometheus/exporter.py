@@ -27,7 +27,7 @@ from clienthealth.platform import html_page
 from clienthealth.platform.stopping import stop_event
 from clienthealth.platform.web import Packed, Page, Request, Response, Server, probe
 from clienthealth.settings import Settings
-from clienthealth_exporters.prometheus import exposition, runbook_pages, services, status_page
+from clienthealth_exporters.prometheus import exposition, services, status_page
 from clienthealth_exporters.prometheus.filters import Facets, Filters
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
 from clienthealth_exporters.prometheus.series import EVERYBODY, METRICS, Family, Sample
@@ -126,7 +126,7 @@ class Exporter:
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
                 name = path.removeprefix(RUNBOOKS).strip("/")
-                runbook = runbook_pages.page(name) if name else runbook_pages.index()
+                runbook = status_page.runbook(name) if name else status_page.runbook_index()
                 if runbook is None:
                     return Response("there is no such runbook\n", "text/plain", HTTPStatus.NOT_FOUND)
                 return Response(runbook)

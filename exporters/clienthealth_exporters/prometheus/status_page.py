@@ -6,15 +6,23 @@ Log text is hostile: the templates escape whatever comes from a record.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from clienthealth.configuration.installation import RUNBOOKS
 from clienthealth.configuration.owners import Owner, Owners
 from clienthealth.model import wording
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
+from clienthealth.platform.html_page import element
 from clienthealth_exporters.prometheus.client_card import View, page, status_of
 from clienthealth_exporters.prometheus.client_details import details
 from clienthealth_exporters.prometheus.filters import MAX_LISTED, PAGE_SIZE, Facets, Filters
@@ -36,6 +44,11 @@ MAX_VERSIONS = 60
 MAX_SILENT = 100
 #: From which unhealthy share on an hour is drawn in which strength; a letter says the same to who sees no colours.
 LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
+#: In a checkout this is a link to alerts/runbooks; a wheel carries the files.
+FOLDER = Path(__file__).parent / "runbooks"
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_NAME = re.compile(r"[a-z0-9-]+")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ILL = ("confirmed", "suspected", "lagging")
 _TITLES = {
     "unknown": "Cannot be judged",
@@ -228,3 +241,39 @@ def _cell(share: float | None) -> tuple[str, str, str]:
         return "none", "", ""
     _, level, mark = [row for row in LEVELS if share >= row[0]][-1]
     return level, mark, wording.percent(share)
+
+
+# -- runbooks: the link of an alert works where there is nothing else --------------------------------------------------
+#
+# Their Markdown becomes HTML by markdown-it. No HTML in it passes through, and no link that runs a script.
+
+
+def runbook_names() -> list[str]:
+    """All runbooks there are: one per failure mode, one per measurement, one for the monitor itself."""
+    return sorted(path.stem for path in FOLDER.glob("*.md"))
+
+
+def runbook(name: str) -> str | None:
+    """A runbook as a page, None where there is none of this name."""
+    if not _NAME.fullmatch(name) or name not in runbook_names():
+        return None
+    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    links, content = [("Runbooks", f"..{RUNBOOKS}")], Markup(runbook_html(text))
+    return page("text.html.j2", refresh=None, title=f"{name} · runbook", content=content, links=links, home="../")
+
+
+def runbook_index() -> str:
+    """The list of all runbooks."""
+    links = [element("li", element("a", name, href=f".{RUNBOOKS}/{name}")) for name in runbook_names()]
+    content = element("h1", "Runbooks") + element("ul", *links)
+    return page("text.html.j2", refresh=None, title="Runbooks", content=content, links=(), home="./")
+
+
+def runbook_html(text: str) -> str:
+    """CommonMark with tables; headings have ids, and a wide table scrolls by itself."""
+    tokens = _MARKDOWN.parse(_COMMENT.sub("", text))
+    for token, following in pairwise(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", re.sub(r"[^a-z0-9]+", "-", following.content.lower()).strip("-"))
+    written: str = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
+    return written.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>").rstrip()

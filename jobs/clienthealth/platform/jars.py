@@ -33,6 +33,8 @@ from clienthealth.platform import checkout
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
 DOWNLOAD_SECONDS = 60
+#: What tells why Ivy failed, the most telling first.
+_SIGNS = ("UnknownHost", "ConnectException", "timed out", "invalid sha1", "SSL", "not found", "FAILED", "Error")
 #: The oldest Java that Spark runs on.
 OLDEST = 17
 _HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless, macOS: brew install openjdk@17)"
@@ -179,7 +181,10 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
         except subprocess.TimeoutExpired as error:
             raise DependencyError(f"{_failure(name)}: no end after {RESOLVE_SECONDS} s; see {log}") from error
     if done.returncode != 0:
-        raise DependencyError(f"{_failure(name)}: {_reason(log)}; see {log}")
+        # The line of Ivy's output that says why.
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        telling = (line.strip().strip(": ") for sign in _SIGNS for line in lines if sign in line)
+        raise DependencyError(f"{_failure(name)}: {next(telling, 'Ivy failed')}; see {log}")
     jars = sorted(Path(path) for path in resolved.read_text(encoding="utf-8").strip().split(os.pathsep))
     for leftover in (settings, module, resolved, log):
         leftover.unlink()
@@ -191,16 +196,6 @@ def _failure(name: str) -> str:
         f"the jars of '{name}' could not be fetched from {repository()} (a machine without the internet can use "
         "a mirror: KAFKA_HEALTH_MAVEN_URL; what has been fetched is kept)"
     )
-
-
-def _reason(log: Path) -> str:
-    """The line of Ivy's output that says why."""
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-    for sign in ("UnknownHost", "ConnectException", "timed out", "invalid sha1", "SSL", "not found", "FAILED", "Error"):
-        for line in lines:
-            if sign in line:
-                return line.strip(": ")
-    return "Ivy failed"
 
 
 def _settings(folder: Path) -> str:

@@ -69,26 +69,23 @@ class Access:
         seen = hashlib.sha256(authorization.encode("utf-8", "replace")).digest()
         if seen in self._right:
             return True
-        if not self._is_right(authorization):
-            return False
-        if len(self._right) < _REMEMBERED:
-            self._right.add(seen)
-        return True
-
-    def _is_right(self, authorization: str) -> bool:
         import bcrypt
 
         kind, _, encoded = authorization.partition(" ")
         try:
-            user, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
+            named, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
         except (binascii.Error, ValueError):
             return False
         if kind.lower() != "basic" or not colon or len(password) > _MOST_BYTES or b"\0" in password:
             return False
         # Whoever does not exist is refused as slowly as who does.
-        stored = self._users.get(user.decode("utf-8", "replace")) or next(iter(self._users.values()))
-        right = bcrypt.checkpw(password, stored.encode())
-        return right and user.decode("utf-8", "replace") in self._users
+        user = named.decode("utf-8", "replace")
+        stored = self._users.get(user) or next(iter(self._users.values()))
+        if not bcrypt.checkpw(password, stored.encode()) or user not in self._users:
+            return False
+        if len(self._right) < _REMEMBERED:
+            self._right.add(seen)
+        return True
 
 
 def access(web_config_file: str) -> Access:
@@ -96,7 +93,19 @@ def access(web_config_file: str) -> Access:
     if not web_config_file:
         return Access()
     path = Path(web_config_file)
-    said = _read(path)
+    try:
+        import yaml
+
+        said = msgspec.convert(yaml.safe_load(path.read_bytes()) or {}, _File)
+    except ImportError:
+        raise DependencyError("web_config_file needs PyYAML: pip install 'kafka-client-health[exporters]'") from None
+    except OSError as error:
+        raise SettingsError(_at(path, f"cannot be read: {error.strerror}")) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        raise SettingsError(_at(path, f"is no YAML{f' (line {mark.line + 1})' if mark else ''}")) from None
+    except msgspec.ValidationError as error:
+        raise SettingsError(_at(path, str(error))) from None
     wrong = sorted(user for user, stored in said.basic_auth_users.items() if not _HASH.fullmatch(stored))
     if wrong:
         raise SettingsError(_at(path, f"the password of {wrong[0]!r} must be a bcrypt hash: htpasswd -nB {wrong[0]!r}"))
@@ -110,22 +119,6 @@ def access(web_config_file: str) -> Access:
         return Access(config.context(path.parent) if config else None, said.basic_auth_users)
     except OSError as error:
         raise SettingsError(_at(path, f"certificate and key cannot be used: {error.strerror or error}")) from None
-
-
-def _read(path: Path) -> _File:
-    try:
-        import yaml
-
-        return msgspec.convert(yaml.safe_load(path.read_bytes()) or {}, _File)
-    except ImportError:
-        raise DependencyError("web_config_file needs PyYAML: pip install 'kafka-client-health[exporters]'") from None
-    except OSError as error:
-        raise SettingsError(_at(path, f"cannot be read: {error.strerror}")) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        raise SettingsError(_at(path, f"is no YAML{f' (line {mark.line + 1})' if mark else ''}")) from None
-    except msgspec.ValidationError as error:
-        raise SettingsError(_at(path, str(error))) from None
 
 
 def _at(path: Path, what: str) -> str:

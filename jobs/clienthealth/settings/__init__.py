@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from clienthealth.model.errors import SettingsError
 from clienthealth.settings.fields import (
@@ -26,6 +27,9 @@ from clienthealth.settings.fields import (
 )
 
 DAY, YEAR = 86_400, 31_536_000
+#: A time of up to a day, and a number of things of which there is one at least.
+seconds = partial(setting, at_least=0, at_most=DAY)
+count = partial(setting, at_least=1)
 
 
 @dataclass(frozen=True)
@@ -74,23 +78,16 @@ class MonitorSettings(Checked):
     window_seconds: int = setting(
         60, "length of a window of readings: six readings at the usual 10 s", at_least="slide_seconds", at_most=DAY
     )
-    slide_seconds: int = setting(
-        30, "a new window begins this often; a fault shows in the first that begins after it", at_least=1, at_most=DAY
+    slide_seconds: int = seconds(
+        30, "a new window begins this often; a fault shows in the first that begins after it", at_least=1
     )
-    watermark_seconds: int = setting(120, "how late a record may be and still count", at_least=0, at_most=DAY)
-    trigger_seconds: int = setting(
-        10, "how often a batch starts: a batch costs half a second of CPU, however small", at_least=0, at_most=DAY
-    )
-    quality_seconds: int = setting(
-        60,
-        "what was read goes to the history this often: a commit of a table costs more than a small batch",
-        at_least=0,
-        at_most=DAY,
+    watermark_seconds: int = seconds(120, "how late a record may be and still count")
+    trigger_seconds: int = seconds(10, "how often a batch starts: a batch costs half a second of CPU, however small")
+    quality_seconds: int = seconds(
+        60, "what was read goes to the history this often: a commit of a table costs more than a small batch"
     )
     start_seconds_back: int = setting(900, "how far back a new checkpoint starts reading", at_least=0, at_most=YEAR)
-    max_offsets_per_trigger: int = setting(
-        400_000, "upper bound of a batch, so that a backlog is worked off in steps", at_least=1
-    )
+    max_offsets_per_trigger: int = count(400_000, "upper bound of a batch, so that a backlog is worked off in steps")
     shuffle_partitions: int = setting(
         2, "state partitions; about the number of cores; fixed with the checkpoint", at_least=1, at_most=10_000
     )
@@ -101,24 +98,19 @@ class MonitorSettings(Checked):
         at_most=100_000,
     )
     future_seconds: int = setting(300, "a record further ahead of the clock is a reject", at_least=0)
-    max_record_bytes: int = setting(4_194_304, "a larger record is a reject", at_least=1)
+    max_record_bytes: int = count(4_194_304, "a larger record is a reject")
     #: Spark refuses to start with less than 471 MB.
     heap_mb: int = setting(1024, "heap of Spark's JVM; Python workers need 100 to 300 MB each beside it", at_least=512)
-    max_clients: int = setting(
-        200_000, "clients that are judged at most; known ones stay, new ones are left out", at_least=1
-    )
-    max_clients_per_service: int = setting(50_000, "the same for the clients of one service", at_least=1)
-    max_new_clients: int = setting(
+    max_clients: int = count(200_000, "clients that are judged at most; known ones stay, new ones are left out")
+    max_clients_per_service: int = count(50_000, "the same for the clients of one service")
+    max_new_clients: int = count(
         10_000,
         "new clients that a batch takes in of those that have reported once; others when they report again, so that "
         "a flood of ids keeps nobody waiting",
-        at_least=1,
     )
-    max_events_per_process: int = setting(
-        20_000, "log events kept of a process; of the commonest the newest are kept", at_least=1
-    )
-    max_events: int = setting(1_000_000, "log events kept of all processes together", at_least=1)
-    max_readings_per_second: int = setting(2, "readings of a client within a second; the newest are kept", at_least=1)
+    max_events_per_process: int = count(20_000, "log events kept of a process; of the commonest the newest are kept")
+    max_events: int = count(1_000_000, "log events kept of all processes together")
+    max_readings_per_second: int = count(2, "readings of a client within a second; the newest are kept")
     metrics_host: str = setting("127.0.0.1", "address of the monitor's own metrics", form=HOST)
     metrics_port: int = setting(
         9308, "port of the monitor's own metrics; 0 switches them off", at_least=0, at_most=65_535
@@ -134,12 +126,8 @@ class SparkSettings(Checked):
 
 @dataclass(frozen=True)
 class AbsenceSettings(Checked):
-    min_gap_seconds: int = setting(
-        45, "a client silent for this long (or 3 of its intervals) has departed", at_least=1, at_most=DAY
-    )
-    watermark_seconds: int = setting(
-        20, "how late a record may be before its client counts as gone", at_least=0, at_most=DAY
-    )
+    min_gap_seconds: int = seconds(45, "a client silent for this long (or 3 of its intervals) has departed", at_least=1)
+    watermark_seconds: int = seconds(20, "how late a record may be before its client counts as gone")
     shown_seconds: int = setting(
         3600,
         "what a client's end says, and what it suffers from when it falls silent, is shown for so long, or until it "
@@ -155,7 +143,7 @@ class LagSettings(Checked):
     slide_seconds: int = setting(
         300, "a new lag window begins this often; the longest running one is judged", at_least=1, at_most=YEAR
     )
-    min_commits: int = setting(3, "with fewer commits in the window the state is UNKNOWN", at_least=1)
+    min_commits: int = count(3, "with fewer commits in the window the state is UNKNOWN")
     stop_min_seconds: int = setting(
         60, "a group counts as stopped after this long, or stop_gaps of its commit gaps", at_least=0, at_most=YEAR
     )
@@ -212,10 +200,8 @@ class RegistrySettings(Checked):
     ca_file: str = setting("", "certificates that it is checked with; empty: those of the machine")
     cert_file: str = setting("", "our certificate, where it wants one")
     key_file: str = setting("", "the key of that certificate, unless it is in the same file", needs="cert_file")
-    timeout_seconds: float = setting(5.0, "how long one request may take", at_least=0.1, at_most=DAY)
-    patience_seconds: float = setting(
-        60.0, "how long it is asked again before the batch fails and is read again", at_least=0, at_most=DAY
-    )
+    timeout_seconds: float = seconds(5.0, "how long one request may take", at_least=0.1)
+    patience_seconds: float = seconds(60.0, "how long it is asked again before the batch fails and is read again")
 
 
 @dataclass(frozen=True)
@@ -223,14 +209,11 @@ class PrometheusSettings(Checked):
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for all", form=HOST)
     port: int = setting(9309, "port of /metrics, /healthz and the status page", at_least=0, at_most=65_535)
     ttl_seconds: int = setting(900, "a client that is silent for this long loses its series", at_least=1, at_most=YEAR)
-    max_series_per_metric: int = setting(
-        50_000, "cap on the series of one metric; what is left out is counted", at_least=1
-    )
-    max_clients: int = setting(
+    max_series_per_metric: int = count(50_000, "cap on the series of one metric; what is left out is counted")
+    max_clients: int = count(
         200_000,
         "clients and groups that are kept at most: the gone make room first, then the healthy for those that fail; "
         "what is left out is counted",
-        at_least=1,
     )
     client_series: str = setting(
         "all",
@@ -268,12 +251,10 @@ class PrometheusSettings(Checked):
 @dataclass(frozen=True)
 class JvmSettings(Checked):
     targets: tuple[str, ...] = setting((), "Jolokia agents: URLs, or service=URL", form=TARGET)
-    interval_seconds: float = setting(10.0, "time between two readings of a JVM", at_least=0.01, at_most=DAY)
-    timeout_seconds: float = setting(
-        5.0, "a JVM that does not answer in this time is reported as silent", at_least=0.1, at_most=DAY
-    )
+    interval_seconds: float = seconds(10.0, "time between two readings of a JVM", at_least=0.01)
+    timeout_seconds: float = seconds(5.0, "a JVM that does not answer in this time is reported as silent", at_least=0.1)
     thread_dumps: bool = setting(True, "take a thread dump when a client looks suspicious")
-    dump_min_seconds: float = setting(30.0, "least time between two dumps of one JVM", at_least=0, at_most=DAY)
+    dump_min_seconds: float = seconds(30.0, "least time between two dumps of one JVM")
     dumps_per_minute: float = setting(
         60.0, "dumps of all JVMs together; a dump is a record of up to 900 kB", at_least=0.1
     )
@@ -285,21 +266,14 @@ class JvmSettings(Checked):
 class GroupSettings(Checked):
     include: str = setting(".*", "groups to read: a regular expression on the whole name", form=EXPRESSION)
     exclude: str = setting("", "groups to leave out: a regular expression on the whole name", form=EXPRESSION)
-    interval_seconds: float = setting(10.0, "time between two readings", at_least=0.01, at_most=DAY)
-    groups_per_request: int = setting(200, "committed offsets of so many groups are asked for at once", at_least=1)
+    interval_seconds: float = seconds(10.0, "time between two readings", at_least=0.01)
+    groups_per_request: int = count(200, "committed offsets of so many groups are asked for at once")
     concurrency: int = setting(4, "requests at the same time", at_least=1, at_most=1000)
-    timeout_seconds: float = setting(
-        10.0, "a request that takes longer has failed; the others go on", at_least=0.1, at_most=DAY
+    timeout_seconds: float = seconds(10.0, "a request that takes longer has failed; the others go on", at_least=0.1)
+    idle_interval_seconds: float = seconds(
+        60.0, "groups that nobody is in and nothing changes of, and those that fail, are read as seldom as this"
     )
-    idle_interval_seconds: float = setting(
-        60.0,
-        "groups that nobody is in and nothing changes of, and those that fail, are read as seldom as this",
-        at_least=0,
-        at_most=DAY,
-    )
-    members_interval_seconds: float = setting(
-        30.0, "who is in a group is asked this often, and when its state changes", at_least=0, at_most=DAY
-    )
+    members_interval_seconds: float = seconds(30.0, "who is in a group is asked this often, and when its state changes")
     clusters: dict[str, str] = setting(
         {}, "further clusters: name = settings file whose [kafka] and [groups] are theirs; topics are those of this one"
     )
@@ -393,19 +367,15 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        for wrong in self._contradictions():
-            raise SettingsError(wrong)
-
-    def _contradictions(self) -> Iterator[str]:
-        """What each section allows, and sections together do not."""
+        # What each section allows, and sections together do not.
         for section, interval in (("jvm", self.jvm.interval_seconds), ("groups", self.groups.interval_seconds)):
             if self.prometheus.ttl_seconds <= interval:
-                yield (
+                raise SettingsError(
                     f"[prometheus] ttl_seconds ({self.prometheus.ttl_seconds}) must be longer than [{section}] "
                     f"interval_seconds ({interval:g}): series would end between two readings"
                 )
         if self.lag.window_seconds < self.lag.min_commits * self.groups.interval_seconds:
-            yield (
+            raise SettingsError(
                 f"[lag] window_seconds ({self.lag.window_seconds}) must hold min_commits ({self.lag.min_commits}) "
                 f"readings, one each [groups] interval_seconds ({self.groups.interval_seconds:g}): "
                 "no group could be judged"

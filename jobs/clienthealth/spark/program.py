@@ -11,8 +11,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -58,15 +56,26 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
     metrics = SelfMetrics()
     if settings.monitor.metrics_port:
         metrics.serve(settings.monitor.metrics_host, settings.monitor.metrics_port, fixed_labels(settings))
-    with _stop_signal() as stop:
-        try:
-            _Run(spark, settings, metrics, stop, heap_ran_out).until_stopped()
-        except (Py4JJavaError, PySparkException) as error:
-            reason = explained(str(error), settings)
-            raise reason from error
-        except (Py4JError, ConnectionError) as error:
-            ended = _ended(spark)
-            raise ended from error
+    stop = threading.Event()
+    previous = {s: signal.signal(s, lambda *_: set_by_signal(stop)) for s in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        _Run(spark, settings, metrics, stop, heap_ran_out).until_stopped()
+    except (Py4JJavaError, PySparkException) as error:
+        reason = explained(str(error), settings)
+        raise reason from error
+    except (Py4JError, ConnectionError) as error:
+        # The JVM is gone: why.
+        process, deadline = getattr(spark.sparkContext._gateway, "proc", None), time.monotonic() + JVM_SECONDS
+        while process is not None and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        code = process.poll() if process is not None else None
+        if code == OUT_OF_MEMORY:
+            text = "the heap of Spark's JVM was exhausted: [monitor] heap_mb says how large it may be"
+            raise HeapError(text) from error
+        raise ServiceError(f"the JVM of Spark has ended with code {code}; its last words are above") from error
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     log.info("monitor stopped")
 
 
@@ -149,17 +158,6 @@ class _Run:
         _stop(running, metrics)
 
 
-def _ended(spark: SparkSession) -> ServiceError:
-    """The JVM is gone: why."""
-    process, deadline = getattr(spark.sparkContext._gateway, "proc", None), time.monotonic() + JVM_SECONDS
-    while process is not None and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    code = process.poll() if process is not None else None
-    if code == OUT_OF_MEMORY:
-        return HeapError("the heap of Spark's JVM was exhausted: [monitor] heap_mb says how large it may be")
-    return ServiceError(f"the JVM of Spark has ended with code {code}; its last words are above")
-
-
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
     """Stop when a batch has ended, where that comes soon, so that little is done twice after a restart.
 
@@ -171,14 +169,3 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
             break
         time.sleep(0.1)
     running.stop()
-
-
-@contextmanager
-def _stop_signal() -> Iterator[threading.Event]:
-    stop = threading.Event()
-    previous = {s: signal.signal(s, lambda *_: set_by_signal(stop)) for s in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

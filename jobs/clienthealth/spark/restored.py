@@ -106,7 +106,21 @@ class Restored:
         """What of these rows is not in the history yet: less what it holds of their minutes and topics."""
         if self.again is None:
             return [*rows]
-        self._look({row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms})
+        minutes = {row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms}
+        if new := minutes - {minute for minute, _ in self._held}:
+            # How many records of these minutes the history holds, before any is added.
+            sums: Mapping[str, str] = {name: f"sum({name})" for name in ("records", "rejected", "late")}
+            first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(new), max(new)))
+            there = (
+                history.read(self._spark, self._root, "quality")
+                .filter(F.col("day").between(F.lit(first.date()), F.lit(last.date())))
+                .groupBy(F.unix_millis("minute").alias("minute"), "source_topic")
+                .agg(*(F.expr(text).alias(name) for name, text in sums.items()))
+            )
+            for known in there.filter(F.col("minute").isin(*new)).collect():
+                self._held[known["minute"], known["source_topic"]] = [known[name] or 0 for name in sums]
+            for minute in new:
+                self._held.setdefault((minute, ""), [0, 0, 0])
         left = []
         for row in rows:
             held = self._held.get((row.minute_ms, row.topic), [0, 0, 0])
@@ -121,24 +135,6 @@ class Restored:
     def written(self, batch: int) -> None:
         """The table `quality` has rows of this batch."""
         self._checkpoint.write(WRITTEN, str(batch))
-
-    def _look(self, minutes: set[int]) -> None:
-        """How many records of these minutes the history holds, before any is added."""
-        known = {minute for minute, _ in self._held}
-        if not (new := minutes - known):
-            return
-        sums: Mapping[str, str] = {name: f"sum({name})" for name in ("records", "rejected", "late")}
-        first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(new), max(new)))
-        rows = (
-            history.read(self._spark, self._root, "quality")
-            .filter(F.col("day").between(F.lit(first.date()), F.lit(last.date())))
-            .groupBy(F.unix_millis("minute").alias("minute"), "source_topic")
-            .agg(*(F.expr(text).alias(name) for name, text in sums.items()))
-        )
-        for row in rows.filter(F.col("minute").isin(*new)).collect():
-            self._held[row["minute"], row["source_topic"]] = [row[name] or 0 for name in sums]
-        for minute in new:
-            self._held.setdefault((minute, ""), [0, 0, 0])
 
 
 class Opened:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -28,7 +29,8 @@ from clienthealth.platform.secrecy import SECRET
 from clienthealth.settings import Settings
 
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
-_STATE = "spark.sql.streaming.stateStore"
+#: Options that do not depend on the settings, by where they hold.
+OPTIONS = msgspec.toml.decode(Path(__file__).with_name("spark.toml").read_bytes(), type=dict[str, dict[str, str]])
 #: A small heap that gives back what it does not need: most of what is large lies in Python workers. A JVM without
 #: memory ends at once, and is started again, instead of lingering. Spark searches the message of a failed foreachBatch
 #: with an expression that recurses for each character: hence the stack. Its classes take 190 MB; each time that they
@@ -52,45 +54,41 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
     Raises DependencyError where Java or the jars are missing and cannot be fetched.
     """
     builder = SparkSession.builder.appName(name)
-    options = {**settings.spark.options, **_everywhere(settings)}
+    options = {
+        **settings.spark.options,
+        **(OPTIONS["objects"] if on_s3(settings.monitor.checkpoint) else {}),
+        **OPTIONS["everywhere"],
+        "spark.sql.shuffle.partitions": str(settings.monitor.shuffle_partitions),
+        "spark.sql.redaction.options.regex": f"{SECRET}|url",
+        "spark.redaction.regex": SECRET,
+    }
     if not submitted():
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["JAVA_HOME"] = str(Path(java()).resolve().parent.parent)
         options = {**options, **driver_options(settings), **_on_this_machine(settings, batch)}
-        _start_jvm({"spark.app.name": name, **options})
+        conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
+
+        def start() -> None:
+            # If it cannot be started, whoever needs it tries again, and gets the error.
+            with suppress(PySparkRuntimeError):
+                SparkContext._ensure_initialized(conf=conf)
+
+        # In a thread: Ctrl-C amid the JVM's start would delete the file that it is to write, and it would stay.
+        starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
+        starting.start()
+        starting.join()
     for key, value in options.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    _look_up_once(spark)
-    return spark
-
-
-def _start_jvm(options: Mapping[str, str]) -> None:
-    """Start the JVM in a thread: Ctrl-C amid its start would delete the file that it is to write, and it would stay.
-
-    If it cannot be started, whoever needs it tries again, and gets the error.
-    """
-
-    def start() -> None:
-        with suppress(PySparkRuntimeError):
-            SparkContext._ensure_initialized(conf=SparkConf().setAll([*options.items()]))
-
-    starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
-    starting.start()
-    starting.join()
-
-
-def _look_up_once(spark: SparkSession) -> None:
-    """Keep the Java classes that PySpark names with each column, and twenty times with each exception.
-
-    Py4J asks the JVM for a name each time, which looks for it in all packages that PySpark imports, in every jar: an
-    eighth of all the JVM's work. Each iteration over anything of Java ends with an exception.
-    """
+    # Kept: Java classes that PySpark names with each column, and twenty times with each exception, with which each
+    # iteration over anything of Java ends. Py4J asks the JVM for a name each time, which looks for it in all packages
+    # that PySpark imports, in every jar: an eighth of all the JVM's work.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
-    for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
-        setattr(jvm, name, getattr(jvm, name))
+    for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
+        setattr(jvm, kept, getattr(jvm, kept))
+    return spark
 
 
 @contextmanager
@@ -144,65 +142,16 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
     return [f"{key}: {' '.join(flags)}" for key, flags in lacks.items() if flags]
 
 
-#: A store of objects has no rename: a file of a checkpoint is one upload there, which is finished or was never made.
-_OBJECTS = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
-    )
-}
-
-
-def _everywhere(settings: Settings) -> Mapping[str, str]:
-    return {
-        **(_OBJECTS if on_s3(settings.monitor.checkpoint) else {}),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(settings.monitor.shuffle_partitions),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.snapshotPartitions": "2",
-        f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-        # Counting rows costs a read for every write.
-        f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
-        # A worker holds so many records at once: with the largest that are let through, not more than a worker can.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
-        # Where in Python each column came from costs more calls into the JVM than building it.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-        # It differs between two kinds of workers, which then are forked from two daemons instead of one.
-        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-        # A state moves to an executor that has nothing to do: where the first batch has put most of them on one, they
-        # would stay for ever, as tasks wait three seconds for theirs. It is read from the checkpoint there.
-        "spark.locality.wait": "300ms",
-        # Our plans are large; in full they fill log lines and cost seconds for each query.
-        "spark.sql.maxPlanStringLength": "4096",
-        "spark.sql.ui.explainMode": "simple",
-        "spark.sql.redaction.options.regex": f"{SECRET}|url",
-        "spark.redaction.regex": SECRET,
-    }
-
-
 def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
     jar_paths = jars.classpath("spark")
     if on_s3(settings.monitor.checkpoint, settings.monitor.history, settings.review.out):
         jar_paths = [*jar_paths, *jars.classpath("s3")]
-    options = {
-        # A task is tried twice: a lost Python worker costs it alone, not the JVM. Nothing of the first try stays.
-        "spark.master": "local[*,2]",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+    return {
+        **OPTIONS["here"],
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jar_paths)),
-        "spark.python.daemon.module": "clienthealth.spark.worker",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        # What a user interface would show is kept in memory without one too.
-        "spark.ui.retainedJobs": "20",
-        "spark.ui.retainedStages": "20",
-        "spark.ui.retainedTasks": "200",
-        "spark.sql.ui.retainedExecutions": "5",
         "spark.sql.warehouse.dir": str(jars.cache() / "warehouse"),
+        **({"spark.sql.adaptive.enabled": "false"} if batch else {}),
     }
-    return {**options, "spark.sql.adaptive.enabled": "false"} if batch else options
 
 
 class Together:

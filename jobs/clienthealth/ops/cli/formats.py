@@ -73,12 +73,10 @@ def _of_topics(
     from clienthealth.ops.doctor.records import newest
 
     for topic in topics:
-        stream: Stream | None = args.stream
-        if stream is None and topic in settings.topics.metrics:
-            stream = "metrics"
-        elif stream is None and topic in settings.topics.logs:
-            stream = "logs"
-        yield topic, stream, *newest(settings, topic, args.limit)
+        named: Stream | None = "metrics" if topic in settings.topics.metrics else None
+        if named is None and topic in settings.topics.logs:
+            named = "logs"
+        yield topic, args.stream or named, *newest(settings, topic, args.limit)
 
 
 def _of_files(

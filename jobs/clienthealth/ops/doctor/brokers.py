@@ -112,9 +112,23 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
         text = "This user may not read its configuration; to have it checked, grant DescribeConfigs."
         yield Finding(about, "warning", text)
         return
-    yield _policy(about, config, compacted=states)
+    policy = config.get("cleanup.policy", "")
+    if states == ("compact" in policy):
+        yield Finding(about, "ok", f"Its cleanup.policy is '{policy}', as it should be.")
+    else:
+        lost, wanted = "older readings of a client would be thrown away", "delete"
+        if states:
+            lost, wanted = "states of clients that change rarely would vanish", "compact,delete"
+        yield Finding(about, "failed", f"Its cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
     if read:
-        yield _retention(about, config, settings.monitor.start_seconds_back)
+        # Enough for a monitor that begins anew, and for one that was down over lunch.
+        kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
+        text = f"It keeps records {'for ever' if kept_ms < 0 else f'for {kept_ms / 3_600_000:.1f} h'}"
+        if 0 <= kept_ms < needed * 1000:
+            text += f", less than the {needed} s that a new monitor reads back ([monitor] start_seconds_back)"
+            yield Finding(about, "failed", f"{text}. Raise retention.ms.")
+        else:
+            yield Finding(about, "ok", f"{text}.")
     yield machine.of_topic(about, config.get("compression.type", "producer"))
 
 
@@ -125,9 +139,8 @@ def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[
         return
     lacking = sorted(needed - set(allowed) if "ALL" not in allowed else ())
     if lacking:
-        yield Finding(
-            about, "failed", f"This user lacks the right to {' and '.join(lacking)}; grant it: kafka-acls.sh."
-        )
+        text = f"This user lacks the right to {' and '.join(lacking)}; grant it: kafka-acls.sh."
+        yield Finding(about, "failed", text)
     else:
         yield Finding(about, "ok", f"This user may {' and '.join(sorted(needed)).lower()}.")
 
@@ -232,27 +245,3 @@ def configuration(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(names))
     configs = client.describe_configs([resource], config_filter="all")
     return {key: str(value["value"]) for key, value in configs["topic"][topic].items()}
-
-
-def _policy(about: str, config: Mapping[str, str], compacted: bool) -> Finding:
-    policy = config.get("cleanup.policy", "")
-    if compacted == ("compact" in policy):
-        return Finding(about, "ok", f"Its cleanup.policy is '{policy}', as it should be.")
-    lost, wanted = "states of clients that change rarely would vanish", "compact,delete"
-    if not compacted:
-        lost, wanted = "older readings of a client would be thrown away", "delete"
-    return Finding(about, "failed", f"Its cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
-
-
-def _retention(about: str, config: Mapping[str, str], needed_seconds: int) -> Finding:
-    """Enough for a monitor that begins anew, and for one that was down over lunch."""
-    kept_ms = int(config.get("retention.ms", "-1"))
-    kept = "for ever" if kept_ms < 0 else f"for {kept_ms / 3_600_000:.1f} h"
-    if 0 <= kept_ms < needed_seconds * 1000:
-        return Finding(
-            about,
-            "failed",
-            f"It keeps records {kept}, less than the {needed_seconds} s that a new monitor reads back "
-            "([monitor] start_seconds_back). Raise retention.ms.",
-        )
-    return Finding(about, "ok", f"It keeps records {kept}.")

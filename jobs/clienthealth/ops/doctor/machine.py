@@ -143,15 +143,10 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
             elif why is None:
                 free = "" if is_url(place) else f", {shutil.disk_usage(_there(place)).free / 1e9:.0f} GB are free"
                 yield Finding(about, "ok", f"{place}: {what}{free}.")
-            elif is_url(place):
-                yield Finding(
-                    about,
-                    "failed",
-                    f"{place} cannot be used: {why}. Look at the bucket, [spark] options (spark.hadoop.fs.s3a.…) "
-                    "and at the credentials: deploy/README.md, object stores.",
-                )
             else:
-                yield Finding(about, "failed", f"{place} cannot be used: {why}.")
+                look = " Look at the bucket, [spark] options (spark.hadoop.fs.s3a.…) and at the credentials: "
+                remedy = f"{look}deploy/README.md, object stores." if is_url(place) else ""
+                yield Finding(about, "failed", f"{place} cannot be used: {why}.{remedy}")
     finally:
         spark.stop()
 

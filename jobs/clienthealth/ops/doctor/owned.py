@@ -73,12 +73,8 @@ def compared(owners: Owners, clients: Sequence[_Client]) -> Iterator[Finding]:
         and not any(fnmatchcase(name, glob) for glob in row.groups for name in groups)
     ]
     if alone:
-        yield Finding(
-            ABOUT,
-            "warning",
-            f"{len(alone)} of {len(services)} services that report have no owner, so that their alerts take the "
-            f"default route: {_listed(alone)}.",
-        )
+        text = f"{len(alone)} of {len(services)} services that report have no owner"
+        yield Finding(ABOUT, "warning", f"{text}, so that their alerts take the default route: {_listed(alone)}.")
     if idle:
         yield Finding(ABOUT, "warning", f"These owners name nothing that reports: {_listed(idle)}.")
     if not alone and not idle:

@@ -13,7 +13,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from clienthealth.model.errors import ServiceError
@@ -21,7 +20,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord, Stream
 from clienthealth.modes import catalogue
 from clienthealth.ops.doctor import Finding, State
-from clienthealth.platform.kafka import Extent, admin, consumer, extents
+from clienthealth.platform.kafka import admin, consumer, extents
 from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics
 from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.settings import Settings
@@ -70,28 +69,23 @@ def newest(settings: Settings, topic: str, count: int) -> Newest:
         if not (there.known or there.unread):
             raise ServiceError(f"{topic} does not exist, or this user may not see it")
         with closing(consumer(settings, group_id=None, allow_auto_create_topics=False, **options)) as reader:
-            records = list(_read(reader, there.known, count))
+            filled = {partition: extent for partition, extent in there.known.items() if extent.end > extent.begin}
+            reader.assign(sorted(filled))
+            for partition, (begin, end) in filled.items():
+                reader.seek(partition, max(begin, end - -(-count // len(there.known))))
+            records, deadline = [], time.monotonic() + READ_SECONDS
+            while time.monotonic() < deadline and any(
+                (reader.position(of, 500) or 0) < end for of, (_, end) in filled.items()
+            ):
+                for record in (record for polled in reader.poll(timeout_ms=500).values() for record in polled):
+                    headers = {name: value for name, value in record.headers if value is not None}
+                    source = Source(record.topic, record.partition, record.offset)
+                    records.append(RawRecord(record.value, source, record.timestamp, record.key, headers))
     except KafkaError as error:
         raise ServiceError(f"{topic} could not be read: {type(error).__name__}: {error}") from error
     if there.trouble and not records:
         raise ServiceError(f"{topic} could not be read: {there.trouble}")
     return Newest(records, there.trouble)
-
-
-def _read(reader: KafkaConsumer, known: Mapping[TopicPartition, Extent], count: int) -> Iterator[RawRecord]:
-    filled = {partition: extent for partition, extent in known.items() if extent.end > extent.begin}
-    if not filled:
-        return
-    reader.assign(sorted(filled))
-    for partition, (begin, end) in filled.items():
-        reader.seek(partition, max(begin, end - -(-count // len(known))))
-    deadline = time.monotonic() + READ_SECONDS
-    while time.monotonic() < deadline and any((reader.position(of, 500) or 0) < end for of, (_, end) in filled.items()):
-        for records in reader.poll(timeout_ms=500).values():
-            for record in records:
-                headers = {name: value for name, value in record.headers if value is not None}
-                source = Source(record.topic, record.partition, record.offset)
-                yield RawRecord(record.value, source, record.timestamp, record.key, headers)
 
 
 @dataclass
@@ -170,13 +164,10 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
         yield Finding(about, "ok", f"Of its newest {result.records:,} records can be read: {formats}.")
     for reason, reject in result.rejects.items():
         why = f"{reason}: {reject.detail}" if reject.detail else reason
-        first = f"partition {reject.first.partition}, offset {reject.first.offset}"
-        yield Finding(
-            about,
-            "warning" if result.formats else "failed",
-            f"{reject.records:,} of its newest {result.records:,} records are rejected as {why} (the first: {first}). "
-            f"To look closer: kafka-health formats --topic {topic}",
-        )
+        first = f"the first: partition {reject.first.partition}, offset {reject.first.offset}"
+        text = f"{reject.records:,} of its newest {result.records:,} records are rejected as {why} ({first})"
+        state: State = "warning" if result.formats else "failed"
+        yield Finding(about, state, f"{text}. To look closer: kafka-health formats --topic {topic}")
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
@@ -200,40 +191,25 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     if not ahead:
         yield Finding(CLOCK, "skipped", f"None of the newest {len(records)} records of {topic} tells a reading's time.")
         return
-    yield from _judged_clocks(topic, ahead, behind, settings.monitor.future_seconds)
-
-
-def _judged_clocks(
-    topic: str, ahead: Mapping[str, float], behind: Mapping[str, float], future_seconds: float
-) -> Iterator[Finding]:
+    future_seconds = settings.monitor.future_seconds
     rejected = {client: by for client, by in ahead.items() if by > future_seconds}
     early = {client: by for client, by in ahead.items() if SKEW_WARNING_SECONDS < by <= future_seconds}
     late = {client: by for client, by in behind.items() if by > DELAY_WARNING_SECONDS}
-    if rejected:
-        yield Finding(
-            CLOCK,
-            "failed",
-            f"Readings on {topic} tell a time in the future, and are rejected: {_worst(rejected)}. Mend the clocks of "
-            "these clients, or of this machine.",
-        )
-    if early:
-        text = f"Readings on {topic} tell a time in the future: {_worst(early)}. Compare clocks."
-        yield Finding(CLOCK, "warning", text)
-    if late:
-        yield Finding(
-            CLOCK,
-            "warning",
-            f"Readings on {topic} are older than their records: {_worst(late)}. The clocks of these clients are "
-            "behind, or a collector holds readings back.",
-        )
+    mend, held = "Mend the clocks of these clients, or of this machine.", "or a collector holds readings back."
+    judged: tuple[tuple[Mapping[str, float], State, str, str], ...] = (
+        (rejected, "failed", "tell a time in the future, and are rejected", mend),
+        (early, "warning", "tell a time in the future", "Compare clocks."),
+        (late, "warning", "are older than their records", f"The clocks of these clients are behind, {held}"),
+    )
+    for clients, state, what, remedy in judged:
+        if clients:
+            yield Finding(CLOCK, state, f"Readings on {topic} {what}: {_worst(clients)}. {remedy}")
     if not (rejected or early or late):
-        newest = max(0.0, -max(ahead.values()))
-        yield Finding(
-            CLOCK, "ok", f"The newest reading on {topic} is {newest:.0f} s old by our clock, none is from the future."
-        )
+        text = f"The newest reading on {topic} is {max(0.0, -max(ahead.values())):.0f} s old by our clock"
+        yield Finding(CLOCK, "ok", f"{text}, none is from the future.")
 
 
-def _worst(skews: dict[str, float]) -> str:
+def _worst(skews: Mapping[str, float]) -> str:
     order = sorted(skews.items(), key=lambda item: -item[1])
     named = ", ".join(f"{client} by {by:.0f} s" for client, by in order[:NAMED])
     return named + (f" and {len(order) - NAMED} clients more" if len(order) > NAMED else "")
@@ -250,6 +226,5 @@ def who_pushes(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
     if by_instance:
         versions = Counter(version or "of unknown version" for version in by_instance.values())
         shown = ", ".join(f"{count} {version}" for version, count in versions.most_common())
-        yield Finding(
-            f"topic {topic}", "ok", f"Its newest records were pushed by {len(by_instance)} client(s): {shown}."
-        )
+        text = f"Its newest records were pushed by {len(by_instance)} client(s): {shown}."
+        yield Finding(f"topic {topic}", "ok", text)

@@ -7,7 +7,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,16 +33,14 @@ class _Response:
 
 def servers(settings: Settings) -> Iterator[Finding]:
     """Prometheus by [review] prometheus_url, Grafana by [links] dashboards; each only if it is set."""
-    url = settings.review.prometheus_url.rstrip("/")
-    if url:
-        yield from _prometheus(url)
-    else:
-        yield Finding("prometheus", "skipped", "Its address is not set ([review] prometheus_url, or --prometheus).")
-    url = settings.links.dashboards.rstrip("/")
-    if url:
-        yield from _grafana(url)
-    else:
-        yield Finding("grafana", "skipped", "Its address is not set ([links] dashboards, or --grafana).")
+    for about, address, key, check in (
+        ("prometheus", settings.review.prometheus_url, "[review] prometheus_url", _prometheus),
+        ("grafana", settings.links.dashboards, "[links] dashboards", _grafana),
+    ):
+        if address:
+            yield from check(address.rstrip("/"))
+        else:
+            yield Finding(about, "skipped", f"Its address is not set ({key}, or --{about}).")
 
 
 def _prometheus(url: str) -> Iterator[Finding]:
@@ -119,39 +117,29 @@ def limits(settings: Settings) -> Iterator[Finding]:
         return
     url = f"http://{settings.monitor.metrics_host}:{settings.monitor.metrics_port}/metrics"
     try:
-        values = _read(url)
+        with urllib.request.urlopen(url, timeout=MONITOR_SECONDS) as response:
+            families = [*text_string_to_metric_families(response.read().decode())]
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         why = getattr(reason, "strerror", None) or reason
         yield Finding("limits", "skipped", f"At most: {at_most}. The monitor does not answer at {url}: {why}.")
         return
+    # Name without prefix, and limit if any → value.
+    values = {
+        (sample.name.removeprefix(f"{PREFIX}_"), sample.labels.get("limit", "")): sample.value
+        for family in families
+        for sample in family.samples
+    }
     clients = values.get(("state_rows", ""), 0)
     yield Finding("limits", "ok", f"At most: {at_most}. The monitor keeps {clients:,.0f} clients now.")
     for limit in LIMITS:
         left_out = values.get(("left_out_total", limit), 0)
         if left_out:
             name = f"max_{limit.replace('-', '_')}"
-            yield Finding(
-                "limits",
-                "warning",
-                f"The limit on {limit.replace('-', ' ')} ({chosen[limit]:,}) has left out {left_out:,.0f} since the "
-                f"monitor started. Find out who sends so much, or raise [monitor] {name}.",
-            )
+            what = f"The limit on {limit.replace('-', ' ')} ({chosen[limit]:,}) has left out {left_out:,.0f}"
+            remedy = f"Find out who sends so much, or raise [monitor] {name}."
+            yield Finding("limits", "warning", f"{what} since the monitor started. {remedy}")
     skewed = values.get(("skewed_clients", ""), 0)
     if skewed:
-        yield Finding(
-            "clock",
-            "warning",
-            f"The clocks of {skewed:,.0f} clients are off by more than a minute: see kafka_client_clock_skew_seconds.",
-        )
-
-
-def _read(url: str) -> Mapping[tuple[str, str], float]:
-    """Name without prefix, and limit if any → value."""
-    with urllib.request.urlopen(url, timeout=MONITOR_SECONDS) as response:
-        text = response.read().decode()
-    return {
-        (sample.name.removeprefix(f"{PREFIX}_"), sample.labels.get("limit", "")): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+        text = f"The clocks of {skewed:,.0f} clients are off by more than a minute"
+        yield Finding("clock", "warning", f"{text}: see kafka_client_clock_skew_seconds.")
