@@ -25,9 +25,10 @@ from clienthealth.model.clients import Client
 from clienthealth.model.readings import Reading
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.model.verdicts import Verdict
-from clienthealth.monitor import departures, process_log, readings
+from clienthealth.monitor import departures, readings
 from clienthealth.monitor.adjust import adjust
 from clienthealth.monitor.bucket import NO_LOG, Bucket, Span, client_of
+from clienthealth.monitor.client_verdicts import window_starts
 from clienthealth.read.decode import decode_any, decode_logs, decode_metrics
 from clienthealth.read.recordings import Recorded as Read
 from clienthealth.read.recordings import read
@@ -65,12 +66,12 @@ class Recorded:
         state, grid = self.bucket.state, self.bucket.grid
         who = state.whos[self.number]
         slide, length = int(grid.slide[self.number]), int(grid.length[self.number])
-        heard = process_log.process_logs(state).get(who.process)
+        heard = self.bucket.logs.get(who.process)
         times = [
             *(reading.ts_ms for reading in self.readings),
             *(entry.ts_ms for entry in (heard.entries if heard else ())),
         ]
-        start = np.array(sorted(process_log.starts(times, slide, length)), np.int64)
+        start = np.array(sorted(window_starts(times, slide, length)), np.int64)
         lo, hi = self.bucket.span(np.full(len(start), self.number), start, start + length)
         windows = []
         for begin, first, end in zip(start.tolist(), lo.tolist(), hi.tolist(), strict=True):

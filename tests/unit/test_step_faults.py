@@ -17,6 +17,7 @@ from clienthealth.monitor import also_seen, client_verdicts, departures, groups,
 from clienthealth.monitor.bucket import client_of
 from clienthealth.monitor.incidents import OpenIncident
 from clienthealth.monitor.state import BucketState, Run
+from clienthealth.monitor.whose import ProcessLog
 from clienthealth.monitor.window_verdicts import gate
 from clienthealth.spark.stepping import _fault
 from tests.support.stepped import START, Stepped, logged, snapshot
@@ -82,7 +83,7 @@ def has_bad(whos: Any) -> bool:
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "readings enter": (readings, "_numbered", lambda state, whos, numbers: has_bad(whos)),
     "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),
-    "lines of a window": (process_log.ProcessLog, "about", lambda self, who: who.host == "bad"),
+    "lines of a window": (ProcessLog, "about", lambda self, who: who.host == "bad"),
     "a gate": (client_verdicts, "gate", lambda mode, w: any("bad" in w._about(n).group for n in range(len(w)))),
     "a judge": (client_verdicts, "verdict", lambda mode, window, *_: window.client.host == "bad"),
     "a minute": (minutes, "gate", lambda mode, w: any("bad" in w._about(n).group for n in range(len(w)))),

@@ -31,6 +31,7 @@ from clienthealth.monitor.adjust import adjust
 from clienthealth.monitor.bucket import Bucket, client_of
 from clienthealth.monitor.faults import isolated
 from clienthealth.monitor.state import BucketState, save
+from clienthealth.monitor.whose import kind_of
 from clienthealth.monitor.window_verdicts import judge_windows, merged, silenced
 from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics, decode_said
 from clienthealth.read.logs.events import events_and_dumps
@@ -230,7 +231,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
             packer.log_entry(process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
         for dump in dumps:
             packer.log_entry(process, dump=dump)
-        before = _Before(line.client.client_id or "", process_log.kind_of(line.message, line.thread), line.ts_ms or 0)
+        before = _Before(line.client.client_id or "", kind_of(line.message, line.thread), line.ts_ms or 0)
     return before
 
 

@@ -12,9 +12,9 @@ from clienthealth.measure.packed import Who
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.modes import MIN_READINGS, Look
-from clienthealth.monitor import process_log
 from clienthealth.monitor.adjust import Attached, Context
 from clienthealth.monitor.bucket import Bucket
+from clienthealth.monitor.whose import ProcessLog
 
 #: A recorder writes as long as its client lives; metrics in these end when somebody stops to look.
 PASTED = ("metrics (", "log", "JSON document")
@@ -23,7 +23,7 @@ NO_CLOCK = "nobody says when its metrics were read"
 
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
     """Return what is known of each client. `inputs`: what was attached."""
-    logs, rows = process_log.process_logs(bucket.state), bucket.state.readings
+    logs, rows = bucket.logs, bucket.state.readings
     last_ms = {
         who.identity: rows.ts[rows.who == number].tolist() or [0] for number, who in enumerate(bucket.state.whos)
     }
@@ -65,7 +65,7 @@ def _who(client: Client) -> Who:
     return Who(client.service, client.host, client.instance, client.client_id, client.kind or "")
 
 
-def _log_of(log: process_log.ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
+def _log_of(log: ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
     """The log events that concern the client, and the dumps of its process, each joined again from its lines."""
     if log is None or not log.entries:
         return (), ()

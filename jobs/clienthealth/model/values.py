@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 #: Kafka is younger than this (2010-01-01): an earlier time is a unit mistaken or a clock never set.
 EARLIEST_MS = 1_262_304_000_000
@@ -137,3 +141,11 @@ def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, st
     where = in_url[1] if in_url else host
     parts = [part for part in (where, port[1] if port else None) if part]
     return where, ":".join(parts) or None
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> defaultdict[K, list[T]]:
+    """Items by key, each group in their order; what has none is an empty group."""
+    groups: defaultdict[K, list[T]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return groups

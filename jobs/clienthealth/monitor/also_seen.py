@@ -14,8 +14,8 @@ from functools import cache
 from clienthealth.measure.packed import LogEntry, Who
 from clienthealth.model.verdicts import Seen
 from clienthealth.modes import catalogue
-from clienthealth.monitor.process_log import kind_named
 from clienthealth.monitor.state import BucketState, Run
+from clienthealth.monitor.whose import kind_named
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
 

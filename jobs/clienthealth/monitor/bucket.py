@@ -18,12 +18,13 @@ from clienthealth.model.clients import Client, Kind
 from clienthealth.model.health_record import encoded
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Reading, ThreadDump, TopicReading
+from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Seen
 from clienthealth.monitor import also_seen
-from clienthealth.monitor.ownership import ProcessKey, Start, lives, starts
-from clienthealth.monitor.process_log import logged_options
+from clienthealth.monitor.process_log import Start, lives, starts
 from clienthealth.monitor.readings import SHIFT, Grid, intervals, keys, totals_added_up
-from clienthealth.monitor.state import BucketState, Life, Run
+from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
+from clienthealth.monitor.whose import ProcessLog, logged_options, process_logs
 from clienthealth.settings import Settings
 
 #: A client has departed when it was silent for so many of its intervals, `[absence] min_gap_seconds` at least.
@@ -159,10 +160,12 @@ class Bucket:
     @cached_property
     def log_entries(self) -> Mapping[ProcessKey, Sequence[LogEntry]]:
         """The log entries of each process."""
-        entries: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
-        for entry in self.state.log_entries:
-            entries[entry.process].append(entry)
-        return entries
+        return grouped(self.state.log_entries, lambda entry: entry.process)
+
+    @cached_property
+    def logs(self) -> Mapping[ProcessKey, ProcessLog]:
+        """The log of each process that has one."""
+        return process_logs(self.state)
 
     @cached_property
     def starts(self) -> Mapping[ProcessKey, Sequence[Start]]:
@@ -202,6 +205,13 @@ class Bucket:
         return reading
 
     _readings: dict[int, Reading] = field(default_factory=dict)
+
+    def known(self, number: int, name: str) -> tuple[Ints, Floats]:
+        """When a client reported a metric, as far back as its readings are kept, and what it said."""
+        lo, hi = np.searchsorted(self.readings.who, [number, number + 1])
+        column = self.readings.values[lo:hi, list(CLIENT_METRICS[self.state.whos[number].kind]).index(name)]
+        known = ~np.isnan(column)
+        return self.readings.ts[lo:hi][known], column[known]
 
     def _reading(self, row: int) -> Reading:
         state, readings = self.state, self.readings

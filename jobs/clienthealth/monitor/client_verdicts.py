@@ -7,7 +7,7 @@ made of objects and goes to the judges.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import Any
@@ -23,15 +23,16 @@ from clienthealth.measure.view import MIN_READINGS
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CONFIG_OPTIONS
+from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode
-from clienthealth.monitor import process_log, recovery
+from clienthealth.monitor import recovery
 from clienthealth.monitor.adjust import Context, Reporting, adjust
 from clienthealth.monitor.bucket import NO_LOG, Bucket, Span, WindowLog, client_card, client_of
-from clienthealth.monitor.credible import refuted, reporting
 from clienthealth.monitor.incidents import Incidents, Transition
-from clienthealth.monitor.ownership import ProcessKey
-from clienthealth.monitor.readings import NEVER_MS, SHIFT, skew_seconds, skew_words
+from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, skew_seconds, skew_words
+from clienthealth.monitor.state import ProcessKey
+from clienthealth.monitor.whose import ProcessLog, contradicted
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
 #: Key and value of a record on `client-health`; without a value the client is forgotten.
@@ -125,14 +126,11 @@ class _Judgement:
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
-        logs = process_log.process_logs(self.state)
-        fresh: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
-        for entry in new:
-            fresh[entry.process].append(entry)
+        fresh = grouped(new, lambda entry: entry.process)
         client, start = self._touched(fresh, horizon)
         end = start + self.bucket.grid.length[client] if len(client) else start
         lo, hi = self.bucket.span(client, start, end)
-        window_logs = self._window_logs(logs, client, start, end)
+        window_logs = self._window_logs(client, start, end)
         some = hi > lo
         some[list(window_logs)] = True
         kinds = np.array([who.kind for who in self.state.whos])
@@ -143,7 +141,7 @@ class _Judgement:
             for at, number in enumerate(gated.number):
                 self._client(gated, ids, at, number)
         for process, entries in fresh.items():
-            self._judge_unreporting(logs[process], entries)
+            self._judge_unreporting(self.bucket.logs[process], entries)
         return self.records, self.changes
 
     def _must_be_judged(self, key: str, suspected: bool) -> bool:
@@ -160,7 +158,7 @@ class _Judgement:
         for process, entries in fresh.items():
             times = [entry.ts_ms for entry in entries]
             for number in self.bucket.numbers.get(process, ()):
-                begins = process_log.starts(times, int(grid.slide[number]), int(grid.length[number]))
+                begins = window_starts(times, int(grid.slide[number]), int(grid.length[number]))
                 touched.append(np.array([(number << SHIFT) | max(begin, 0) for begin in begins], np.int64))
         keys = np.unique(np.concatenate(touched))
         client, start = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
@@ -169,14 +167,13 @@ class _Judgement:
         still_open = start + grid.length[client] > closed[client] if len(client) else np.zeros(0, bool)
         return client[still_open], start[still_open]
 
-    def _window_logs(
-        self, logs: Mapping[ProcessKey, process_log.ProcessLog], client: Ints, start: Ints, end: Ints
-    ) -> dict[int, WindowLog]:
+    def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
         """The log events and dumps that concern clients in their windows, by the window's position."""
+        logs = self.bucket.logs
         if not logs:
             return {}
         window_logs: dict[int, WindowLog] = {}
-        inside: dict[tuple[ProcessKey, int, int], process_log.ProcessLog] = {}
+        inside: dict[tuple[ProcessKey, int, int], ProcessLog] = {}
         speaking = {number for process in logs for number in self.bucket.numbers.get(process, ())}
         windows = zip(client.tolist(), start.tolist(), end.tolist(), strict=True)
         for position, (number, begin, until) in enumerate(windows):
@@ -187,7 +184,7 @@ class _Judgement:
             if key not in inside:
                 inside[key] = logs[who.process].within(begin, until)
             events, dumps, earlier, lead = inside[key].about(who)
-            wrong = refuted(self.bucket, number, events)
+            wrong = contradicted(who, partial(self.bucket.known, number), self.bucket.config(number), events)
             if events or dumps:
                 own = tuple(event for event in events if event not in wrong)
                 window_logs[position] = own, dumps, earlier, lead
@@ -280,7 +277,10 @@ class _Judgement:
         return self._entered(client_of(who), judged, seen, offset, window_at)
 
     def _reporting(self, number: int) -> Reporting | None:
-        return reporting(self.bucket, number)
+        """How a client reports, where a line can be held against its next sample; None if it reports too seldom."""
+        clients = self.state.clients
+        every, last, heard = int(clients.every[number]), int(clients.last[number]), int(clients.heard[number])
+        return None if every > USUAL_INTERVAL_MS else Reporting(every, last, self.state.time_ms - heard)
 
     def _known(self, who: Who, reports: Reporting | None = None) -> Context:
         """What is known of a client beside any of its windows. `reports`: how it reports samples."""
@@ -314,11 +314,11 @@ class _Judgement:
             self.changes += recovery.without_explained(self.incidents, client.key, end)
         return shown(verdicts, self.incidents, client.key)
 
-    def _judge_unreporting(self, log: process_log.ProcessLog, new: Sequence[LogEntry]) -> None:
+    def _judge_unreporting(self, log: ProcessLog, new: Sequence[LogEntry]) -> None:
         """Clients that do not report but that the process logs about: judged by log entries alone."""
         slide, length = 1000 * self.settings.monitor.slide_seconds, 1000 * self.settings.monitor.window_seconds
         windows: dict[Who, list[ClientWindow]] = defaultdict(list)
-        for start in sorted(process_log.starts((entry.ts_ms for entry in new), slide, length)):
+        for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for who in inside.unreporting_clients():
                 # Of several clients that do not report, a line without a name is about none.
@@ -381,6 +381,11 @@ class _Collected(_Judgement):
     ) -> list[Verdict]:
         self.verdicts.append((client, list(overlapped(judged))))
         return self.verdicts[-1][1][-1][1]
+
+
+def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[int]:
+    """The begins of all windows that hold one of these times."""
+    return {time // slide_ms * slide_ms - back * slide_ms for time in times for back in range(length_ms // slide_ms)}
 
 
 def overlapped(judged: Sequence[tuple[int, list[Verdict]]]) -> Iterator[tuple[int, list[Verdict]]]:

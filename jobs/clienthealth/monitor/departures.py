@@ -2,7 +2,7 @@
 
 A client has departed when it was not heard of for three of its reporting intervals, `[absence] min_gap_seconds` at
 least, by the clock of all. It is judged by its last reading and by what was logged of its end; then it is forgotten.
-Its open incidents stay until something proves that it has ended (`has_ended`), or for `[absence] shown_seconds`: a
+Its open incidents stay until something proves that it has ended (`ends.has_ended`), or for `[absence] shown_seconds`: a
 process that hangs pushes no metrics, and an agent can fail alone.
 """
 
@@ -15,19 +15,18 @@ import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Ints
-from clienthealth.measure.packed import LogEntry, Who
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CLIENT_METRICS, TERMINATING
-from clienthealth.model.readings import Reading, Sign
+from clienthealth.model.readings import Reading
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import modes
-from clienthealth.modes._polls import reports_in_poll
-from clienthealth.monitor import intake, ownership, process_log
+from clienthealth.monitor import ends, intake
 from clienthealth.monitor.adjust import Context, adjust
 from clienthealth.monitor.bucket import Bucket, client_of
 from clienthealth.monitor.client_verdicts import Record, shown
 from clienthealth.monitor.incidents import Departure, OpenIncident, Transition
+from clienthealth.monitor.process_log import OVERDUE
 from clienthealth.monitor.readings import EVER_MS
 from clienthealth.monitor.state import UNDELIVERED, BucketState
 from clienthealth.monitor.window_verdicts import judge_windows, silenced
@@ -113,7 +112,7 @@ def departed(bucket: Bucket) -> Ints:
         return np.empty(0, np.int64)
     last_heard = state.clients.heard
     silent = state.time_ms - last_heard
-    usual = ownership.OVERDUE * state.clients.every
+    usual = OVERDUE * state.clients.every
     state.shared.evict(int(last_heard.min()), 0)
     for begin, end in state.shared:
         silent -= np.where(end - begin > usual, np.maximum(0, end - np.maximum(begin, last_heard)), 0)
@@ -130,8 +129,8 @@ def _judged(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
     seen = departure(bucket, number)
     departed_ms = int(state.clients.last[number])
     key = seen.client.key
-    ends = judge_windows([seen], settings.modes, absence=True)
-    verdicts = adjust("moment", ends, Context(incidents=state.incidents.verdicts(key)))
+    of_end = judge_windows([seen], settings.modes, absence=True)
+    verdicts = adjust("moment", of_end, Context(incidents=state.incidents.verdicts(key)))
     silent = silenced(silence(bucket, number, seen), settings.modes)
     offset = int(state.clients.heard[number]) - departed_ms
     changes = _left_open(bucket, number, seen, verdicts, silent, offset)
@@ -142,32 +141,29 @@ def _judged(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
 
 
 def _left_open(
-    bucket: Bucket, number: int, seen: ClientWindow, ends: Sequence[Verdict], silent: Sequence[Verdict], offset: int
+    bucket: Bucket, number: int, seen: ClientWindow, of_end: Sequence[Verdict], silent: Sequence[Verdict], offset: int
 ) -> list[Transition]:
-    """What becomes of the incidents that a departed client has beside those about its end (`ends`).
+    """What becomes of the incidents that a departed client has beside those about its end (`of_end`).
 
     They are over if it is known to have ended. `silent`: what its silence says while its process lives.
     """
     state, who, key = bucket.state, bucket.state.whos[number], seen.client.key
     departed_ms = int(state.clients.last[number])
     lived_ms = max([sign.ts_ms for sign in seen.alive] + [seen.spoke_ms or 0])
-    alone = not any(
-        _is_namesake(life.who, who) and life.first_ms <= departed_ms <= life.until_ms
-        for life in bucket.lives.get(who.process, ())
-    )
+    alone = not any(life.at(departed_ms) for life in ends.namesakes(bucket, who))
     over = (
         bool(seen.readings and seen.readings[-1].get(TERMINATING))
-        or any(verdict.status == "confirmed" for verdict in ends)
-        or has_ended(bucket, who, departed_ms, alone)
+        or any(verdict.status == "confirmed" for verdict in of_end)
+        or ends.has_ended(bucket, who, departed_ms, alone)
     )
     changes: list[Transition] = []
     if lived_ms and not over:
         # It reports no metrics any more, but its process lives: what that says goes on to be of this client.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
-    about_its_end = {verdict.mode for verdict in ends}
+    about_its_end = {verdict.mode for verdict in of_end}
     left = [mode for mode in state.incidents.of_client(key) if mode not in about_its_end]
     for mode in left:
-        explained = [v for v in ends if v.mode in modes()[mode].explains and v.status == "unknown"]
+        explained = [v for v in of_end if v.mode in modes()[mode].explains and v.status == "unknown"]
         lost = {name: bounds for v in explained for name, bounds in v.detail.items() if name in LOST}
         gone = Departure(departed_ms, max(departed_ms, lived_ms), offset, alone)
         state.incidents.departed(key, mode, gone, lost)
@@ -241,13 +237,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     if who.kind == "producer":
         readings = _completed(readings, clients.values[number].tolist())
     gap = float(bucket.gaps[number])
-    logs, spoke = ownership.last_words(
-        process_log.lifecycle_lines(state, who, bucket.alone(who)),
-        bucket.log_entries.get(who.process, ()),
-        bucket.starts.get(who.process, ()),
-        bucket.lives.get(who.process, ()),
-        ownership.Silence(who, first, last, int(clients.every[number]), gap),
-    )
+    logs, spoke = ends.last_words(bucket, ends.Silence(who, first, last, int(clients.every[number]), gap))
     return ClientWindow(
         client_of(who),
         start_ms=first,
@@ -257,58 +247,8 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
         config=bucket.config(number),
         departed_ms=last,
         spoke_ms=max((entry.ts_ms for entry in spoke), default=None),
-        alive=_alive(bucket, number, spoke) or _beside(bucket, number, readings),
+        alive=ends.signs_of_life(bucket, number, spoke) or ends.pushed_beside(bucket, number, readings),
     )
-
-
-def _alive(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """What shows that the process of a client goes on that should have reported long since. `spoke`: its log."""
-    state = bucket.state
-    who, signs = state.whos[number], dict[str, Sign]()
-    after_ms = float(state.clients.last[number] + bucket.quiet[number])
-    for entry in spoke:
-        if entry.ts_ms <= after_ms:
-            continue
-        if entry.event is not None:
-            signs["log"] = Sign("log", entry.ts_ms, "a line of its process's log", entry.event.source)
-        elif entry.dump is not None:
-            signs["thread-dump"] = Sign("thread-dump", entry.ts_ms, "a thread dump of its process", entry.dump.source)
-    for other in bucket.numbers[who.process]:
-        beside = state.whos[other]
-        if other == number or beside.instance != who.instance:
-            continue
-        last = int(state.clients.last[other])
-        if last > max(after_ms, signs["metric"].ts_ms if "metric" in signs else 0):
-            text = f"a reading of '{beside.client_id}' in the same process"
-            signs["metric"] = Sign("metric", last, text, state.newest(other))
-    return tuple(sorted(signs.values(), key=lambda sign: sign.ts_ms))
-
-
-def _beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
-    """Of a client that pushes no more: another one from its address, where all there but itself go on.
-
-    A push names no process. So nobody else may have fallen silent with it, as all of a process that ends, come since,
-    as the next process or client would, or bear its name, as replicas on one host.
-    """
-    state, clients = bucket.state, bucket.state.clients
-    who, last = state.whos[number], int(clients.last[number])
-    if not readings or readings[-1].get(TERMINATING) is None:
-        return ()
-    until_ms = last + ownership.OVERDUE * int(clients.every[number])
-    others = [at for at in bucket.numbers[who.process] if at != number]
-    gone = any(key[:2] == who.process and life.until_ms > last for key, life in state.gone.items())
-    if (
-        gone
-        or not others
-        or any(
-            clients.last[at] <= until_ms or clients.first[at] > last or state.whos[at].client_id == who.client_id
-            for at in others
-        )
-    ):
-        return ()
-    newest = max(others, key=lambda at: int(clients.last[at]))
-    text = f"a push of '{state.whos[newest].client_id}' from the same address"
-    return (Sign("metric", int(clients.last[newest]), text, state.newest(newest)),)
 
 
 def keep(bucket: Bucket) -> Set[str]:
@@ -324,79 +264,22 @@ def keep(bucket: Bucket) -> Set[str]:
     for _, who in state.former.items():
         key = client_of(who).key
         departed = next((one for one in state.incidents.of_client(key).values() if one.departed_ms), None)
-        if departed is not None and has_ended(bucket, who, departed.departed_ms, departed.alone):
+        if departed is not None and ends.has_ended(bucket, who, departed.departed_ms, departed.alone):
             ended.add(key)
             continue
-        for number in _that_were_beside(bucket, who, key):
+        for number in ends.that_were_beside(bucket, who, key):
             last, heard = int(state.clients.last[number]), int(state.clients.heard[number])
             state.incidents.heard(key, last, heard - last)
-        for entry in bucket.log_entries.get(who.process, ()):
-            if _of_process(bucket, entry, who, departed.departed_ms if departed else 0):
+        for entry in bucket.log_entries[who.process]:
+            if ends.is_by_process(bucket, entry, who, departed.departed_ms if departed else 0):
                 state.incidents.heard(key, entry.ts_ms, max(0, state.time_ms - entry.ts_ms))
     return ended
 
 
-def _of_process(bucket: Bucket, entry: LogEntry, who: Who, departed_ms: int) -> bool:
-    """True if the process of a client that does not report wrote an entry. `departed_ms`: its last reading, else 0."""
-    lives = bucket.lives.get(who.process, ())
-    if departed_ms:
-        silent = ownership.Silence(who, departed_ms, departed_ms, 0, 0)
-        return ownership.goes_on(entry, bucket.starts.get(who.process, ()), lives, silent)
-    name = entry.event.client_id if entry.event is not None else None
-    return ownership.owner(entry.instance, entry.ts_ms, who, lives, name) == "mine"
-
-
-def has_ended(bucket: Bucket, who: Who, departed_ms: int, alone: bool) -> bool:
-    """True if a client that reports no more is known to have ended.
-
-    A line says that it has closed, or that its process was killed; or a client of its name, on its host, came later
-    than its last reading. `alone`: no other of its name was there then, whose that could be.
-    """
-    others = [life for life in bucket.lives.get(who.process, ()) if life.who.instance != who.instance]
-    foreign = {life.who.instance for life in others}
-    beside = [bucket.state.whos[at] for at in bucket.numbers.get(who.process, ())]
-    single = not any(other.kind == who.kind and other.identity != who.identity for other in beside)
-    return (alone and any(_is_namesake(life.who, who) and life.first_ms > departed_ms for life in others)) or any(
-        event.signature in ownership.telling("closed", "is killed")
-        and event.ts_ms >= departed_ms - ownership.START_MS
-        and (
-            instance == who.instance
-            or (
-                alone
-                and instance not in foreign
-                and (event.client_id or not any(life.first_ms <= event.ts_ms <= life.until_ms for life in others))
-            )
-        )
-        for instance, event in process_log.lifecycle_lines(bucket.state, who, single)
-    )
-
-
-def _is_namesake(other: Who, who: Who) -> bool:
-    return (other.client_id, other.kind) == (who.client_id, who.kind) and other.instance != who.instance
-
-
-def _that_were_beside(bucket: Bucket, who: Who, key: str) -> Sequence[int]:
-    """The clients that go on of the process of one whose silence is the fault, as far as that can be told."""
-    state, others = bucket.state, bucket.numbers.get(who.process, ())
-    if reports_in_poll(who.library):
-        return [
-            at for at in others if state.whos[at].instance == who.instance and state.whos[at].identity != who.identity
-        ]
-    silent = [
-        incident.verdict.since_ms or 0
-        for incident in state.incidents.of_client(key).values()
-        if any(evidence.kind == "absence" for evidence in incident.verdict.evidence)
-    ]
-    if not silent or any(state.whos[at].client_id == who.client_id for at in others):
-        return []
-    return [at for at in others if state.clients.first[at] < min(silent)]
-
-
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
     """`seen`, a client's end, with all that its process logged and dumped since, whatever that speaks of."""
-    who, log = bucket.state.whos[number], None
-    if bucket.log_entries.get(who.process):
-        log = process_log.process_logs(bucket.state).get(who.process)
+    who = bucket.state.whos[number]
+    log = bucket.logs.get(who.process)
     if log is None or seen.departed_ms is None:
         return seen
     events, dumps, earlier, lead = log.within(seen.departed_ms, EVER_MS).about(who)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from clienthealth.measure.lag import Observation, Partition, group_lag
 from clienthealth.measure.lag_state import FINE
 from clienthealth.measure.packed import Chunk, GroupReading, Who
 from clienthealth.model.health_record import Written, encoded, verdicts_json, worst
+from clienthealth.model.values import grouped
 from clienthealth.monitor.bucket import client_of
 from clienthealth.monitor.client_verdicts import Record
 from clienthealth.monitor.minutes import MINUTE_MS, Row
@@ -27,10 +27,7 @@ COLUMNS = 6
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
     """Enter the readings of groups; the records of those that are new, and the minutes that are over."""
-    new: dict[tuple[str, str, str, str], list[GroupReading]] = defaultdict(list)
-    for chunk in chunks:
-        for reading in chunk.groups:
-            new[reading.who.identity].append(reading)
+    new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.who.identity)
     by_identity = {group.who.identity: group for group in state.groups}
     records: list[Record] = []
     minutes: list[Row] = []

@@ -18,7 +18,7 @@ comes too late; those that have ended are remembered (`BucketState.ended`).
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -26,10 +26,10 @@ from typing import TypeVar
 import numpy as np
 
 from clienthealth.measure.packed import Chunk, LogEntry, Who
+from clienthealth.model.values import grouped
 from clienthealth.monitor import also_seen, process_log, readings
-from clienthealth.monitor.ownership import ProcessKey
 from clienthealth.monitor.readings import EVER_MS, NEVER_MS, SHIFT, keep_readings, kept
-from clienthealth.monitor.state import BucketState, Memory, mark
+from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.settings import MonitorSettings
 
 #: So far (ms) may a process's newest line be ahead of metrics that are read without delay.
@@ -106,12 +106,9 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    by_process: dict[ProcessKey, list[LogEntry]] = defaultdict(list)
-    for entry in every:
-        by_process[entry.process].append(entry)
     reached = _reached(state)
     now: list[LogEntry] = []
-    for process, of_process in by_process.items():
+    for process, of_process in grouped(every, lambda entry: entry.process).items():
         until = max(state.time_ms, reached.get(process, 0))
         lags = any(until + AHEAD_MS < entry.ts_ms <= now_ms for entry in of_process)
         if not lags or (process in state.told and process not in reached):
@@ -262,11 +259,8 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
     most, of_all = settings.max_events_per_process, share(settings.max_events, settings)
     kept, dropped = state.log_entries, 0
     if len(kept) > most:
-        by_process: dict[Hashable, list[LogEntry]] = defaultdict(list)
-        for entry in kept:
-            by_process[entry.process].append(entry)
         remaining: list[LogEntry] = []
-        for entries in by_process.values():
+        for entries in grouped(kept, lambda entry: entry.process).values():
             remaining += newest(entries, most, lambda entry: entry.event.signature if entry.event else "")
         dropped, kept = len(kept) - len(remaining), remaining
         left_out["events-per-process"] += dropped
@@ -282,9 +276,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
     """At most `most` of the items, which are in order of time: the newest of each sort; of rare sorts all."""
     if len(items) <= most:
         return list(items)
-    of_sort: dict[Hashable, list[T]] = defaultdict(list)
-    for item in items:
-        of_sort[sort(item)].append(item)
+    of_sort = grouped(items, sort)
     each = _allowed({name: len(members) for name, members in of_sort.items()}, most)
     return [item for members in of_sort.values() for item in members[max(0, len(members) - each) :]]
 

@@ -7,7 +7,6 @@ windows, and no longer in the minute. What a minute says of failures is what the
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from clienthealth.measure.client import minute_figures
 from clienthealth.measure.columns import Floats, Ints
+from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Status, standing
 from clienthealth.modes import modes
 from clienthealth.monitor import also_seen
@@ -59,9 +59,7 @@ def _rows(bucket: Bucket, over: Ints, off: Floats) -> list[Row]:
     client, begin = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
     kinds = np.array([who.kind for who in state.whos])[client]
     minute_rows: list[Row] = []
-    closed: dict[str, list[Transition]] = defaultdict(list)
-    for _, change in state.over.items():
-        closed[change.client.key].append(change)
+    closed = grouped((change for _, change in state.over.items()), lambda change: change.client.key)
     for kind in np.unique(kinds).tolist():
         chosen = kinds == kind
         minute_rows += _of_kind(bucket, closed, kind, client[chosen], begin[chosen], off)

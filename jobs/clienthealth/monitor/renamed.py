@@ -1,4 +1,4 @@
-"""Clients that go on under another instance: an agent was redeployed and names processes otherwise now.
+"""One client under two names: under another instance after an agent was redeployed, and as its log names it.
 
 One falls silent, and another one of its name and place begins at once, whose counters go on where those of the first
 ended: it is the same client. A process that is new counts from nothing. So it has not ended, and what it suffers from
@@ -12,12 +12,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from clienthealth.measure.columns import Floats, Ints
+from clienthealth.measure.packed import Who
+from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
+from clienthealth.model.values import grouped
+from clienthealth.modes import modes
 from clienthealth.monitor import readings
 from clienthealth.monitor.bucket import INTERVALS, client_of
-from clienthealth.monitor.incidents import Transition
-from clienthealth.monitor.ownership import OVERDUE, START_MS, is_start
+from clienthealth.monitor.incidents import OpenIncident, Transition
+from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start, lives
 from clienthealth.monitor.state import BucketState
+from clienthealth.monitor.whose import ProcessLog, process_logs
 
 #: A client is asked for as the one that another one goes on as while it has reported for no longer than this (ms).
 NEW_MS = 120_000
@@ -48,7 +53,55 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
         state.readings, state.parts = readings.in_order(state.readings, state.parts, state.names)
         readings.forget(state, gone)
         closed = np.delete(closed, [old for old in gone if old < len(closed)])
+    for incident, now in _named(state):
+        changes += state.incidents.moved(incident, now)
+        keys.append(incident.client.key)
     return closed, keys, changes
+
+
+def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
+    """The open incidents of clients that turn out to be others, and whose they are: the same incident, not a second.
+
+    Those of a nameless process are its client's, once that is known; those of a client that its log alone speaks of are
+    of the one that reports under its name, with whatever instance its metrics name.
+    """
+    names = {(who.process, who.client_id, who.kind) for who in state.whos} if state.former else set()
+    spoken_of: dict[tuple[str, str | None], Who] = {
+        (client_of(who).key, who.kind): who
+        for _, who in state.former.items()
+        if (who.process, who.client_id, who.kind) in names
+    }
+    open_ = [
+        *(incident for incident in state.incidents.all if not incident.client.client_id),
+        *(
+            incident
+            for incident in state.incidents.all
+            if (incident.client.key, incident.client.kind) in spoken_of
+            and _by_log(incident)
+            and not incident.departed_ms
+        ),
+    ]
+    if not open_:
+        return []
+    logs, reporting, there = process_logs(state), grouped(state.whos, lambda who: who.process), lives(state)
+    named = []
+    for incident in open_:
+        client = incident.client
+        process = client.service, client.host or client.instance
+        log = logs.get(process) or ProcessLog(process, (), reporting[process], lives=there[process])
+        if who := spoken_of.get((client.key, client.kind)):
+            whose = log.reports_as(who)
+        else:
+            whose = log.only(client.kind, client.instance) if client.kind else None
+        if whose is not None:
+            named.append((incident, client_of(whose)))
+    return named
+
+
+def _by_log(incident: OpenIncident) -> bool:
+    """Was it seen in lines and dumps alone? Not what is about an end: who comes after has not ended."""
+    kinds = {evidence.kind for evidence in incident.verdict.evidence}
+    return kinds <= {"log", "thread-dump"} and not modes()[incident.verdict.mode].absence
 
 
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:

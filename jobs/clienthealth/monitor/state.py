@@ -27,7 +27,8 @@ from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
 T = TypeVar("T", bound=Table)
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
-Process = tuple[str, str]
+#: Service and host: what tells processes apart whose clients need not name an instance.
+ProcessKey = tuple[str, str]
 #: Of a client: service, host, instance, client id, kind (`Who.key`); of lines of a trouble also what it is.
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
@@ -99,6 +100,10 @@ class Life(NamedTuple):
     who: Who
     first_ms: float
     until_ms: float
+
+    def at(self, ts_ms: float) -> bool:
+        """True if the client was there at this time."""
+        return self.first_ms <= ts_ms <= self.until_ms
 
 
 class Run(msgspec.Struct, array_like=True):
@@ -214,7 +219,7 @@ class Kept(msgspec.Struct, kw_only=True):
     whos: list[Who] = []
     groups: list[GroupState] = []
     waiting: list[LogEntry] = []
-    told: Memory[Process, None] = msgspec.field(default_factory=Memory)
+    told: Memory[ProcessKey, None] = msgspec.field(default_factory=Memory)
     lifecycle: Memory[tuple[str, str, str], list[tuple[str, LogEvent]]] = msgspec.field(default_factory=Memory)
     also_seen: Memory[RunKey, Run] = msgspec.field(default_factory=Memory)
     gone: Memory[tuple[str, str, str, str, str, float], Life] = msgspec.field(default_factory=Memory)

@@ -5,22 +5,20 @@ Plain Python: the streaming query runs it with Spark's state, `diagnose` and `re
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from clienthealth.measure.columns import Ints
-from clienthealth.measure.packed import Chunk, Who
-from clienthealth.modes import modes
+from clienthealth.measure.packed import Chunk
 from clienthealth.monitor import (
     client_verdicts,
     departures,
     groups,
     intake,
     minutes,
-    ownership,
     process_log,
     readings,
     recovery,
@@ -28,10 +26,9 @@ from clienthealth.monitor import (
 )
 from clienthealth.monitor.bucket import Bucket, client_of
 from clienthealth.monitor.client_verdicts import Record
-from clienthealth.monitor.incidents import OpenIncident, Transition
+from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.minutes import Row
-from clienthealth.monitor.ownership import ProcessKey
-from clienthealth.monitor.state import BucketState
+from clienthealth.monitor.state import BucketState, ProcessKey
 from clienthealth.settings import MonitorSettings, Settings
 
 
@@ -75,7 +72,6 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     published.add(([(key, None) for key in no_more], moved))
     grid = readings.grid_of(state, settings.monitor)
     bucket = Bucket(state, settings, grid)
-    _name(state, published)
     if taken.log_entries or state.readings.fresh.any():
         published.add(client_verdicts.judge(bucket, taken.log_entries, closed, now_ms))
     gone = departures.departed(bucket)
@@ -103,7 +99,7 @@ def _let_go(bucket: Bucket, gone: Ints, published: Published) -> None:
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     living = process_log.evict(state, settings.monitor, longest)
     readings.evict(state, settings.monitor, grid)
-    ownership.remember(state, gone.tolist())
+    process_log.remember_gone(state, gone.tolist())
     for number in gone.tolist():
         state.end(state.whos[number].identity, int(state.clients.last[number]))
     readings.forget(state, gone.tolist())
@@ -131,50 +127,6 @@ def forget(state: BucketState, settings: MonitorSettings, living: Set[ProcessKey
         if not state.incidents.of_client(client_of(who).key):
             state.former.forget(key)
     return len(too_many)
-
-
-def _name(state: BucketState, published: Published) -> None:
-    """Move incidents to the client that turns out to have them: the same incident, not a second.
-
-    Those of a nameless process are its client's, once that is known; those of a client that its log alone speaks of are
-    of the one that reports under its name, with whatever instance its metrics name.
-    """
-    names = {(who.process, who.client_id, who.kind) for who in state.whos} if state.former else set()
-    spoken_of: dict[tuple[str, str | None], Who] = {
-        (client_of(who).key, who.kind): who
-        for _, who in state.former.items()
-        if (who.process, who.client_id, who.kind) in names
-    }
-    nameless = [incident for incident in state.incidents.all if not incident.client.client_id]
-    by_log = [
-        incident
-        for incident in state.incidents.all
-        if (incident.client.key, incident.client.kind) in spoken_of and _by_log(incident) and not incident.departed_ms
-    ]
-    if not nameless and not by_log:
-        return
-    logs = process_log.process_logs(state)
-    reporting: dict[tuple[str, str], list[Who]] = defaultdict(list)
-    for reports in state.whos:
-        reporting[reports.process].append(reports)
-    lives = ownership.lives(state, reporting)
-    for incident in [*nameless, *by_log]:
-        client = incident.client
-        process = client.service, client.host or client.instance
-        log = logs.get(process) or process_log.ProcessLog(process, (), reporting[process], lives=lives.get(process, ()))
-        if who := spoken_of.get((client.key, client.kind)):
-            whose = log.reports_as(who)
-        else:
-            whose = log.only(client.kind, client.instance) if client.kind else None
-        if whose is not None:
-            published.changes += state.incidents.moved(incident, client_of(whose))
-            published.records.append((client.key, None))
-
-
-def _by_log(incident: OpenIncident) -> bool:
-    """Was it seen in lines and dumps alone? Not what is about an end: who comes after has not ended."""
-    kinds = {evidence.kind for evidence in incident.verdict.evidence}
-    return kinds <= {"log", "thread-dump"} and not modes()[incident.verdict.mode].absence
 
 
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:

@@ -1,0 +1,225 @@
+"""What shows that a client has ended, or that the process of one that reports no more goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from clienthealth.measure.packed import LogEntry, Who
+from clienthealth.model.metrics import TERMINATING
+from clienthealth.model.readings import LogEvent, Reading, Sign
+from clienthealth.modes._polls import reports_in_poll
+from clienthealth.monitor.bucket import Bucket
+from clienthealth.monitor.process_log import EVER, OVERDUE, START_MS, telling
+from clienthealth.monitor.state import Life
+from clienthealth.monitor.whose import lifecycle_lines, owner
+from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
+
+
+class Silence(NamedTuple):
+    """A client that is silent: its first and last reading (epoch ms), its interval, and how long it may be silent."""
+
+    who: Who
+    first_ms: float
+    last_ms: float
+    every_ms: float
+    gap_ms: float
+
+    @property
+    def settled_ms(self) -> float:
+        """What is logged of a start up to then is of its own: a client can report once, in the midst of its start."""
+        return max(self.last_ms, self.first_ms + START_MS)
+
+
+def last_words(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
+    """What a client that is silent said of its beginning and end, and what its process said as one that goes on."""
+    who = silent.who
+    logs = _of_its_end(lifecycle_lines(bucket.state, who, bucket.alone(who)), bucket.lives[who.process], silent)
+    ends = [event.ts_ms for event in logs if event.signature in telling("loses")]
+    since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
+    spoke = [
+        entry
+        for entry in bucket.log_entries[who.process]
+        if entry.ts_ms > since
+        # A client that has ended can leave a process behind that goes on: only words of its own refute its end.
+        and (not ends or (entry.event is not None and entry.event.client_id == who.client_id))
+        and _goes_on(bucket, entry, silent)
+    ]
+    return logs, spoke
+
+
+def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
+    """Does an entry tell that the process of a client which is silent lives: is it not of one that came after it?"""
+    event, who = entry.event, silent.who
+    lives = bucket.lives[who.process]
+    name = event.client_id if event is not None else None
+    if (event is not None and event.signature in telling() | CONFIG_LOGGED) or owner(
+        entry.instance, entry.ts_ms, who, lives, name
+    ) != "mine":
+        return False
+    own = bool(entry.instance) and entry.instance == who.instance
+    others = [life for life in lives if life.who.instance != who.instance]
+    if not own and name != who.client_id and any(life.at(entry.ts_ms) for life in others):
+        return False
+    # Any start may be that of the next process; under a name of its own only a start of the same client is.
+    later = [
+        start.ts_ms
+        for start in bucket.starts[who.process]
+        if start.ts_ms > silent.settled_ms and (not (own or name == who.client_id) or start.client_id == who.client_id)
+    ]
+    return entry.ts_ms < min(later, default=EVER)
+
+
+def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence) -> tuple[LogEvent, ...]:
+    """Of lines about the beginning and end of clients of its name those of this client, in order of time.
+
+    What accuses it counts only after its last reading and before a later start; what excuses it counts wherever it may
+    be its own.
+    """
+    who, last = silent.who, silent.last_ms
+    own = any(instance == who.instance for instance, _ in said)
+    foreign = {life.who.instance for life in lives} - {who.instance}
+    begin, close, lose = telling("begins"), telling("closes", "closed"), telling("loses")
+    own_lines = [
+        (instance == who.instance, event)
+        for instance, event in said
+        if instance in ("", who.instance) or (not own and instance not in foreign)
+    ]
+    rivals = [life for life in lives if life.who.client_id == who.client_id and life.who.instance != who.instance]
+    begins = [event.ts_ms for _, event in own_lines if event.signature in begin]
+    begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
+    later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
+    closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
+    # Where the next one of its name has closed, and nobody names instances, that line may be its own.
+    unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
+
+    def alone(ts_ms: float) -> bool:
+        return not any(life.at(ts_ms) for life in rivals)
+
+    # Where one of several of its name gave up, nobody knows which of them closed well.
+    anybodys = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
+
+    def counts(named: bool, event: LogEvent) -> bool:
+        ts_ms, signature = event.ts_ms, event.signature
+        if signature in begin:
+            # In a log that may be of several no line is missed.
+            return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
+        if signature in close:
+            since = silent.first_ms - silent.gap_ms if begun is None else begun
+            return since <= ts_ms < later and (named or not anybodys)
+        if signature in lose:
+            since = last - OVERDUE * silent.every_ms
+            return since <= ts_ms < later and (named or alone(ts_ms))
+        # Who was killed reports no more: what was killed before its last reading was another process of its host.
+        return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
+
+    return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
+
+
+def has_ended(bucket: Bucket, who: Who, departed_ms: int, alone: bool) -> bool:
+    """True if a client that reports no more is known to have ended.
+
+    A line says that it has closed, or that its process was killed; or a client of its name, on its host, came later
+    than its last reading. `alone`: no other of its name was there then, whose that could be.
+    """
+    others = [life for life in bucket.lives[who.process] if life.who.instance != who.instance]
+    foreign = {life.who.instance for life in others}
+    beside = [bucket.state.whos[at] for at in bucket.numbers[who.process]]
+    single = not any(other.kind == who.kind and other.identity != who.identity for other in beside)
+    return (alone and any(life.first_ms > departed_ms for life in namesakes(bucket, who))) or any(
+        event.signature in telling("closed", "is killed")
+        and event.ts_ms >= departed_ms - START_MS
+        and (
+            instance == who.instance
+            or (
+                alone
+                and instance not in foreign
+                and (event.client_id or not any(life.at(event.ts_ms) for life in others))
+            )
+        )
+        for instance, event in lifecycle_lines(bucket.state, who, single)
+    )
+
+
+def namesakes(bucket: Bucket, who: Who) -> Sequence[Life]:
+    """When other clients of its name were there, in other processes of its host."""
+    return [
+        life
+        for life in bucket.lives[who.process]
+        if (life.who.client_id, life.who.kind) == (who.client_id, who.kind) and life.who.instance != who.instance
+    ]
+
+
+def is_by_process(bucket: Bucket, entry: LogEntry, who: Who, departed_ms: int) -> bool:
+    """True if the process of a client that does not report wrote an entry. `departed_ms`: its last reading, else 0."""
+    if departed_ms:
+        return _goes_on(bucket, entry, Silence(who, departed_ms, departed_ms, 0, 0))
+    name = entry.event.client_id if entry.event is not None else None
+    return owner(entry.instance, entry.ts_ms, who, bucket.lives[who.process], name) == "mine"
+
+
+def that_were_beside(bucket: Bucket, who: Who, key: str) -> Sequence[int]:
+    """The clients that go on of the process of one whose silence is the fault, as far as that can be told."""
+    state, others = bucket.state, bucket.numbers[who.process]
+    if reports_in_poll(who.library):
+        return [
+            at for at in others if state.whos[at].instance == who.instance and state.whos[at].identity != who.identity
+        ]
+    silent = [
+        incident.verdict.since_ms or 0
+        for incident in state.incidents.of_client(key).values()
+        if any(evidence.kind == "absence" for evidence in incident.verdict.evidence)
+    ]
+    if not silent or any(state.whos[at].client_id == who.client_id for at in others):
+        return []
+    return [at for at in others if state.clients.first[at] < min(silent)]
+
+
+def signs_of_life(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign, ...]:
+    """What shows that the process of a client goes on that should have reported long since. `spoke`: its log."""
+    state = bucket.state
+    who, signs = state.whos[number], dict[str, Sign]()
+    after_ms = float(state.clients.last[number] + bucket.quiet[number])
+    for entry in spoke:
+        if entry.ts_ms <= after_ms:
+            continue
+        if entry.event is not None:
+            signs["log"] = Sign("log", entry.ts_ms, "a line of its process's log", entry.event.source)
+        elif entry.dump is not None:
+            signs["thread-dump"] = Sign("thread-dump", entry.ts_ms, "a thread dump of its process", entry.dump.source)
+    for other in bucket.numbers[who.process]:
+        beside = state.whos[other]
+        if other == number or beside.instance != who.instance:
+            continue
+        last = int(state.clients.last[other])
+        if last > max(after_ms, signs["metric"].ts_ms if "metric" in signs else 0):
+            text = f"a reading of '{beside.client_id}' in the same process"
+            signs["metric"] = Sign("metric", last, text, state.newest(other))
+    return tuple(sorted(signs.values(), key=lambda sign: sign.ts_ms))
+
+
+def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
+    """Of a client that pushes no more: another one from its address, where all there but itself go on.
+
+    A push names no process. So nobody else may have fallen silent with it, as all of a process that ends, come since,
+    as the next process or client would, or bear its name, as replicas on one host.
+    """
+    state, clients = bucket.state, bucket.state.clients
+    who, last = state.whos[number], int(clients.last[number])
+    if not readings or readings[-1].get(TERMINATING) is None:
+        return ()
+    until_ms = last + OVERDUE * int(clients.every[number])
+    others = [at for at in bucket.numbers[who.process] if at != number]
+    gone = any(key[:2] == who.process and life.until_ms > last for key, life in state.gone.items())
+    if (
+        gone
+        or not others
+        or any(
+            clients.last[at] <= until_ms or clients.first[at] > last or state.whos[at].client_id == who.client_id
+            for at in others
+        )
+    ):
+        return ()
+    newest = max(others, key=lambda at: int(clients.last[at]))
+    text = f"a push of '{state.whos[newest].client_id}' from the same address"
+    return (Sign("metric", int(clients.last[newest]), text, state.newest(newest)),)

@@ -1,0 +1,344 @@
+"""Which client a log line or a thread dump concerns: by what it names, by its time, and by what samples contradict.
+
+Processes follow each other on a host, and stand side by side, with clients of the same name. A line that names the
+instance of its process is that process's, where processes that report go by such names. Else its time tells: it is of
+the client that was there then. What can be of several is of none by name.
+
+A shipper that reads a file anew gives old lines the time at which it read them; processes of one client id beside each
+other, whose lines name no instance, are taken for one another. So a line that would have moved a counter, or stopped
+one, is not of a client whose counter says otherwise (`contradicted`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Literal
+
+import numpy as np
+
+from clienthealth.measure.client_window import LEAD_MS
+from clienthealth.measure.columns import Floats, Ints
+from clienthealth.measure.packed import LogEntry, Who
+from clienthealth.model.clients import Kind
+from clienthealth.model.metrics import CONFIG_OPTIONS
+from clienthealth.model.readings import LogEvent, ThreadDump
+from clienthealth.model.values import grouped, option
+from clienthealth.modes import catalogue
+from clienthealth.monitor.adjust import CLOSE_MS
+from clienthealth.monitor.process_log import EARLIER_DUMPS, lives, with_whole_dumps
+from clienthealth.monitor.state import BucketState, Life, ProcessKey
+from clienthealth.read.logs.dumps import clients_of
+from clienthealth.read.logs.fields import PRODUCER_THREAD
+from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
+
+#: Two dumps of a process are compared over a week (ms); a longer time is a clock that was wrong.
+COMPARED_MS = 7 * 86_400_000
+#: A dump that is older than a client's first reading by more than this is of the process before.
+BEFORE_MS = 60_000
+#: An application may log later (ms) what it was told.
+LOGGED_MS = 30_000
+#: Greatest values are of the last minute, the newest half of it at least (ms).
+AROUND_MS = 35_000
+#: No max.poll.interval.ms is shorter than twice this (seconds), where nobody tells it.
+AWAY_SECONDS = 5.0
+#: Other libraries count otherwise, or say it of what they do not count.
+COUNTS = "java"
+
+Owner = Literal["mine", "another's", "anybody's"]
+#: When a client reported a metric (epoch ms, in order), and the values.
+Known = Callable[[str], tuple[Ints, Floats]]
+
+
+@cache
+def _kinds() -> Mapping[str, Kind]:
+    return {name: meaning.kind for name, meaning in catalogue().by_id.items() if meaning.kind}
+
+
+@cache
+def _of_processes() -> frozenset[str]:
+    return frozenset(name for name, meaning in catalogue().by_id.items() if meaning.process)
+
+
+def owner(instance: str | None, ts_ms: int, who: Who, lives: Sequence[Life], name: str | None) -> Owner:
+    """Whose a line or dump is that may be of `who`, by the instance that it names and by its time.
+
+    `name`: the client that it speaks of, None where it names none.
+    """
+    if instance and instance == who.instance:
+        return "mine"
+    others = [life for life in lives if life.who.instance != who.instance]
+    if instance and any(life.who.instance == instance for life in others):
+        return "another's"
+    rivals = [life for life in others if life.who.client_id == name and life.at(ts_ms)]
+    if not rivals:
+        return "mine"
+    return "anybody's" if any(life.who.identity == who.identity and life.at(ts_ms) for life in lives) else "another's"
+
+
+def lifecycle_lines(state: BucketState, who: Who, alone: bool) -> list[tuple[str, LogEvent]]:
+    """The kept lines that speak of the beginning and end of clients of this name, with the instances that they name.
+
+    What names no client is of the only one of its kind in the process (`alone`), or of all where it speaks of the
+    process.
+    """
+    lines = (state.lifecycle.get((*who.process, who.client_id)) if who.client_id else None) or []
+    if nameless := state.lifecycle.get((*who.process, "")):
+        lines = [*lines, *(s for s in nameless if (alone and _is_of(s[1], who)) or s[1].signature in _of_processes())]
+    return sorted(lines, key=lambda said: said[1].ts_ms)
+
+
+def _is_of(event: LogEvent, who: Who) -> bool:
+    return _kinds().get(event.signature, who.kind) == who.kind
+
+
+def logged_options(state: BucketState, who: Who, alone: bool) -> dict[str, str]:
+    """The options that a client logged when it was started last."""
+    said = [(i, event) for i, event in lifecycle_lines(state, who, alone) if event.signature in CONFIG_LOGGED]
+    own = any(instance == who.instance for instance, _ in said)
+    options: dict[str, str] = {}
+    for instance, event in said:
+        if instance == who.instance or not own:
+            options |= options_logged(event.captures)
+    return {name: options[name] for name in CONFIG_OPTIONS if name in options}
+
+
+@dataclass(frozen=True)
+class ProcessLog:
+    """The log entries of a process in order of time, and its clients.
+
+    reporting  its clients that report metrics
+    former     its clients with an open incident that report no more
+    lives      when its clients were there: those that report, and those that did until lately
+    named      names of its clients, by kind, in all its lines and dumps, also of those that do not report
+    topics     by topic, the names of the clients in the lines about it
+    earlier    its dumps before the window that `entries` are of, the newest EARLIER_DUMPS
+    lead       its events of the LEAD_MS before that window
+    instances  the processes at this place that all of its lines and dumps name
+    """
+
+    process: ProcessKey
+    entries: Sequence[LogEntry]
+    reporting: Sequence[Who]
+    former: Sequence[Who] = ()
+    lives: Sequence[Life] = ()
+    named: Mapping[str, Set[str]] = field(default_factory=dict)
+    topics: Mapping[str, Set[str]] = field(default_factory=dict)
+    earlier: Sequence[LogEntry] = ()
+    lead: Sequence[LogEntry] = ()
+    instances: Set[str | None] = frozenset()
+
+    def within(self, start_ms: int, end_ms: int) -> ProcessLog:
+        """Its entries in a window [start, end)."""
+        inside = [entry for entry in self.entries if start_ms <= entry.ts_ms < end_ms]
+        since_ms = start_ms - COMPARED_MS
+        earlier = [entry for entry in self.entries if since_ms < entry.ts_ms < start_ms and entry.dump is not None]
+        lead = [entry for entry in self.entries if start_ms - LEAD_MS <= entry.ts_ms < start_ms and entry.event]
+        return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:], lead=lead)
+
+    def about(
+        self, who: Who
+    ) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]:
+        """The events that concern a client, by its name or without one, the dumps of its process, and those before.
+
+        Not those of other processes at the same place. What can be of another client of its name as well names none.
+        """
+        events, dumps = self._about(self.entries, who)
+        begun = min((life.first_ms for life in self.lives if life.who.identity == who.identity), default=0.0)
+        earlier = [
+            entry.dump
+            for entry in self.earlier
+            if entry.dump is not None
+            and entry.ts_ms > begun - BEFORE_MS
+            and self._owner(entry, who, who.client_id) == "mine"
+        ]
+        return tuple(events), tuple(dumps), tuple(earlier), tuple(self._about(self.lead, who)[0])
+
+    def _about(self, entries: Iterable[LogEntry], who: Who) -> tuple[list[LogEvent], list[ThreadDump]]:
+        events, dumps = [], []
+        for entry in entries:
+            event = entry.event
+            if event is not None and not self._concerns(event, who):
+                continue
+            name = who.client_id if event is None or event.client_id is not None else None
+            whose = self._owner(entry, who, name)
+            if whose == "another's":
+                continue
+            if event is not None:
+                named = whose == "mine" or event.client_id is None
+                if not named or entry.repeats != 1:
+                    event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
+                events.append(replace(event, own=False) if self._is_shared(event, who) else event)
+            elif entry.dump is not None and whose == "mine":
+                dumps.append(entry.dump)
+        return events, dumps
+
+    def _owner(self, entry: LogEntry, who: Who, name: str | None) -> Owner:
+        """Whose an entry is: where the log names the instance of a client, what names another one is not of it."""
+        if entry.instance and entry.instance != who.instance and who.instance in self.instances:
+            return "another's"
+        return owner(entry.instance, entry.ts_ms, who, self.lives, name)
+
+    def unreporting_clients(self) -> list[Who]:
+        """Clients that are logged about but do not report; the process itself stands for one without a name."""
+        clients: dict[Who, None] = {}
+        for instance, client_id, kind in self.named_clients():
+            if self._named_by(instance, client_id, kind, self.reporting):
+                continue
+            former = self._named_by(instance, client_id, kind, self.former)
+            clients.update(dict.fromkeys(former))
+            if not former:
+                service, host = self.process
+                name = client_id or self._only(kind) or ""
+                clients[Who(service, host, instance or host, name, kind)] = None
+        return list(clients)
+
+    def reports_as(self, who: Who) -> Who | None:
+        """The client that reports under the name of one that only its log speaks of; None where none or several do."""
+        clients = self._named_by(who.instance, who.client_id, who.kind, self.reporting)
+        return clients[0] if len(clients) == 1 and clients[0].identity != who.identity else None
+
+    def _named_by(self, instance: str | None, client_id: str | None, kind: str, clients: Iterable[Who]) -> list[Who]:
+        """The clients that such a name can mean in a line of a process."""
+        known = any(life.who.instance == instance for life in self.lives)
+        return [
+            client
+            for client in clients
+            if client_id in (None, client.client_id)
+            and client.kind == kind
+            and (client.instance == instance or not (known or (instance and client.instance in self.instances)))
+        ]
+
+    def _only(self, kind: str) -> str | None:
+        """The name of the process's only client of a kind."""
+        names = self.named.get(kind, ())
+        return next(iter(names)) if len(names) == 1 else None
+
+    def only(self, kind: Kind, instance: str) -> Who | None:
+        """The only client of a kind, as it reports or did; where it never did, as one of process `instance`."""
+        clients = [who for who in (*self.reporting, *self.former) if who.kind == kind and who.client_id]
+        name = self._only(kind)
+        if clients or not name:
+            return clients[0] if len(clients) == 1 else None
+        return Who(*self.process, instance, name, kind)
+
+    def _concerns(self, event: LogEvent, who: Who) -> bool:
+        """Does an event name the client, or no client and its kind?
+
+        Of several clients that do not report, a line that names none is of none: no metrics would tell which it means.
+        """
+        if not _is_of(event, who) or event.client_id is not None:
+            return _is_of(event, who) and event.client_id == who.client_id
+        clients_of_topic = self._clients_of_topic(event, who.kind)
+        if clients_of_topic:
+            return who.client_id in clients_of_topic
+        single = not who.client_id or self._only(who.kind) == who.client_id
+        reports = any(who.identity == other.identity for other in self.reporting)
+        return single or reports or event.signature in _of_processes()
+
+    def _is_shared(self, event: LogEvent, who: Who) -> bool:
+        """True if a line names no client, and the process reports several that it can be of: it is of one of them."""
+        if event.client_id is not None or event.signature in _of_processes() or self._clients_of_topic(event, who.kind):
+            return False
+        return sum(other.kind == who.kind and other.instance == who.instance for other in self.reporting) > 1
+
+    def _clients_of_topic(self, event: LogEvent, kind: str) -> Set[str]:
+        """The clients of a kind that the log names together with the event's topic."""
+        return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
+
+    def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
+        for entry in self.entries:
+            if entry.event is not None:
+                kind = _kinds().get(entry.event.signature) or kind_named(entry.event)
+                if kind:
+                    nameless = entry.event.client_id is None
+                    for client_id in (nameless and self._clients_of_topic(entry.event, kind)) or (
+                        entry.event.client_id,
+                    ):
+                        yield entry.instance, client_id, kind
+            elif entry.dump is not None:
+                for client_id, of_kind in clients_of(entry.dump):
+                    yield entry.instance, client_id, of_kind
+
+
+def kind_named(event: LogEvent) -> Kind | None:
+    """The kind of client that a line names which either kind can log."""
+    return event.kind or kind_of(event.text, event.thread) or None
+
+
+def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
+    """The kind of client that a line names, '' where it does not tell it."""
+    if "[Producer clientId=" in (message or "") or (thread or "").startswith(PRODUCER_THREAD):
+        return "producer"
+    return "consumer" if "[Consumer clientId=" in (message or "") else ""
+
+
+def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
+    """The log of each process of the bucket."""
+    if not state.log_entries:
+        return {}
+    entries = grouped(state.log_entries, lambda entry: entry.process)
+    reporting = grouped(state.whos, lambda who: who.process)
+    former = grouped((who for _, who in state.former.items()), lambda who: who.process)
+    remembered: dict[ProcessKey, list[tuple[str, LogEvent]]] = defaultdict(list)
+    for (service, host, client_id), lines in state.lifecycle.items():
+        remembered[service, host] += [(client_id, event) for _, event in lines]
+    there, logs = lives(state), dict[ProcessKey, ProcessLog]()
+    for process, whole in entries.items():
+        entered = with_whole_dumps(whole)
+        topics: dict[str, set[str]] = defaultdict(set)
+        for event in (entry.event for entry in entered):
+            if event is not None and event.client_id and "topic" in event.captures:
+                topics[event.captures["topic"]].add(event.client_id)
+        instances = {entry.instance for entry in entered}
+        log = ProcessLog(process, entered, reporting[process], former[process], there[process])
+        named = _names(log, remembered[process])
+        logs[process] = replace(log, named=named, topics=topics, instances=instances)
+    return logs
+
+
+def _names(log: ProcessLog, remembered: Iterable[tuple[str, LogEvent]]) -> dict[str, set[str]]:
+    """By kind the names of a process's clients: those that report, and those in its log, also in earlier lines."""
+    named: dict[str, set[str]] = defaultdict(set)
+    for who in (*log.reporting, *log.former):
+        named[who.kind].add(who.client_id)
+    for _, client_id, kind in log.named_clients():
+        if client_id:
+            named[kind].add(client_id)
+    for client_id, event in remembered:
+        if client_id and (logged_kind := _kinds().get(event.signature)):
+            named[logged_kind].add(client_id)
+    return named
+
+
+def contradicted(who: Who, known: Known, config: Mapping[str, str], events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
+    """Return those of the lines about a client that its samples before and after them refute."""
+    return tuple(event for event in events if _refuted(event, known, config)) if who.library == COUNTS else ()
+
+
+def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
+    ts_ms, meaning = event.ts_ms, catalogue().by_id.get(event.signature)
+    if meaning is None or not (meaning.counted or meaning.halted or meaning.away):
+        return False
+    if meaning.away:
+        return _polled(ts_ms, known, config)
+    times, values = known(meaning.counted or meaning.halted)
+    after = values[np.searchsorted(times, ts_ms + CLOSE_MS, "right") :]
+    if meaning.halted:
+        return len(after) > 1 and bool(after[-1] > after[0])
+    before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
+    return bool(len(before) and len(after) and after[0] == before[-1])
+
+
+def _polled(ts_ms: int, known: Known, config: Mapping[str, str]) -> bool:
+    """True if it is known of all the time around a moment that the application came back to poll() soon."""
+    seconds = (option(config.get("max.poll.interval.ms")) or 0) / 1000
+    for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
+        times, values = known(name)
+        near = (times > ts_ms - AROUND_MS) & (times < ts_ms + AROUND_MS)
+        both_sides = (times[near] <= ts_ms).any() and (times[near] > ts_ms).any()
+        if not both_sides or values[near].max() * unit >= max(AWAY_SECONDS, seconds / 2):
+            return False
+    return True
