@@ -1,0 +1,131 @@
+"""Versions of client libraries that are known to fail, or to look as if they failed: what `advisories.toml` says.
+
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) has patches of its own: it counts as the last one of its release, so a
+failure that any release of that line has mended is not held against it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from clienthealth.model.clients import Kind
+from clienthealth.model.errors import CatalogueError
+from clienthealth.read.logs.wordings import converted, table
+
+FILE = Path(__file__).with_suffix(".toml")
+#: Numbers of a version, the newest last; a patch that nobody knows is the greatest.
+Number = tuple[float, ...]
+_RELEASE = re.compile(r"v?(\d{1,4}(?:\.\d{1,6}){1,3})(.{0,80})", re.ASCII)
+_PLATFORM = ("-ccs", "-ce")
+Release = Annotated[str, msgspec.Meta(pattern=r"^\d+(\.\d+){2,3}$")]
+
+
+class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of some versions of a library.
+
+    bug     its number in the library's tracker, or a name where it has none
+    kinds   the kinds of client that it befalls; empty: all
+    since   the first version that is known to have it
+    fixed   the versions that mend it, in their order: the last one and all later ones, the others in their own line
+    says    one sentence
+    causes  ids of the modes that it causes
+    mimics  ids of the modes that it looks like
+    source  an address; '' where that is the tracker's
+    """
+
+    bug: str
+    since: Release
+    fixed: Annotated[tuple[Release, ...], msgspec.Meta(min_length=1)]
+    says: str
+    kinds: tuple[Kind, ...] = ()
+    causes: tuple[str, ...] = ()
+    mimics: tuple[str, ...] = ()
+    source: str = ""
+
+    def concerns(self, number: Number, kind: str | None = None) -> bool:
+        """True if a version has it; `kind`: of the client, None: of any."""
+        if number < numbers(self.since) or (kind and self.kinds and kind not in self.kinds):
+            return False
+        *lines, last = map(numbers, self.fixed)
+        return number < last and not any(line[:-1] == number[: len(line) - 1] and line <= number for line in lines)
+
+
+class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A library. `parts`: of its clients' names for it; `tracker`: where its bugs are, before their number.
+
+    platform: by the major number of a distribution that counts for itself the release that this number began with
+    """
+
+    parts: tuple[str, ...]
+    tracker: str
+    platform: Mapping[str, tuple[int, int]] = {}
+    known: tuple[Known, ...] = ()
+
+    def number(self, version: str) -> Number | None:
+        """The numbers of a version, None where it has none."""
+        match = _RELEASE.fullmatch(version)
+        if match is None:
+            return None
+        number, vendor = numbers(match[1]), match[2]
+        if vendor.startswith(_PLATFORM):
+            began = self.platform.get(str(int(number[0])))
+            return None if began is None else (float(began[0]), began[1] + number[1], math.inf)
+        whole = len(number) > 2
+        return number if whole and not vendor else (*(number[:-1] if whole else number), math.inf)
+
+
+def numbers(release: str) -> Number:
+    """The numbers of a release: 3.9.1 is (3, 9, 1)."""
+    return tuple(map(float, release.split(".")))
+
+
+@cache
+def libraries() -> Mapping[str, Library]:
+    """All libraries by name. Raises CatalogueError, with file and key, where the file holds a mistake."""
+    found = {}
+    for name, entry in table(FILE).items():
+        for known in entry.get("known", ()):
+            converted(known, Known, f"modes/{FILE.name}: {name}, {known.get('bug', 'without a number')}")
+        found[name] = converted(entry, Library, f"modes/{FILE.name}: {name}")
+        bugs = [known.bug for known in found[name].known]
+        if again := [bug for bug in bugs if bugs.count(bug) > 1]:
+            raise CatalogueError(f"modes/{FILE.name}: {name}, {again[0]} stands there twice")
+    return found
+
+
+@dataclass(frozen=True)
+class Advised:
+    """What is known of a version. `upgrade_to`: the next release of which nothing is known, '' where there is none."""
+
+    known: tuple[tuple[Known, str], ...] = ()
+    upgrade_to: str = ""
+
+    @property
+    def bugs(self) -> list[str]:
+        """The numbers of what causes a failure mode, or looks like one."""
+        return [known.bug for known, _ in self.known if known.causes or known.mimics]
+
+
+@lru_cache(maxsize=1024)
+def advised(name: str | None, version: str | None, kind: str | None = None) -> Advised:
+    """What is known of a library's version, each with its source, what causes a mode first; of a client of a kind."""
+    named = (name or "").lower()
+    library = next((one for one in libraries().values() if any(part in named for part in one.parts)), None)
+    number = library.number(version or "") if library is not None else None
+    if library is None or number is None:
+        return Advised()
+    known = [one for one in library.known if one.concerns(number, kind)]
+    known.sort(key=lambda one: (not one.causes, not one.mimics))
+    releases = sorted({release for one in library.known for release in one.fixed}, key=numbers)
+    later = (release for release in releases if numbers(release) > number)
+    free = (release for release in later if not any(one.concerns(numbers(release), kind) for one in library.known))
+    sourced = tuple((one, one.source or library.tracker + one.bug.lstrip("#")) for one in known)
+    return Advised(sourced, next(free, "") if known else "")
