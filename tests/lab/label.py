@@ -176,7 +176,7 @@ def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
     if mode == STALLED:
         return last["acked"] == middle["acked"]
     if mode == CROSS_TOPIC:
-        return last["others"] - first["others"] <= last["ts"] / 1000 - first["ts"] / 1000
+        return last["others"] - middle["others"] <= (last["ts"] - middle["ts"]) / 1000
     return last["polls"] - first["polls"] <= 8
 
 
