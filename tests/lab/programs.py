@@ -232,5 +232,6 @@ def compiled(family: Family) -> Path:
 def dump_command(case: Case, pid: int) -> Sequence[str]:
     """Prints a thread dump."""
     if case.family.java:
-        return [str(Path(java()).resolve().with_name("jstack")), str(pid)]
+        tool, asked = ("jstack", ()) if case.number % 2 else ("jcmd", ("Thread.print", "-l"))
+        return [str(Path(java()).resolve().with_name(tool)), str(pid), *asked]
     return [str(Path(sys.executable).with_name("py-spy")), "dump", "--pid", str(pid)]
