@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from clienthealth.diagnose.examine import examine
+from clienthealth.settings import Settings
 from tests.support.attachments import log, statuses, worst
 from tests.support.pasted import BLOCKS, SEARCHES, TEXTS, cut, entries
 from tests.support.recorded import RECORDINGS
@@ -122,3 +126,29 @@ def test_frames_below_an_exception_are_no_frames_of_the_thread_above(tmp_path: P
     for head in ("2026-11-20 18:40:45,123 ERROR [x] y - failed", "java.lang.IllegalStateException: no"):
         verdicts = judged(f"{IDLE}\n{cut('prose about it', 80)}\n\n{head}\n{trace}", tmp_path)
         assert worst(verdicts, CALLBACK) == "unknown"
+
+
+LEFT = (
+    "{} WARN [main] org.apache.kafka.clients.consumer.internals.ConsumerCoordinator - [Consumer clientId=a, groupId=g] "
+    "consumer poll timeout has expired. This means the time between subsequent calls to poll() was longer than the "
+    "configured max.poll.interval.ms, which typically implies that the poll loop is spending too much time.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("times", "since", "incidents"),
+    [
+        (("2026-11-14 02:00:00,000", "2026-11-20 03:00:00,000"), "2026-11-20T02:55", 2),
+        (("2026-11-20 02:00:00,000", "2026-11-20 03:00:00,000"), "2026-11-20T01:55", None),
+    ],
+)
+def test_what_comes_again_days_later_is_another_incident(
+    times: tuple[str, ...], since: str, incidents: int | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "app.log"
+    file.write_text("".join(LEFT.format(time) for time in times))
+    found = examine([file], Settings(), io.BytesIO())
+    (verdict,) = [verdict for _, verdicts in found.clients for verdict in verdicts if verdict.unhealthy]
+    assert verdict.mode == "consumer-stalled" and verdict.since_ms is not None
+    assert datetime.fromtimestamp(verdict.since_ms / 1000, UTC).isoformat().startswith(since)
+    assert verdict.detail.get("incidents") == incidents

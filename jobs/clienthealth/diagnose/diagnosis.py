@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.diagnose.attachments.opening import Input
-from clienthealth.diagnose.known import contexts
+from clienthealth.diagnose.known import contexts, undated_topics
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.packed import Chunk, Who, encode, process_of, who_of
 from clienthealth.measure.packer import Packer
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Source
 from clienthealth.model.telemetry import DumpedThread, RawRecord
-from clienthealth.model.verdicts import Seen, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, Seen, Verdict
 from clienthealth.modes import catalogue
 from clienthealth.monitor import also_seen, client_verdicts, departures, process_log, readings
 from clienthealth.monitor.adjust import adjust
@@ -157,7 +157,7 @@ _Examined = tuple[list[tuple[Client, list[Verdict]]], dict[Client, list[Seen]]]
 
 def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Input]) -> _Examined:
     bucket = bucket_of(chunks, settings)
-    by_key = judged(bucket)
+    by_key = judged(bucket, undated_topics(inputs))
     add_ends(bucket, by_key)
     by_key = settled(bucket, by_key, inputs)
     clients = [
@@ -253,15 +253,42 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
     return Bucket(state, settings, readings.grid_of(state, settings.monitor))
 
 
-def judged(bucket: Bucket) -> dict[str, tuple[Client, list[Verdict]]]:
-    """By key each client with its verdicts, of each mode the worst over all windows."""
+def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
+    """By key each client with its verdicts, of each mode the worst over all windows, or over those of one incident.
+
+    undated  topics (names of inputs) whose lines have no time of their own
+    """
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):
         by_mode: dict[str, list[Verdict]] = {}
         for verdict in (verdict for _, verdicts in over_time for verdict in verdicts):
             by_mode.setdefault(verdict.mode, []).append(verdict)
-        by_key[_key(client)] = client, [merged(verdicts) for _, verdicts in sorted(by_mode.items())]
+        by_key[_key(client)] = client, [_worst(verdicts, undated) for _, verdicts in sorted(by_mode.items())]
     return by_key
+
+
+#: What shows a failure again after so long (ms) without a sign of it is another incident: one that lasts for a night is
+#: found by its log at the beginning and by a dump in the morning.
+ANOTHER_MS = 12 * 3_600_000
+
+
+def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
+    """Return the verdict on the worst incident of a mode, of equal ones on the newest: `detail.incidents` is how many.
+
+    Evidence without a time of its own is of any incident. `verdicts`: in order of time.
+    """
+    apart: list[list[Verdict]] = []
+    for verdict in verdicts:
+        if not verdict.unhealthy or any(fact.source and fact.source.topic in undated for fact in verdict.evidence):
+            continue
+        before = max((fact.ts_ms for fact in apart[-1][-1].evidence), default=0) if apart else 0
+        if not apart or (verdict.since_ms or 0) > before + ANOTHER_MS:
+            apart.append([])
+        apart[-1].append(verdict)
+    if len(apart) < 2 or sum(map(len, apart)) < sum(verdict.unhealthy for verdict in verdicts):
+        return merged(verdicts)
+    worst = max(map(merged, apart), key=lambda found: (STATUS_ORDER.index(found.status), found.since_ms or 0))
+    return dataclasses.replace(worst, detail={**worst.detail, "incidents": len(apart)})
 
 
 def settled(

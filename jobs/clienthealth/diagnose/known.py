@@ -31,7 +31,7 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     # The time of a file is good enough to say when, not to say how far two dumps are apart.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
-    undated = _topics(inputs, lambda attached: not attached.clocked)
+    undated = undated_topics(inputs)
     pasted = _topics(inputs, lambda attached: attached.what.startswith(PASTED))
     unclocked = _sampled_from(bucket, timeless)
     known = {}
@@ -55,6 +55,11 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
         )
         known[client] = Context(attached=attached)
     return known
+
+
+def undated_topics(inputs: Iterable[Input]) -> frozenset[str]:
+    """Return the topics (names of inputs) whose lines have no time of their own."""
+    return _topics(inputs, lambda attached: not attached.clocked)
 
 
 def _topics(inputs: Iterable[Input], chosen: Callable[[Input], bool]) -> frozenset[str]:

@@ -138,7 +138,7 @@ class FailureMode(Facts, Generic[T]):
         before that, only where no dump has shown it.
         """
         cause = self.cause(verdict) or Cause("")
-        remedy = cause.advice_for(library or "") or self.action
+        remedy = cause.advice_for(library or "", verdict.detail) or self.action
         if cause.lasts and (until_then := of_library(self.until_then, library or "")):
             remedy = f"{remedy} {until_then}"
         if self.caution and verdict.status != "confirmed":

@@ -49,7 +49,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id        `detail.cause`; '' where the mode has only one
     title     instead of the mode's, where that would not be true of this cause
     summary   likewise
-    advice    instead of the mode's action
+    advice    instead of the mode's action; what stands in braces is taken from the detail, else it stays in capitals
     lasts     it takes a while to mend: `until_then` of the mode goes with the advice
     assumed   it is named where nothing tells why: what another window of the same failure tells holds before it
 
@@ -78,9 +78,9 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except KeyError:
             return self.vague
 
-    def advice_for(self, library: str) -> str:
+    def advice_for(self, library: str, detail: Mapping[str, Any]) -> str:
         """What to do where this library runs, '' where it is the mode's action."""
-        return of_library(self.advice_by_library, library) or self.advice
+        return (of_library(self.advice_by_library, library) or self.advice).format_map(_Filled(detail))
 
 
 class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,6 +105,11 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What it is, as a sentence goes on."""
         name = self.looks_like.partition(":")[0]
         return name[0].lower() + name[1:]
+
+
+class _Filled(dict[str, Any]):
+    def __missing__(self, name: str) -> str:
+        return name.upper()
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -112,6 +112,14 @@ def verdicts_over_time(bucket: Bucket, now_ms: int) -> list[tuple[Client, list[t
     judgement = _Collected(bucket, now_ms)
     judgement.judge(bucket.state.log_entries, np.empty(0, np.int64))
     return judgement.verdicts
+
+
+class OfWindow(NamedTuple):
+    """The verdicts on one window [start, end) of a client (epoch ms)."""
+
+    start: int
+    end: int
+    verdicts: list[Verdict]
 
 
 class _Judgement:
@@ -251,7 +259,7 @@ class _Judgement:
     def _judged(self, gated: Gated, position: int, number: int, seen: int) -> list[Verdict]:
         """The newest verdicts on a client, after all verdicts on its windows have been entered into the incidents."""
         who, touched = self.state.whos[number], gated.touched
-        judged: list[tuple[int, list[Verdict]]] = []
+        judged: list[OfWindow] = []
         known = self._known(who, self._reporting(number))
         for at in range(gated.begin[position], gated.end[position]):
             span = touched.span(at)
@@ -267,7 +275,7 @@ class _Judgement:
                     verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
                 else:
                     verdicts.append(Verdict(mode.id, "ok"))
-            judged.append((span.end, verdicts))
+            judged.append(OfWindow(span.start, span.end, verdicts))
         offset = int(self.state.clients.heard[number] - self.state.clients.last[number])
 
         def window_at(step: int) -> ClientWindow:
@@ -294,7 +302,7 @@ class _Judgement:
     def _entered(
         self,
         client: Client,
-        judged: Sequence[tuple[int, list[Verdict]]],
+        judged: Sequence[OfWindow],
         seen: int,
         offset: int,
         window_at: Callable[[int], ClientWindow],
@@ -327,7 +335,10 @@ class _Judgement:
         for who, of_client in windows.items():
             of_kind = [mode for mode in self.modes.values() if who.kind in mode.kinds]
             known = self._known(who)
-            judged = [(w.end_ms, [self._verdict_by_log(mode, w, known) for mode in of_kind]) for w in of_client]
+            judged = [
+                OfWindow(w.start_ms, w.end_ms, [self._verdict_by_log(mode, w, known) for mode in of_kind])
+                for w in of_client
+            ]
             newest = of_client[-1]
             last = max([*(event.ts_ms for event in newest.logs), *(dump.ts_ms for dump in newest.dumps)])
             offset = max(0, self.state.time_ms - last)
@@ -374,7 +385,7 @@ class _Collected(_Judgement):
     def _entered(
         self,
         client: Client,
-        judged: Sequence[tuple[int, list[Verdict]]],
+        judged: Sequence[OfWindow],
         seen: int,
         offset: int,
         window_at: Callable[[int], ClientWindow],
@@ -388,18 +399,20 @@ def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[in
     return {time // slide_ms * slide_ms - back * slide_ms for time in times for back in range(length_ms // slide_ms)}
 
 
-def overlapped(judged: Sequence[tuple[int, list[Verdict]]]) -> Iterator[tuple[int, list[Verdict]]]:
+def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
     """A client's verdicts by window → its verdicts in order of time, each window's merged with those before it.
 
     Windows overlap, so a window is judged together with the one before it. Usually a batch holds just these two. One
     that works off a backlog holds many, and what was over in the first of them must not weigh on the last.
     """
-    for last in range(min(1, len(judged) - 1), len(judged)):
-        by_mode: dict[str, list[Verdict]] = {}
-        for _, verdicts in judged[max(0, last - 1) : last + 1]:
-            for of_window in verdicts:
-                by_mode.setdefault(of_window.mode, []).append(of_window)
-        yield judged[last][0], [merged(by_mode[mode]) for mode in sorted(by_mode)]
+    for at in range(min(1, len(judged) - 1), len(judged)):
+        last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)
+        for window in judged[max(0, at - 1) : at + 1]:
+            # One that ended before this one began shows what was before the client fell silent.
+            if window.end > last.start:
+                for of_window in window.verdicts:
+                    by_mode[of_window.mode].append(of_window)
+        yield last.end, [merged(by_mode[mode]) for mode in sorted(by_mode)]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:

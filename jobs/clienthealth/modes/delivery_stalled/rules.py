@@ -355,8 +355,13 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
     waits = float(seconds[0])
     timeout = option(window, "delivery.timeout.ms")
     left = None if timeout is None or not waits or lost else max(0.0, timeout / 1000 - waits)
+    partition = next(
+        (p for e in reversed(events(window, EXPIRED, REFUSED)) if (p := e.captures.get("partition"))), None
+    )
     return {
         **_cause(window, w, since),
+        "partition": partition,
+        "topic": partition and partition.rpartition("-")[0],
         "records_expired": lost,
         "stalled_seconds": round(waits, 1) or None,
         "first_expiry_in_seconds": None if left is None else round(left, 1),
@@ -367,7 +372,7 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
     """Why nothing is acknowledged, and what to look at."""
     refused, unreachable = _refused(window), _unreachable(window)
     if refused:
-        return {"cause": "not-enough-replicas", "partition": refused[-1].captures.get("partition")}
+        return {"cause": "not-enough-replicas"}
     rejected = events(window, AUTHENTICATION, TLS)
     if rejected:
         captures = rejected[-1].captures
