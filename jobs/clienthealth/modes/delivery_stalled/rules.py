@@ -355,9 +355,8 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
     waits = float(seconds[0])
     timeout = option(window, "delivery.timeout.ms")
     left = None if timeout is None or not waits or lost else max(0.0, timeout / 1000 - waits)
-    partition = next(
-        (p for e in reversed(events(window, EXPIRED, REFUSED)) if (p := e.captures.get("partition"))), None
-    )
+    named = [event.captures["partition"] for event in events(window, EXPIRED, REFUSED) if "partition" in event.captures]
+    partition = named[-1] if named else None
     return {
         **_cause(window, w, since),
         "partition": partition,
