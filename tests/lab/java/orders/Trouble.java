@@ -98,7 +98,9 @@ final class Trouble implements Callback {
                 truth.acked.incrementAndGet();
             } else {
                 truth.failure(error, false);
-                if (logged++ % 20 == 0) {
+                // Not more often than somebody reads it.
+                if (System.currentTimeMillis() - logged >= 500) {
+                    logged = System.currentTimeMillis();
                     LOG.warn("order not delivered", error);
                 }
             }
