@@ -65,8 +65,9 @@ def test_encodings(encoding: str, tmp_path: Path, of_log: dict[str, dict[str, st
     assert statuses(file)[0] == of_log
 
 
-def test_latin_1(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
-    file = tmp_path / "app.log"
+@pytest.mark.parametrize("name", ["app.log", "README.md", "truth.json", "log.doc"])
+def test_latin_1_in_a_file_of_any_name(name: str, tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
+    file = tmp_path / name
     file.write_bytes(("2026-11-21 07:43:53,000 INFO  [main] app - für öl\n" + LOG).encode("latin-1"))
     assert statuses(file)[0] == of_log
 

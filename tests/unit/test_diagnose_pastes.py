@@ -57,15 +57,30 @@ METADATA_TEXTS = (
     f"We get this in production:\n{TIMEOUT}\nShould I worry?\n",
     f"`10:34:29.761 [main] DEBUG o.a.k.clients.producer.KafkaProducer - Exception occurred during send:\n{TIMEOUT}`\n",
     TIMEOUT.replace(" present", "\n> present"),
+    TIMEOUT.replace(" present", "\n        present"),
     f'{{"error_code":50002,"message":"Kafka error: {TIMEOUT}"}}',
     "kafka.errors.KafkaTimeoutError: KafkaTimeoutError: Failed to update metadata after 60.0 secs.\n",
     "09:31:01,162 ERROR app - Exception: Failed to update metadata after 60000 ms.\n",
 )
 
 
-@pytest.mark.parametrize("text", METADATA_TEXTS)
-def test_one_line_of_a_client_is_enough(text: str, tmp_path: Path) -> None:
-    assert worst(judged(text, tmp_path), METADATA) == "confirmed"
+#: What people write about such a line, and no program logs.
+QUOTING = (
+    f"How do I get rid of {TIMEOUT[:-1]}?\n",
+    f"The documentation says: where a producer fails with {TIMEOUT} the topic is missing.\n",
+    f" * Thrown where the topic is missing:\n * {TIMEOUT}\n",
+    f"// {TIMEOUT}\n",
+    '-    assert "Topic orders not present in metadata after 60000 ms." in log\n'
+    '+    raise TimeoutException("Topic orders not present in metadata after 60000 ms.")\n',
+    f'    assertThat(log).contains("{TIMEOUT}");\n',
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [*((text, "confirmed") for text in METADATA_TEXTS), *((text, "suspected") for text in QUOTING)]
+)
+def test_one_line_of_a_client_is_enough(text: str, status: str, tmp_path: Path) -> None:
+    assert worst(judged(text, tmp_path), METADATA) == status
 
 
 FORCED = "org.apache.kafka.common.KafkaException: Producer is closed forcefully.\n"
@@ -103,6 +118,7 @@ def test_a_few_lines_of_a_storm_are_enough_and_one_a_second_is_none(tmp_path: Pa
 
 
 INNOCENT = (
+    f'Hi all, what does "{TIMEOUT}" mean?\n',
     "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",
     'throw new TimeoutException(String.format("Topic %s not present in metadata after %d ms.", topic, maxWaitMs));\n',
     "\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:231)\n"

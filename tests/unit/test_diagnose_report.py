@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.diagnose.attachments.opening import Input
+from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
 from clienthealth.diagnose.report import PLAIN, Style, colour_of, html_report, report, style_of
@@ -121,6 +121,8 @@ def test_what_cannot_be_judged_is_said_with_the_reason_and_the_next_command() ->
     reason = "a healthy I/O thread, but no dump ten seconds later"
     assert report([(CLIENT, [Verdict("producer-callback-deadlock", "unknown", reason=reason)])]) == CANNOT_JUDGE
     assert report([], [Input("notes.txt", "text", 7, 0)]) == NOTHING
+    cut = report([], [Input("notes.txt", "text", 7, 0, unread={CUT: 1})])
+    assert f"perhaps cut: {CUT}" in cut and "could not be read" not in cut
     python = Client("s", "h", "h", "p", "producer", "kafka-python")
     assert "py-spy dump" in report([(python, [Verdict("producer-callback-deadlock", "unknown", reason="x")])])
 

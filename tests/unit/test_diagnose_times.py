@@ -34,6 +34,7 @@ def verdict(diagnosis: Diagnosis, mode: str) -> Verdict:
     [
         # 300 s before the line: since then the application had not called poll().
         (f"%4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
+        (f"7|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"[consumer] **%4|1795208940.123{WORDS}**", "2026-11-20 21:04:00"),
         (f"Line 2499: %4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"Nov 20, 2026 @ 21:09:00.123 %4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),

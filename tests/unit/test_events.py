@@ -165,6 +165,12 @@ def test_where_a_message_begins_after_a_layout_that_was_not_read(before: str, ow
     assert event.own is own
 
 
+def test_a_line_is_shown_from_shortly_before_what_the_library_words() -> None:
+    long = LogLine(ts_ms=1, message="[Producer clientId=p] " + "x " * 100 + "Local: Queue full")
+    [event] = events_and_dumps(long, Source("x", 0, 0), catalogue())[0]
+    assert event.text == "[Producer clientId=p] …" + "x " * 20 + "Local: Queue full"
+
+
 OPTIONAL = Wording("optional", {}, "boom", "boom(?: by (?P<client>[a-z]{1,9}))?")
 FAKES = Catalogue(
     [

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clienthealth.diagnose.attachments.opening import Input
+from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.diagnose.known import contexts, undated_topics
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.packed import Chunk, Who, encode, process_of, who_of
@@ -57,7 +57,7 @@ class Tally:
         """All inputs, in their order, each of which nothing is used with its reason."""
         inputs = list(self._by_topic.values()) if self._given is None else list(self._given)
         for attached in inputs:
-            if attached.read and not (attached.used or attached.left_out or attached.unread):
+            if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
         return inputs
 

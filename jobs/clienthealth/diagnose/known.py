@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from clienthealth.diagnose.attachments.opening import Input
+from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.packed import Who
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, ThreadDump
+from clienthealth.model.wording import listing
 from clienthealth.modes import MIN_READINGS, Look
 from clienthealth.monitor.adjust import Attached, Context
 from clienthealth.monitor.bucket import Bucket
@@ -88,10 +89,12 @@ def _sampled_from(bucket: Bucket, topics: frozenset[str]) -> set[object]:
 
 def _unread(process: tuple[str, str], inputs: Sequence[Input]) -> str:
     """Why evidence that may speak of the process could not be read; '' if all was."""
+    doubted = [attached for attached in inputs if attached.unread and attached.process in (None, process)]
+    cut = [f"{attached.name} ({CUT})" for attached in doubted if not attached.unread.keys() - {CUT}]
     parts = [
         f"{attached.name} ({', '.join(f'{count:,} {why}' for why, count in attached.unread.items())})"
-        for attached in inputs
-        if attached.unread and attached.process in (None, process)
+        for attached in doubted
+        if attached.unread.keys() - {CUT}
     ]
-    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
-    return f"part of the evidence could not be read: {', '.join(parts[:3])}{more}" if parts else ""
+    what = "part of the evidence could not be read" if parts else "part of the evidence may be cut off"
+    return f"{what}: {listing([*parts, *cut])}" if doubted else ""

@@ -343,7 +343,7 @@ def _range(attached: Input) -> str:
 
 def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
     """Where no client was found: why, and the next command."""
-    unread = [attached.name for attached in inputs if attached.unread]
+    unread = [attached.name for attached in inputs if attached.unread.keys() - {CUT}]
     used = sum(attached.used for attached in inputs)
     why = f"{used:,} lines of Kafka clients, and no failure mode of theirs can be judged by them" if used else NOTHING
     if not used and any(attached.speaks for attached in inputs):

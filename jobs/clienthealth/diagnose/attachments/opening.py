@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Literal
 
@@ -145,12 +145,13 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """Where a file belongs: its process, and what stands before its name."""
+    """Where a file belongs: its process, and what stands before its name; `given`: somebody named the file itself."""
 
     service: str
     instance: str
     shown: str = ""
     depth: int = 0
+    given: bool = False
 
 
 class Opener:
@@ -185,9 +186,9 @@ class Opener:
         for folder, files in loose.items():
             if len(files) == 1:
                 name = stem(files[0].name)
-                yield from self._file(files[0], files[0].name, _Parent(name, name))
+                yield from self._file(files[0], files[0].name, _Parent(name, name, given=True))
             else:
-                yield from self._files(files, _Parent(folder.name or "files", folder.name or "files"))
+                yield from self._files(files, _Parent(folder.name or "files", folder.name or "files", given=True))
 
     def _standard_input(self) -> Iterator[Stream]:
         if self._stdin is None:
@@ -231,7 +232,7 @@ class Opener:
             second = own.get(file.name) or process_of(stem(file.name))
             instance = f"{parent.instance}/{second}" if second else parent.instance
             shown = str(file.relative_to(folder)) if folder is not None else file.name
-            yield from self._file(file, shown, _Parent(parent.service, instance, parent.shown, parent.depth))
+            yield from self._file(file, shown, replace(parent, instance=instance))
 
     def _file(self, file: Path, shown: str, parent: _Parent) -> Iterator[Stream]:
         try:
@@ -246,7 +247,8 @@ class Opener:
     ) -> Iterator[Stream]:
         """What a file holds: itself, or what is packed in it."""
         name = shown.rpartition("/")[2]
-        if what := archives.no_evidence(name, head):
+        # Whatever a file is called that somebody names, it is to be read.
+        if what := archives.no_evidence("" if parent.given else name, head):
             self._input(shown, parent, what)
             return
         if what := archives.closed(head):
@@ -262,7 +264,7 @@ class Opener:
             return
         # Where the size is not known, it is that of a large attachment.
         limit = limit_of(size if size is not None else 1 << 24)
-        within = _Parent(parent.service, parent.instance, parent.shown, parent.depth + 1)
+        within = replace(parent, depth=parent.depth + 1)
         try:
             if packing in ("zip", "tar"):
                 yield from self._archive(head, raw, shown, within, packing, limit)

@@ -57,6 +57,13 @@ _BEGINS = re.compile(
     r"[a-zA-Z_:][\w:]{0,300}(?:\{[^\n]{0,4000}\}|_\w{1,200})[ \t]+[-+]?(?:\d[\d.eE+-]{0,40}|Inf|NaN)[ \t\d]{0,20}$|"
     r"[\w-]{3,80}[:/][\w.-]{1,120}:?\{"
 )
+#: A sentence that may go on: no frame, and not the end of one. What may be its next line: words, no value or column.
+_LONG = 40
+_SAYS = re.compile(r"(?![ \t]*(?:at |- |File \"))[^\n]*[\w,.)\]'\"-]\Z")
+_SAID_ON = re.compile(
+    r"[ \t]+(?!at |[\w.-]{1,80} ?[=:]|[\w.<>$/@-]+ ?\(|[\w-]+[ \t]+[-+\d.eE]+\Z)"
+    r"[a-z(\d](?![^\n]*\S(?:[ ]{2}|\t))[^\n{};]*\Z"
+)
 #: A text that was cut anywhere may go on with anything but this.
 _STARTS = re.compile(r"\[?\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[ \t]+at |\tat |Caused by: |[A-Z][a-z]{2} [ \d]\d \d\d:|\"")
 
@@ -76,7 +83,7 @@ def restored(content: bytes) -> bytes:
         text = _TICKS.sub("", text)
     text = _undecorated(text)
     text = "\n".join(_stacks_apart(line) for line in text.split("\n"))
-    return _reflowed(_unwrapped(text)).encode("utf-8", "surrogateescape")
+    return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
 
 
 def _characters(text: str) -> str:
@@ -164,6 +171,20 @@ def _unwrapped(text: str) -> str:
             joined_lines.append(line)
             joined = 0
     return "\n".join(joined_lines)
+
+
+def _indented(text: str) -> str:
+    """Sentences that go on in lines that are indented further, as one line each."""
+    joined: list[str] = []
+    indent = 0
+    for line in text.split("\n"):
+        own = len(line) - len(line.lstrip(" \t"))
+        if joined and own > indent and len(joined[-1]) >= _LONG and _SAYS.match(joined[-1]) and _SAID_ON.match(line):
+            joined[-1] += f" {line.strip()}"
+        else:
+            joined.append(line)
+            indent = own
+    return "\n".join(joined)
 
 
 def _reflowed(text: str) -> str:

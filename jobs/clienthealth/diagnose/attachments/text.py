@@ -296,7 +296,7 @@ _PREFIXES: tuple[tuple[str, bytes], ...] = (
         + _ISO
         + rb") (?P<key>[\w.:-]{1,255} [^\s:\[\]]{1,64}(?:\[\d+\])?): ?",
     ),
-    ("compose", rb"(?P<key>[A-Za-z0-9][\w.-]{0,100}) {0,60}\| ?"),
+    ("compose", rb"(?!\d{1,100} {0,60}\|)(?P<key>[A-Za-z0-9][\w.-]{0,100}) {0,60}\| ?"),
     ("timestamps", rb"(?P<time>" + _NANOS + rb")(?: |$)"),
     ("severity", rb"<\d{1,3}>(?=\S)"),
 )
@@ -388,7 +388,7 @@ def _is_before_lines(name: str, matches: Sequence[re.Match[bytes]]) -> bool:
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
     """Few writers, whose names are padded to one width (or by one blank: `docker compose` of some versions)."""
-    keys = {match["key"] for match in matches}
+    keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}
     return not keys & levels and len(keys) <= max(2, len(matches) // 3) and len(bars) <= max(1, len(keys))

@@ -42,6 +42,15 @@ _AFTER_LAYOUT = re.compile(
     r"(?:\A|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?)\s*\Z"
 )
 
+#: What people write, before and after what they quote of a library: a comment, a list, a change, source, a sentence.
+_NO_LINE = re.compile(
+    r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|(?:[A-Za-z'’]{1,20}[,:]? ){4}"
+    r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\"",
+)
+_ASKED = re.compile(r"[^\s.?]{0,40}\?")
+#: A line is shown from so many characters before the wording on where that ends later than what is shown of a line.
+MAX_LEFT, MAX_SHOWN = 40, 160
+
 #: What dumps and single lines of them hold (a tab may be an escape). All ASCII, and nothing that a JSON encoder would
 #: escape but that tab.
 _OF_DUMPS = (
@@ -71,14 +80,14 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     body = body_of(line)
     for wording, match in catalogue.matches(body, line.logger):
         meaning = catalogue.by_id[wording.id]
-        own = _is_own(line, body[body.rfind("\n", 0, match.start()) + 1 : match.start()])
+        own = _is_own(line, body[body.rfind("\n", 0, match.start()) + 1 : match.start()], body[match.end() :])
         if own is None:
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
             if trouble in told and isinstance(meaning, Trouble):
                 continue
             told.add(trouble)
-        text, at = _telling_line(line, source, wording.literal)
+        text, at = _telling_line(line, source, body, match)
         events.append(replace(_event(line, text, at, wording.id, match.groupdict()), own=own))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
@@ -86,15 +95,18 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     return events, dumps
 
 
-def _is_own(line: LogLine, before: str) -> bool | None:
+def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     """True if a client of the program logs the line, None if the line quotes another program's, else False.
 
     A line is a client's own where a library or a client's thread logs it, and where it begins with what the library
-    words, or with the exception that does. `before`: its text before the match.
+    words, or with the exception that does. What no program logs is nobody's own: source code, a comment, a change of
+    either, a sentence, a question. `before`, `after`: the text round the match.
     """
     logger = line.logger or ""
+    bare = not (logger or line.level or line.thread)
+    nobodys = bare and (_ASKED.match(after) or _NO_LINE.match(before[:MAX_BEFORE]))
     if not before or _LIBRARY.search(logger) or named_client(None, line.thread):
-        return True
+        return not nobodys
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
     value = opened is not None and _KEY.search(unquoted[: opened.start()])
@@ -105,7 +117,7 @@ def _is_own(line: LogLine, before: str) -> bool | None:
     if prefix and words.strip() and ("." in logger or (value and "''" in value[0] and not words.startswith("{"))):
         return None
     words = words if len(words) <= MAX_BEFORE else words[-MAX_BEFORE:]
-    return any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
+    return not nobodys and any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
 
 
 def _event(line: LogLine, text: str, source: Source, signature: str, captures: Mapping[str, str | None]) -> LogEvent:
@@ -124,17 +136,19 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
     )
 
 
-def _telling_line(line: LogLine, source: Source, literal: str) -> tuple[str, Source]:
-    """The message, or the line of the exception below it that alone holds the text; and where that stood."""
-    message, stack = line.message, line.stack
-    at = stack.find(literal) if stack is not None and (message is None or literal not in message) else -1
-    if stack is None or at < 0:
-        return message or "", source
-    end = stack.find("\n", at)
-    below = 1 + stack.count("\n", 0, at)
-    if below < len(line.numbers):
+def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
+    """The message, or the line below it, that a wording begins in, cut to what is round that; and where it stood."""
+    begin, below = body.rfind("\n", 0, match.start()) + 1, body.count("\n", 0, match.start())
+    if 0 < below < len(line.numbers):
         source = Source(source.topic, source.partition, line.numbers[below])
-    return stack[stack.rfind("\n", 0, at) + 1 : end if end >= 0 else None], source
+    end = body.find("\n", begin) if below or line.message is None else len(line.message)
+    text = body[begin : end if end >= 0 else None]
+    cut = match.start() - begin - MAX_LEFT
+    if match.end() - begin <= MAX_SHOWN or cut <= 0:
+        return text, source
+    prefix = KAFKA_PREFIX.search(text, 0, cut)
+    named = f"{prefix[0]}] " if prefix else ""
+    return f"{named}…{text[cut:]}", source
 
 
 def _line_position(line: LogLine, source: Source) -> dict[str, str | None]:

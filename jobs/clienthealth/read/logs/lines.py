@@ -38,7 +38,7 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"(.*)", ("message",)),
 )
 _LIBRDKAFKA = re.compile(
-    r"%(\d)\|(\d{1,12}\.\d{1,9})\|(\w{1,40})\|([^|]{0,400})\| ?(?:\[thrd:([^\]]{0,400})\]: )?(.*)", re.ASCII
+    r"%?(\d)\|(\d{1,12}\.\d{1,9})\|(\w{1,40})\|([^|]{0,400})\| ?(?:\[thrd:([^\]]{0,400})\]: )?(.*)", re.ASCII
 )
 _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
@@ -87,7 +87,7 @@ def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
     """
     first, newline, below = text.partition("\n")
     stack = below if newline else None
-    if first.startswith("%") and (own := _LIBRDKAFKA.fullmatch(first)):
+    if "|" in first[1:3] and (own := _LIBRDKAFKA.fullmatch(first)):
         return _of_librdkafka(own, stack)
     match = _PATTERN.fullmatch(first) if len(first) <= _MAX_FIRST_LINE else None
     fields = {name: match[group] for name, group in _GROUPS[match.lastindex or 0].items()} if match else {}
