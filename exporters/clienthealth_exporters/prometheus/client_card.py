@@ -305,18 +305,6 @@ def _joined(notes: Iterable[str]) -> str:
     return ", ".join(note for note in notes if note)
 
 
-templates(_PACKAGE).globals.update(
-    wording=wording,
-    modes=modes(),
-    troubles=BY_ID,
-    lag_words=LAG_WORDS,
-    max_evidence=MAX_EVIDENCE,
-    max_partitions=MAX_PARTITIONS,
-    **{
-        function.__name__: function
-        for function in (
-            address, amount, blindness, identity_parts, judged, level, measurements, onset, others, owner_of,
-            partition_rows, plain, reasons, runbook_url, shape, since, status_of, what_is_wrong, width,
-        )
-    },
-)  # fmt: skip
+_NAMED = {name: value for name, value in globals().items() if not name.startswith("_")}
+_NAMED |= {name.lower(): globals()[name] for name in ("LAG_WORDS", "MAX_EVIDENCE", "MAX_PARTITIONS")}
+templates(_PACKAGE).globals.update({**_NAMED, "modes": modes(), "troubles": BY_ID})

@@ -98,9 +98,14 @@ class History:
         at = state.seen
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
-            track = self._tracks.get(state.key) or self._room(state)
-            if track is not None:
-                track.add(at, state)
+            if state.key not in self._tracks and len(self._tracks) >= MAX_CLIENTS:
+                # A healthy client's may be forgotten for it.
+                calm = (key for key, track in self._tracks.items() if track.unhealthy_at < at - HOUR_SECONDS)
+                oldest = next(calm, None) if any(status != "unknown" for _, status in state.statuses) else None
+                if oldest is not None:
+                    del self._tracks[oldest]
+            if state.key in self._tracks or len(self._tracks) < MAX_CLIENTS:
+                self._tracks.setdefault(state.key, Track()).add(at, state)
             service, hour = state.client.service, int(at // HOUR_SECONDS)
             if state.client.kind == "group" or state.standing in ("unknown", "gone"):
                 return
@@ -125,16 +130,6 @@ class History:
                 for service, hours in self._hours.items()
             ]
         yield from sorted(rows, key=lambda row: (-sum(row[1].values()), row[0]))
-
-    def _room(self, state: State) -> Track | None:
-        """A new track, for which a healthy client's may be forgotten."""
-        if len(self._tracks) >= MAX_CLIENTS:
-            calm = (key for key, track in self._tracks.items() if track.unhealthy_at < state.seen - HOUR_SECONDS)
-            oldest = next(calm, None) if any(status != "unknown" for _, status in state.statuses) else None
-            if oldest is None:
-                return None
-            del self._tracks[oldest]
-        return self._tracks.setdefault(state.key, Track())
 
 
 def lag_of(record: HealthRecord) -> float | None:

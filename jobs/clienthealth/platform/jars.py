@@ -33,6 +33,16 @@ from clienthealth.platform import checkout
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
 DOWNLOAD_SECONDS = 60
+#: Files of Ivy: where it keeps what it fetches, and from where; what it is to fetch.
+_SETTINGS = (
+    '<ivysettings><settings defaultResolver="central"/><property name="ivy.checksums" value="sha1"/>'
+    "<caches defaultCacheDir={cache}/>"
+    '<resolvers><ibiblio name="central" m2compatible="true" root={root}/></resolvers></ivysettings>'
+)
+_MODULE = (
+    '<ivy-module version="2.0"><info organisation="clienthealth" module="{name}"/>'
+    '<configurations><conf name="default"/></configurations><dependencies>{wanted}</dependencies></ivy-module>'
+)
 #: What tells why Ivy failed, the most telling first.
 _SIGNS = ("UnknownHost", "ConnectException", "timed out", "invalid sha1", "SSL", "not found", "FAILED", "Error")
 #: The oldest Java that Spark runs on.
@@ -162,8 +172,17 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
     settings, module, resolved, log = (
         listing.with_name(f"{listing.name}.{kind}") for kind in ("settings.xml", "ivy.xml", "paths", "log")
     )
-    settings.write_text(_settings(folder), encoding="utf-8")
-    module.write_text(_module(name, jar_set), encoding="utf-8")
+    kept = _SETTINGS.format(cache=quoteattr(str(folder / "ivy")), root=quoteattr(repository()))
+    settings.write_text(kept, encoding="utf-8")
+    wanted = [
+        f'<dependency org="{group}" name="{artifact}" rev="{version}" conf="default->runtime,master"/>'
+        for group, artifact, version in (coordinates.split(":") for coordinates in jar_set.modules)
+    ]
+    wanted += [
+        f'<exclude org="{group}" module="{artifact}" matcher="exact"/>'
+        for group, artifact in (pattern.split(":") for pattern in jar_set.without)
+    ]
+    module.write_text(_MODULE.format(name=name, wanted="".join(wanted)), encoding="utf-8")
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
@@ -195,33 +214,6 @@ def _failure(name: str) -> str:
     return (
         f"the jars of '{name}' could not be fetched from {repository()} (a machine without the internet can use "
         "a mirror: KAFKA_HEALTH_MAVEN_URL; what has been fetched is kept)"
-    )
-
-
-def _settings(folder: Path) -> str:
-    return (
-        "<ivysettings>"
-        '<settings defaultResolver="central"/><property name="ivy.checksums" value="sha1"/>'
-        f"<caches defaultCacheDir={quoteattr(str(folder / 'ivy'))}/>"
-        f'<resolvers><ibiblio name="central" m2compatible="true" root={quoteattr(repository())}/></resolvers>'
-        "</ivysettings>"
-    )
-
-
-def _module(name: str, jar_set: JarSet) -> str:
-    dependencies = [
-        f'<dependency org="{group}" name="{artifact}" rev="{version}" conf="default->runtime,master"/>'
-        for group, artifact, version in (coordinates.split(":") for coordinates in jar_set.modules)
-    ]
-    dependencies += [
-        f'<exclude org="{group}" module="{artifact}" matcher="exact"/>'
-        for group, artifact in (pattern.split(":") for pattern in jar_set.without)
-    ]
-    return (
-        '<ivy-module version="2.0">'
-        f'<info organisation="clienthealth" module="{name}"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>"
     )
 
 

@@ -102,23 +102,21 @@ class _Client:
             if self._missing.get(number, 0.0) > time.monotonic():
                 raise UnknownSchemaError(f"the schema registry has no schema {number}")
             try:
-                schema = self._schemas[number] = self._made(self._ask(f"schemas/ids/{number}"))
+                document, avro = self._ask(f"schemas/ids/{number}"), None
+                if (kind := str(document.get("schemaType") or "AVRO")) == "AVRO":
+                    import fastavro
+
+                    named: dict[str, Any] = {}
+                    self._refer(document, named)
+                    avro = fastavro.parse_schema(_plain(json.loads(document["schema"])), named_schemas=named)
+                schema = self._schemas[number] = Schema(kind, avro)
+            except ModuleNotFoundError:
+                text = "Avro needs the extra 'binary': pip install 'kafka-client-health[binary]'"
+                raise DependencyError(text) from None
             except UnknownSchemaError:
                 self._missing[number] = time.monotonic() + UNKNOWN_SECONDS
                 raise UnknownSchemaError(f"the schema registry has no schema {number}") from None
         return schema
-
-    def _made(self, document: Mapping[str, Any]) -> Schema:
-        kind = str(document.get("schemaType") or "AVRO")
-        if kind != "AVRO":
-            return Schema(kind)
-        try:
-            import fastavro
-        except ModuleNotFoundError:
-            raise DependencyError("Avro needs the extra 'binary': pip install 'kafka-client-health[binary]'") from None
-        named: dict[str, Any] = {}
-        self._refer(document, named)
-        return Schema(kind, fastavro.parse_schema(_plain(json.loads(document["schema"])), named_schemas=named))
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
         """Make ready the schemas to which one refers, those that they refer to first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -15,7 +15,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import clienthealth.review as package
-from clienthealth.model.wording import count_of
 from clienthealth.platform.html_page import templates
 from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.review import content, plots
@@ -110,16 +109,9 @@ def _texts() -> Environment:
 
 def _names() -> dict[str, Any]:
     """Return what templates may call: the numbers in words, and what page and text both show."""
-    functions: tuple[Callable[..., Any], ...] = (
-        *(count_of, definitions, period_names),
-        *(content.duration, content.healthy, content.left, content.lost, content.minutes, content.number),
-        *(content.percent, content.points, content.some, content.stretch),
-        *(content.count_at_night, content.count_idle, content.describe_changes, content.describe_pages),
-        *(content.describe_watch, content.list_known_issues, content.list_paged, content.list_silent),
-        *(content.list_teams, content.measured, content.periods_left, content.shown_services, content.trend_of),
-    )
-    values = {"badges": content.BADGES, "known_issues": BY_ID, "RANKINGS": content.RANKINGS, "SHOWN": content.SHOWN}
-    return {**{function.__name__: function for function in functions}, **values, "plots": plots}
+    public = {name: value for name, value in vars(content).items() if not name.startswith("_")}
+    own = {"definitions": definitions, "period_names": period_names, "plots": plots}
+    return {**public, **own, "badges": content.BADGES, "known_issues": BY_ID}
 
 
 def title(period: Period) -> str:

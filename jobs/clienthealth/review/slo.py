@@ -87,13 +87,7 @@ class Minutes:
     unknown: int = 0
 
     def __add__(self, other: Minutes) -> Minutes:
-        return Minutes(
-            self.ok + other.ok,
-            self.partial + other.partial,
-            self.suspected + other.suspected,
-            self.confirmed + other.confirmed,
-            self.unknown + other.unknown,
-        )
+        return Minutes(**{status: count + getattr(other, status) for status, count in vars(self).items()})
 
     @property
     def unhealthy(self) -> int:

@@ -307,7 +307,18 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again 
         if _taken_in(rows.sparkSession, where, origin, after_ms):
             return
     if again is not None and table in _SAME:
-        rows = _without_those_there(rows, root, table, again.until_ms)
+        (key, seconds), time = _SAME[table], TIMES[table]
+        comes_again = F.unix_millis(time) <= again.until_ms
+        first, last = rows.filter(comes_again).agg(F.min(time), F.max(time)).collect()[0]
+        if first is not None:
+            margin = timedelta(seconds=seconds)
+            bounds = [F.lit(first - margin), F.lit(last + margin)]
+            near = F.col("day").between(*map(F.to_date, bounds)) & F.col(time).between(*bounds)
+            there = read(rows.sparkSession, root, table).filter(near)
+            there = there.select(*(F.col(name).alias(f"there_{name}") for name in (*key, time)))
+            same = reduce(and_, (F.col(name).eqNullSafe(F.col(f"there_{name}")) for name in key))
+            apart = F.abs(F.unix_millis(time) - F.unix_millis(f"there_{time}"))
+            rows = rows.join(there, same & (apart <= 1000 * seconds) & comes_again, "left_anti")
     columns = (F.col(f"`{field.name}`").cast(field.dataType) for field in TABLES[table])
     rows.select(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
@@ -318,23 +329,6 @@ _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
 }
-
-
-def _without_those_there(rows: DataFrame, root: str, table: str, until_ms: int) -> DataFrame:
-    key, seconds = _SAME[table]
-    time = TIMES[table]
-    old = rows.filter(F.unix_millis(time) <= until_ms)
-    first, last = old.agg(F.min(time), F.max(time)).collect()[0]
-    if first is None:
-        return rows
-    margin = timedelta(seconds=seconds)
-    bounds = [F.lit(first - margin), F.lit(last + margin)]
-    near = F.col("day").between(*map(F.to_date, bounds)) & F.col(time).between(*bounds)
-    there = read(rows.sparkSession, root, table).filter(near)
-    there = there.select(*(F.col(name).alias(f"there_{name}") for name in (*key, time)))
-    same = reduce(and_, (F.col(name).eqNullSafe(F.col(f"there_{name}")) for name in key))
-    apart = F.abs(F.unix_millis(time) - F.unix_millis(f"there_{time}"))
-    return rows.join(there, same & (apart <= 1000 * seconds) & (F.unix_millis(time) <= until_ms), "left_anti")
 
 
 def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) -> bool:

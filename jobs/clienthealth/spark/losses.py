@@ -85,7 +85,14 @@ class Losses:
                         log.info("the topic %s is there now", topic)
                 self._absent = {topic for topic in self._topics if topic not in there}
                 here = {where: at for where, at in positions.items() if where[0] in there}
-                self._compare(here)
+                for where, earliest in self._offsets(here, self._spec.earliest()).items():
+                    begun_at = self._seen.get(where, 0)
+                    # One that begins before what it began with is another topic of the same name.
+                    begin = max(here[where], begun_at if begun_at <= earliest else 0)
+                    if earliest > begin:
+                        log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
+                        self._metrics.lost.labels(where[0]).inc(earliest - begin)
+                        self._seen[where] = earliest
                 if not self._metrics.batches:
                     # How much of each topic is not read yet: Spark says so once a batch has ended.
                     waiting = Counter[str]()
@@ -121,16 +128,6 @@ class Losses:
     def close(self) -> None:
         """Close the client."""
         self._admin.close()
-
-    def _compare(self, positions: Positions) -> None:
-        for where, earliest in self._offsets(positions, self._spec.earliest()).items():
-            begun_at = self._seen.get(where, 0)
-            # One that begins before what it began with is another topic of the same name.
-            begin = max(positions[where], begun_at if begun_at <= earliest else 0)
-            if earliest > begin:
-                log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
-                self._metrics.lost.labels(where[0]).inc(earliest - begin)
-                self._seen[where] = earliest
 
     def _offsets(self, partitions: Iterable[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         """The first or the last offset of each partition that there still is."""

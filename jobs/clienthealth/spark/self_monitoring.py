@@ -176,15 +176,13 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.input_lag.labels(topic, query).set(max(0, behind))
-                self._made_anew(source.get("startOffset") or {}, end)
-
-    def _made_anew(self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]) -> None:
-        """A partition of which a batch ends before it begins is a new one; what it held by then is passed over."""
-        for topic, partitions in end.items():
-            for partition, offset in partitions.items():
-                if offset < start.get(topic, {}).get(partition, 0):
-                    self.recreated.labels(topic).inc()
-                    self.lost.labels(topic).inc(offset)
+                # A partition of which a batch ends before it begins is a new one; what it held by then is passed over.
+                start = source.get("startOffset") or {}
+                for topic, partitions in end.items():
+                    for partition, offset in partitions.items():
+                        if offset < start.get(topic, {}).get(partition, 0):
+                            self.recreated.labels(topic).inc()
+                            self.lost.labels(topic).inc(offset)
 
 
 class Port:

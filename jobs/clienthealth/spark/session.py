@@ -78,9 +78,7 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = builder.config(map=dict[str, Any](options)).getOrCreate()
     # Kept: Java classes that PySpark names with each column, and twenty times with each exception, with which each
     # iteration over anything of Java ends. Py4J asks the JVM for a name each time, which looks for it in all packages
     # that PySpark imports, in every jar: an eighth of all the JVM's work.

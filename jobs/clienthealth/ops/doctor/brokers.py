@@ -19,7 +19,7 @@ from clienthealth.model.errors import HealthError
 from clienthealth.model.subscription import Subscription, brokers_with_plugin, subscriptions, takes_pushes
 from clienthealth.model.telemetry import Stream
 from clienthealth.ops.doctor import Finding, State, machine
-from clienthealth.ops.doctor.records import TIMEOUT_MS, clocks_agree, newest, records_readable, who_pushes
+from clienthealth.ops.doctor.records import CLIENT, clocks_agree, newest, records_readable, who_pushes
 from clienthealth.platform import topics as declared
 from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
@@ -38,12 +38,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
     """Connect, then look at each topic."""
     servers = settings.kafka.bootstrap_servers
     try:
-        client = admin(
-            settings,
-            client_id="kafka-health-doctor",
-            bootstrap_timeout_ms=TIMEOUT_MS,
-            request_timeout_ms=TIMEOUT_MS,
-        )
+        client = admin(settings, **CLIENT)
     except HealthError as error:
         yield Finding("kafka", "failed", f"{error}. Look at [kafka] bootstrap_servers and options.")
         return

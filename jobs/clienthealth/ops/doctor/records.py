@@ -28,6 +28,8 @@ from clienthealth.settings.fields import LARGEST
 
 READ_SECONDS = 5.0
 TIMEOUT_MS = 10_000
+#: Options of each client of the doctor's.
+CLIENT = {"client_id": "kafka-health-doctor", "bootstrap_timeout_ms": TIMEOUT_MS, "request_timeout_ms": TIMEOUT_MS}
 _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = {
     "metrics": decode_metrics,
     "logs": decode_logs,
@@ -58,17 +60,12 @@ def newest(settings: Settings, topic: str, count: int) -> Newest:
 
     Raises ServiceError if there is no such topic, or it cannot be read.
     """
-    options = {
-        "client_id": "kafka-health-doctor",
-        "bootstrap_timeout_ms": TIMEOUT_MS,
-        "request_timeout_ms": TIMEOUT_MS,
-    }
     try:
-        with closing(admin(settings, **options)) as client:
+        with closing(admin(settings, **CLIENT)) as client:
             there = extents(client, [topic])
         if not (there.known or there.unread):
             raise ServiceError(f"{topic} does not exist, or this user may not see it")
-        with closing(consumer(settings, group_id=None, allow_auto_create_topics=False, **options)) as reader:
+        with closing(consumer(settings, group_id=None, allow_auto_create_topics=False, **CLIENT)) as reader:
             filled = {partition: extent for partition, extent in there.known.items() if extent.end > extent.begin}
             reader.assign(sorted(filled))
             for partition, (begin, end) in filled.items():
@@ -203,16 +200,13 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     )
     for clients, state, what, remedy in judged:
         if clients:
-            yield Finding(CLOCK, state, f"Readings on {topic} {what}: {_worst(clients)}. {remedy}")
+            order = sorted(clients.items(), key=lambda item: -item[1])
+            worst = ", ".join(f"{client} by {by:.0f} s" for client, by in order[:NAMED])
+            worst += f" and {len(order) - NAMED} clients more" if len(order) > NAMED else ""
+            yield Finding(CLOCK, state, f"Readings on {topic} {what}: {worst}. {remedy}")
     if not (rejected or early or late):
         text = f"The newest reading on {topic} is {max(0.0, -max(ahead.values())):.0f} s old by our clock"
         yield Finding(CLOCK, "ok", f"{text}, none is from the future.")
-
-
-def _worst(skews: Mapping[str, float]) -> str:
-    order = sorted(skews.items(), key=lambda item: -item[1])
-    named = ", ".join(f"{client} by {by:.0f} s" for client, by in order[:NAMED])
-    return named + (f" and {len(order) - NAMED} clients more" if len(order) > NAMED else "")
 
 
 def who_pushes(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
