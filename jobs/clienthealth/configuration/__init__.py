@@ -47,7 +47,15 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
     built: dict[str, Any] = {}
     for name, table in values.items():
         if name == "modes":
-            built[name] = {mode: _thresholds(mode, overrides, str(chosen)) for mode, overrides in table.items()}
+            from clienthealth.modes import modes
+
+            for mode, overrides in table.items():
+                if mode not in modes():
+                    raise SettingsError(f"{chosen}: [modes.{mode}]: unknown mode; known are {', '.join(modes())}")
+                if not isinstance(overrides, dict):
+                    raise SettingsError(f"{chosen}: modes.{mode} must be a section, written [modes.{mode}]")
+                fitted = _fitted(type(modes()[mode].thresholds), overrides, f"modes.{mode}", where)
+                built.setdefault(name, {})[mode] = fitted
         else:
             fitted = _fitted(_SECTIONS[name], table, name, where)
             built[name] = _whole(_SECTIONS[name], fitted, f"{chosen or 'environment'}: [{name}] ")
@@ -137,16 +145,6 @@ def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T
         return kind(**values)
     except SettingsError as error:
         raise SettingsError(f"{where}{error}") from None
-
-
-def _thresholds(mode: str, overrides: Any, path: str) -> dict[str, float]:
-    from clienthealth.modes import modes
-
-    if mode not in modes():
-        raise SettingsError(f"{path}: [modes.{mode}]: unknown mode; known are {', '.join(modes())}")
-    if not isinstance(overrides, dict):
-        raise SettingsError(f"{path}: modes.{mode} must be a section, written [modes.{mode}]")
-    return _fitted(type(modes()[mode].thresholds), overrides, f"modes.{mode}", lambda *_: path)
 
 
 def in_force(settings: Settings, changed_only: bool = False) -> str:

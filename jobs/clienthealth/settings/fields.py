@@ -27,15 +27,22 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Form:
-    """What a text must look like: in words; as a pattern of the whole text, which JSON schemas hold too; by a test."""
+    """What a text must look like: in words; as a pattern of the whole text, which JSON schemas hold too; by a test.
+
+    A text fails the test that returns False for it, or raises ValueError, re.error, OverflowError or RecursionError.
+    """
 
     words: str
     pattern: str = ""
-    test: Callable[[str], bool] = lambda _: True
+    test: Callable[[str], object] = lambda _: True
 
     def fits(self, text: str) -> bool:
         """Does a text look like that?"""
-        return (not self.pattern or re.fullmatch(self.pattern, text) is not None) and self.test(text)
+        try:
+            like_it = not self.pattern or re.fullmatch(self.pattern, text) is not None
+            return like_it and self.test(text) is not False
+        except (ValueError, re.error, OverflowError, RecursionError):
+            return False
 
 
 @dataclass(frozen=True)
@@ -211,21 +218,14 @@ _URL = rf"https?://(?:[^\s/@?#]*@)?{_HOST}(?::[0-9]{{1,5}})?(?:[/?#]\S*)?"
 
 
 def _parses(url: str) -> bool:
-    try:
-        match = re.search(r"https?://\S+", url)
-        return match is not None and urllib.parse.urlsplit(match[0]).port != 0
-    except ValueError:
-        return False
+    match = re.search(r"https?://\S+", url)
+    return match is not None and urllib.parse.urlsplit(match[0]).port != 0
 
 
-def _compiles(expression: str) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            re.compile(expression)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True
+def _compiles(expression: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        re.compile(expression)
 
 
 #: Relative to the current folder; `configuration` makes it absolute.

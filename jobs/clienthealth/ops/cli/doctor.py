@@ -32,12 +32,10 @@ def run(args: argparse.Namespace) -> int:
     from clienthealth.platform.secrecy import redacted
 
     settings = load(args.config)
-    if args.prometheus:
-        settings = dataclasses.replace(
-            settings, review=dataclasses.replace(settings.review, prometheus_url=args.prometheus)
-        )
-    if args.grafana:
-        settings = dataclasses.replace(settings, links=dataclasses.replace(settings.links, dashboards=args.grafana))
+    url, dashboards = args.prometheus or settings.review.prometheus_url, args.grafana or settings.links.dashboards
+    review = dataclasses.replace(settings.review, prometheus_url=url)
+    links = dataclasses.replace(settings.links, dashboards=dashboards)
+    settings = dataclasses.replace(settings, review=review, links=links)
     findings: list[Finding] = []
     # Py4J logs a traceback of whatever Ctrl-C interrupts; what matters is a finding.
     logging.getLogger().addHandler(logging.NullHandler())

@@ -139,31 +139,33 @@ def _answers(args: argparse.Namespace) -> Answers:
     from clienthealth.settings import TopicSettings
 
     asks = sys.stdin.isatty()
+
+    def ask(given: str | None, what: str, default: str = "", choices: Sequence[str] = ()) -> str:
+        """Return what was given, else what is answered; the default where nobody can answer."""
+        shown = f" ({', '.join(choices)})" if choices else ""
+        while not given and asks:
+            given = input(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default
+            if not choices or given in choices:
+                return given
+            print(f"one of {', '.join(choices)}, please")
+            given = None
+        return given or default
+
     if not args.bootstrap_servers and not asks:
         raise SettingsError("--bootstrap-servers is missing, and nobody is there to be asked")
-    servers = args.bootstrap_servers or _ask("Brokers (host:port, comma separated)", "")
-    protocol = args.security_protocol or (_ask("Security protocol", "PLAINTEXT", PROTOCOLS) if asks else "PLAINTEXT")
+    servers = ask(args.bootstrap_servers, "Brokers (host:port, comma separated)")
+    protocol = ask(args.security_protocol, "Security protocol", "PLAINTEXT", PROTOCOLS)
     login: dict[str, Any] = {}
     if protocol.startswith("SASL_"):
-        chosen = args.sasl_mechanism or (_ask("SASL mechanism", "SCRAM-SHA-512", tuple(LOGIN_MODULES)) if asks else "")
-        login["mechanism"] = chosen or "SCRAM-SHA-512"
-        login["username"] = args.username or (_ask("User", "") if asks else "")
+        login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGIN_MODULES))
+        login["username"] = ask(args.username, "User")
         login["password"] = _password(args.password_file) if args.password_file else getpass() if asks else ""
     if protocol.endswith("SSL"):
-        login["ca_file"] = args.ca_file or (_ask("PEM file of the authority (empty: the system's)", "") if asks else "")
+        login["ca_file"] = ask(args.ca_file, "PEM file of the authority (empty: the system's)")
         login["client_file"] = args.client_file or ""
     default = TopicSettings()
     topics = TopicSettings(tuple(args.metrics_topic or default.metrics), tuple(args.logs_topic or default.logs))
     return Answers(servers, protocol, topics=topics, state=args.state or "", **login)
-
-
-def _ask(what: str, default: str, choices: tuple[str, ...] = ()) -> str:
-    shown = f" ({', '.join(choices)})" if choices else ""
-    while True:
-        answer = input(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default
-        if not choices or answer in choices:
-            return answer
-        print(f"one of {', '.join(choices)}, please")
 
 
 def _password(file: str) -> str:
