@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 from clienthealth.configuration import load
 from clienthealth.model.errors import InputError
 from clienthealth.modes import Mode, modes
@@ -98,38 +100,24 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
 
 def text(explained: Mapping[str, Any]) -> str:
     """The explanation for a person, 80 columns wide."""
-    judged = "when the client has gone" if explained["absence"] else "while the client reports"
-    lines = [
-        explained["title"],
-        "=" * len(explained["title"]),
-        "",
-        _paragraph(explained["summary"]),
-        _paragraph(explained["impact"]),
-    ]
-    lines += ["", "What to do", _paragraph(explained["action"], "  ")]
-    lines += ["", "How it comes about, and how it is recognised"]
-    for part in explained["background"]:
-        lines += [_paragraph(part, "  "), ""]
-    lines += ["Not to be confused with", *(_paragraph(other, "  - ") for other in explained["confused_with"])]
-    lines += ["", "Thresholds in force"]
-    for limit in explained["thresholds"]:
-        changed = "" if limit["value"] == limit["default"] else f" (set; the default is {limit['default']:g})"
-        lines += [f"  {limit['name']} = {limit['value']:g}{changed}", _paragraph(limit["reason"], "      ")]
-    lines += ["", "Evidence", _paragraph(f"{', '.join(explained['evidence'])}; judged {judged}", "  ")]
-    if explained["log_lines"]:
-        lines += ["", "Log lines that the judgement looks at", _paragraph(", ".join(explained["log_lines"]), "  ")]
-    if explained["symptoms"]:
-        lines += ["", "Further lines, which keep its incident open", _paragraph(", ".join(explained["symptoms"]), "  ")]
-    lines += ["", _paragraph(f"Befalls: {', '.join(explained['kinds'])}. Id: {explained['id']}.")]
-    return "\n".join(lines)
 
+    def filled(words: str, indent: str = "") -> str:
+        further = " " * len(indent)
+        plain = words.replace("`", "")
+        return textwrap.fill(
+            plain,
+            COLUMNS,
+            initial_indent=indent,
+            subsequent_indent=further,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
-def _paragraph(words: str, indent: str = "") -> str:
-    return textwrap.fill(
-        words.replace("`", ""),
-        COLUMNS,
-        initial_indent=indent,
-        subsequent_indent=" " * len(indent),
-        break_long_words=False,
-        break_on_hyphens=False,
+    texts = Environment(
+        loader=PackageLoader("clienthealth.ops.cli", ""),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    texts.filters["filled"] = filled
+    return texts.get_template("explain.txt.j2").render(explained)
