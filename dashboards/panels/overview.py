@@ -202,7 +202,8 @@ def _services() -> Panel:
         "Clients of each service by what is known of them, and the worst of their measurements (fullest buffer, "
         "slowest callbacks, busiest I/O thread, fullest queue, longest without poll()), those of clients without "
         "series of their own among them. Who has gone is listed on the status page under Fleet. What to do: click a "
-        "service for its clients. Alert when nobody is left: KafkaClientServiceSilent.",
+        "service for its clients. Alert when nobody is left: KafkaClientServiceSilent; when "
+        "none can be judged: KafkaClientServiceNotJudged, and for a third of all clients: KafkaClientFleetNotJudged.",
         {
             "confirmed": (verdicts.clients("confirmed", by), "none"),
             "suspected": (verdicts.clients("suspected", by), "none"),

@@ -59,8 +59,8 @@ def test_labels_of_the_settings_are_kept_by_every_rule_and_route(tmp_path: Path)
     text = "".join(path.read_text("utf-8") for path in written if path.parent.name == "rules")
     kept = "cluster, region, stage"
     assert text.count(f"by ({kept}") > 100 and f"on ({kept}" in text
-    assert "cluster=%q,region=%q,stage=%q,service=%q" in text
-    assert "$labels.cluster $labels.region $labels.stage $labels.service" in text
+    assert "cluster=%q,region=%q,stage=%q" in text
+    assert "$labels.cluster $labels.region $labels.stage" in text
     assert not re.search(r"\benv\b", text), "no rule is left with the labels of others"
     alertmanager = read((tmp_path / "alertmanager.yml").read_text("utf-8"))
     assert alertmanager["route"]["group_by"][:4] == ["alertname", "cluster", "region", "stage"]

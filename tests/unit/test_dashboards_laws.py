@@ -97,7 +97,7 @@ def test_limits_are_those_of_the_alerts(name: str) -> None:
 
 def test_limits_of_the_monitor_are_those_of_the_watchdog() -> None:
     exprs = {rule.name: rule.condition for rule in ALERTS}
-    assert exprs["KafkaClientHealthStale"].endswith(f"> {STALE_SECONDS}")
+    assert f"> {STALE_SECONDS}\n" in exprs["KafkaClientHealthStale"]
     assert f"> {STALE_SECONDS}\n" in exprs["KafkaClientHealthInputSilent"]
     assert f"> {BEHIND_SECONDS}\n" in exprs["KafkaClientHealthFallingBehind"]
     assert exprs["KafkaClientHealthRejectsRising"].endswith(f"> {REJECTED_RATIO}")

@@ -257,6 +257,8 @@ def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
     return named.union(*of_recordings)
 
 
+#: A page of more alerts than this is not about one failure: only the one that fires is silenced.
+MOST_NAMES = 4
 #: What stands for a label in commands of runbooks.
 PLACEHOLDERS = {
     "cluster": "C",
@@ -281,7 +283,8 @@ def _silence(alerts: Sequence[Alert]) -> Iterator[str]:
     yield "```sh"
     for labels, names in by_labels.items():
         matchers = " ".join(f'{label}="{PLACEHOLDERS.get(label, label.upper())}"' for label in labels)
-        yield f'amtool silence add --duration=1h --comment="WHY" alertname=~"{"|".join(names)}" {matchers}'
+        about = f'=~"{"|".join(names)}"' if len(names) <= MOST_NAMES else '="ALERT"'
+        yield f'amtool silence add --duration=1h --comment="WHY" alertname{about} {matchers}'
     yield "```"
 
 

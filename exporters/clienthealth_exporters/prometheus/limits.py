@@ -34,6 +34,7 @@ class Limits:
         0.1, "of a fleet that was there, less than a tenth is left: nobody stops so much at once"
     )
     silent_ratio: float = setting(0.2, "autoscalers take away a part within an hour, hardly four in five")
+    unjudged_ratio: float = setting(0.33, "a third of a fleet that says too little to be judged was not meant so")
     silent_clients: float = setting(20, "where some are left, fewer missing are a smaller deployment")
 
 
