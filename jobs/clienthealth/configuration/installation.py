@@ -102,25 +102,8 @@ def matchers(labels: Sequence[str]) -> str:
     return ", ".join(f'{label}=~"${label}"' for label in labels)
 
 
-def equals(labels: Sequence[str]) -> str:
-    """What a query in a template asks of labels, each with a value to be printed into it."""
-    return ",".join(f"{label}=%q" for label in labels)
-
-
-def values(labels: Sequence[str]) -> str:
-    """The values of an alert's labels, as a template prints them into `equals`."""
-    return " ".join(f"$labels.{label}" for label in labels)
-
-
-def chosen(labels: Sequence[str]) -> str:
-    """Variables of a dashboard's address, as a template prints those of an alert's labels that it has."""
-    return "".join(
-        f"{{{{ with $labels.{label} }}}}var-{label}={{{{ . | urlquery }}}}&{{{{ end }}}}" for label in labels
-    )
-
-
 def of_series(labels: Sequence[str]) -> str:
-    """The same variables in a link from a series of a panel, with the series' own values."""
+    """Variables of a dashboard's address in a link from a series of a panel, with the series' own values."""
     return "&".join(f"var-{label}=${{__field.labels.{label}:percentencode}}" for label in labels)
 
 
@@ -145,6 +128,6 @@ def keeping(text: str, settings: Settings) -> str:
         raise SettingsError("[prometheus] keep_labels must name a label at least")
     if kept == KEPT:
         return text
-    for form in (listed, matchers, equals, values, chosen, of_series, of_row, named):
+    for form in (listed, matchers, of_series, of_row, named):
         text = text.replace(form(KEPT), form(kept))
     return text
