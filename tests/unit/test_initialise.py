@@ -11,7 +11,7 @@ from clienthealth.configuration import load
 from clienthealth.model.errors import SettingsError
 from clienthealth.ops.cli import main
 from clienthealth.ops.initialise import Answers, write
-from clienthealth.platform.kafka import python_options
+from clienthealth.platform.logins import python_options
 from clienthealth.platform.topics import inputs, outputs, replication_risk, usual_replicas
 from clienthealth.settings import TopicSettings
 
@@ -51,6 +51,52 @@ def test_a_secret_is_neither_shown_nor_readable_for_others(tmp_path: Path) -> No
     write(tmp_path / "health.toml", answers.text())
     assert (tmp_path / "health.toml").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["health.toml"]
+
+
+_BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+_KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "given", "jaas"),
+    [
+        (
+            "OAUTHBEARER",
+            {"username": "c", "password": "s", "scope": "kafka", "token_url": "https://id/token"},
+            f'{_BEARER} clientId="c" clientSecret="s" scope="kafka";',
+        ),
+        ("OAUTHBEARER", {"token_url": "file:///run/token"}, f"{_BEARER};"),
+        ("AWS_MSK_IAM", {}, None),
+        (
+            "GSSAPI",
+            {"username": "h@R", "keytab": "/etc/h.keytab"},
+            f'{_KRB5} useKeyTab=true storeKey=true keyTab="/etc/h.keytab" principal="h@R";',
+        ),
+        ("GSSAPI", {"username": "h@R"}, f'{_KRB5} useTicketCache=true principal="h@R";'),
+    ],
+)
+def test_each_login_has_its_answers(mechanism: str, given: dict[str, str], jaas: str | None) -> None:
+    options = Answers("b:9093", "SASL_SSL", mechanism, **given).options()  # type: ignore[arg-type]
+    assert (options["sasl.mechanism"], options.get("sasl.jaas.config")) == (mechanism, jaas)
+    assert options.get("sasl.oauthbearer.token.endpoint.url") == given.get("token_url")
+
+
+def test_stores_are_known_by_their_ending(tmp_path: Path) -> None:
+    for name in ("ca.JKS", "me.p12"):
+        (tmp_path / name).touch()
+    answers = Answers(
+        "b:9093", "SSL", ca_file=str(tmp_path / "ca.JKS"), client_file=str(tmp_path / "me.p12"), store_password="s3cret"
+    )
+    assert {name.removeprefix("ssl."): value for name, value in answers.options().items()} == {
+        "security.protocol": "SSL",
+        "truststore.type": "JKS",
+        "truststore.location": str(tmp_path / "ca.JKS"),
+        "truststore.password": "s3cret",
+        "keystore.type": "PKCS12",
+        "keystore.location": str(tmp_path / "me.p12"),
+        "keystore.password": "s3cret",
+    }
+    assert "s3cret" not in answers.text(hidden=True) + repr(answers)
 
 
 def test_a_login_without_its_parts_is_told() -> None:

@@ -19,7 +19,7 @@ from clienthealth.model.errors import HealthError, SettingsError
 from clienthealth.modes import modes
 from clienthealth.ops import cli
 from clienthealth.ops.cli import _stderr
-from clienthealth.platform.kafka import python_options
+from clienthealth.platform.logins import python_options
 from clienthealth.platform.secrecy import HIDDEN, redacted
 from clienthealth.platform.web import SECURITY_HEADERS
 from clienthealth.settings import KafkaSettings, Settings

@@ -22,18 +22,31 @@ from clienthealth.configuration import placed, toml
 from clienthealth.model.errors import ServiceError, SettingsError
 from clienthealth.model.subscription import Subscription, subscriptions
 from clienthealth.platform import secrecy
-from clienthealth.platform.kafka import LOGIN_MODULES, admin, error_text, extents
+from clienthealth.platform.kafka import admin, error_text, extents
+from clienthealth.platform.logins import LOGINS, java_options
 from clienthealth.platform.topics import Topic, inputs, outputs, replication_risk, usual_replicas
 from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
+_USER = {"username": "username", "password": "password"}
+#: SASL mechanism → options of its login module, and the answers that are their values.
+PARTS = {
+    **dict.fromkeys(LOGINS, _USER),
+    "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
+    "GSSAPI": {"keyTab": "keytab", "principal": "username"},
+    "AWS_MSK_IAM": {},
+}
+#: By the ending of a file.
+STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What must be known of a cluster to connect to it. `password` is shown nowhere.
+    """What must be known of a cluster to connect to it. Passwords are shown nowhere.
 
-    ca_file, client_file   PEM files: the authority of the brokers, and the client's own certificate with its key
+    username, password     of SASL; of OAUTHBEARER the client's id and secret, of GSSAPI the principal
+    token_url              OAUTHBEARER: the endpoint that gives tokens, or file:///… of a token
+    ca_file, client_file   the authority of the brokers, the client's own certificate with its key: PEM, or as STORES
     state                  folder or URL of checkpoints, history and reviews; empty: the current folder
     """
 
@@ -46,6 +59,10 @@ class Answers:
     client_file: str = ""
     topics: TopicSettings = field(default_factory=TopicSettings)
     state: str = ""
+    token_url: str = ""
+    scope: str = ""
+    keytab: str = ""
+    store_password: str = field(default="", repr=False)
 
     def options(self) -> dict[str, str]:
         """`[kafka.options]`, as Kafka's Java clients name them. Raises SettingsError where an answer is missing."""
@@ -53,16 +70,27 @@ class Answers:
             return {}
         options = {"security.protocol": self.protocol}
         if self.protocol.startswith("SASL_"):
-            if not (self.username and self.password):
-                raise SettingsError(f"{self.protocol} needs --username and --password-file")
             options["sasl.mechanism"] = self.mechanism
-            user, password = (part.replace("\\", "\\\\").replace('"', '\\"') for part in (self.username, self.password))
-            login = f'{LOGIN_MODULES[self.mechanism]} required username="{user}" password="{password}";'
-            options["sasl.jaas.config"] = login
+            if parts := [(name, getattr(self, answer)) for name, answer in PARTS[self.mechanism].items()]:
+                words = [LOGINS[self.mechanism].module, "required"]
+                if self.mechanism == "GSSAPI":
+                    words.append("useKeyTab=true storeKey=true" if self.keytab else "useTicketCache=true")
+                escaped = ((name, value.replace("\\", "\\\\").replace('"', '\\"')) for name, value in parts if value)
+                words += [f'{name}="{value}"' for name, value in escaped]
+                options["sasl.jaas.config"] = f"{' '.join(words)};"
+            if self.token_url:
+                options["sasl.oauthbearer.token.endpoint.url"] = self.token_url
         if self.protocol.endswith("SSL"):
             for store, file in (("truststore", self.ca_file), ("keystore", self.client_file)):
                 if file:
-                    options |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(Path(file).resolve())}
+                    kind = STORES.get(Path(file).suffix.lower(), "PEM")
+                    options |= {f"ssl.{store}.type": kind, f"ssl.{store}.location": str(Path(file).resolve())}
+                    options |= {f"ssl.{store}.password": self.store_password} if kind != "PEM" else {}
+        try:
+            java_options(options)
+        except SettingsError as error:
+            token = "--token-url, " if self.mechanism == "OAUTHBEARER" else ""
+            raise SettingsError(f"{self.protocol} needs {token}--username and --password-file: {error}") from error
         return options
 
     def settings(self) -> Settings:

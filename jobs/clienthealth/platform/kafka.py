@@ -1,10 +1,4 @@
-"""Our own Kafka clients, built from the settings: `producer`, `consumer`, `admin`; `extents` of partitions.
-
-Options are given as Kafka's Java clients name them (`security.protocol`), so that one section of the
-settings serves Spark and us. Most names become kafka-python's by writing `_` for `.`; the ones that mean
-something else there are translated here. Keys and certificates are PEM files: kafka-python reads no Java
-key stores. Values never appear in an error: they may be secrets.
-"""
+"""Our own Kafka clients, built from the settings: `producer`, `consumer`, `admin`; `extents` of partitions."""
 
 from __future__ import annotations
 
@@ -13,8 +7,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from difflib import get_close_matches
-from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -28,7 +20,8 @@ from kafka.errors import (
     RequestTimedOutError,
 )
 
-from clienthealth.model.errors import ServiceError, SettingsError
+from clienthealth.model.errors import ServiceError
+from clienthealth.platform.logins import python_options
 from clienthealth.settings import KafkaSettings, Settings
 
 _Client = TypeVar("_Client")
@@ -42,15 +35,6 @@ _UNKNOWN_TOPIC = 3
 #: Brokers keep here what groups have committed: while a partition has no leader, its groups are listed nowhere.
 OFFSETS_TOPIC = "__consumer_offsets"
 
-#: Options that every client of kafka-python knows under the Java name with `_` for `.`.
-_SAME = {
-    name: default
-    for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
-    if name in KafkaConsumer.DEFAULT_CONFIG
-    and name in KafkaProducer.DEFAULT_CONFIG
-    and not name.startswith(("ssl_", "sasl_plain_", "sasl_oauth_", "api_version", "bootstrap_servers"))
-    and (default is None or isinstance(default, bool | int | float | str))
-}
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
 _CLOSED = "socket disconnected"
 #: What says less, in rising order: a broker that has refused us only closes later connections; time is over amid one.
@@ -69,14 +53,6 @@ _WORDS = {
         "it closed the connection; look at security.protocol, sasl.mechanism, user and password",
     ),
 }
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-#: SASL mechanism that Spark's Java client and kafka-python both speak → the login module that sasl.jaas.config names.
-LOGIN_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
-_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def producer(settings: Settings, **options: Any) -> KafkaProducer:
@@ -95,33 +71,6 @@ def consumer(settings: Settings, *topics: str, **options: Any) -> KafkaConsumer:
 def admin(settings: Settings, **options: Any) -> KafkaAdminClient:
     """An admin client. Raises ServiceError."""
     return _built(KafkaAdminClient, settings, options)
-
-
-def python_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """Java options as kafka-python's. Raises SettingsError on what it does not have, or would pass over in silence."""
-    translated: dict[str, Any] = {}
-    for name, value in options.items():
-        special = _SPECIAL.get(name)
-        if special is not None:
-            translated.update(special(name, value))
-        elif name.replace(".", "_") in _SAME:
-            translated[name.replace(".", "_")] = _typed(name, value)
-        else:
-            supported = sorted({*_SPECIAL, *(same.replace("_", ".") for same in _SAME)})
-            meant = "".join(f" (is {near} meant?)" for near in get_close_matches(name, supported, 1))
-            raise SettingsError(f"[kafka] options: '{name}' is not supported{meant}; known are {', '.join(supported)}")
-    if translated.get("security_protocol", "").startswith("SASL_"):
-        mechanism = translated.get("sasl_mechanism", "")
-        if not mechanism or (mechanism in LOGIN_MODULES and "sasl_plain_username" not in translated):
-            lacking = "sasl.jaas.config" if mechanism else f"sasl.mechanism ({', '.join(LOGIN_MODULES)})"
-            raise SettingsError(f"[kafka] options: security.protocol {translated['security_protocol']} needs {lacking}")
-    return translated
-
-
-def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """The options for Spark's Java client, as they are. Raises SettingsError if it would not start with them."""
-    _protocol("security.protocol", options.get("security.protocol", PROTOCOLS[0]))
-    return options
 
 
 class Extent(NamedTuple):
@@ -266,62 +215,3 @@ def _reason(failures: Sequence[str]) -> str | None:
 
     telling = min(failures, key=vague, default=None)
     return telling and next((words for part, words in _WORDS.items() if part in telling), telling)
-
-
-def _typed(name: str, value: str) -> bool | int | str:
-    default = _SAME[name.replace(".", "_")]
-    try:
-        if isinstance(default, bool):
-            return {"true": True, "false": False}[value.lower()]
-        if isinstance(default, int | float) or name.endswith((".ms", ".bytes")):
-            return int(value)
-    except (KeyError, ValueError) as error:
-        form = "true or false" if isinstance(default, bool) else "a whole number"
-        raise SettingsError(f"[kafka] options: {name} is not {form}") from error
-    return value
-
-
-def _file(*targets: str) -> Callable[[str, str], dict[str, Any]]:
-    return lambda _, value: dict.fromkeys(targets, value)
-
-
-def _pem(name: str, value: str) -> dict[str, Any]:
-    if value.upper() != "PEM":
-        raise SettingsError(f"[kafka] options: {name} must be PEM; Java key stores are not read")
-    return {}
-
-
-def _protocol(name: str, value: str) -> dict[str, Any]:
-    # kafka-python takes what it does not know for PLAINTEXT.
-    if value.upper() not in PROTOCOLS:
-        raise SettingsError(f"[kafka] options: {name} must be one of {', '.join(PROTOCOLS)}")
-    return {"security_protocol": value.upper()}
-
-
-def _mechanism(name: str, value: str) -> dict[str, Any]:
-    allowed = (*LOGIN_MODULES, *(["GSSAPI"] if find_spec("gssapi") else []))
-    if value not in allowed:
-        kerberos = "" if "GSSAPI" in allowed else "; GSSAPI needs the Python package gssapi"
-        raise SettingsError(f"[kafka] options: {name} must be one of {', '.join(allowed)}{kerberos}")
-    return {"sasl_mechanism": value}
-
-
-def _jaas(name: str, value: str) -> dict[str, Any]:
-    options = dict(_JAAS_OPTION.findall(value))
-    modules = sorted({module.rpartition(".")[2] for module in LOGIN_MODULES.values()})
-    if not any(module in value for module in modules) or not {"username", "password"} <= options.keys():
-        raise SettingsError(f"[kafka] options: {name} must name {' or '.join(modules)} with username and password")
-    return {f"sasl_plain_{part}": re.sub(r"\\(.)", r"\1", options[part]) for part in ("username", "password")}
-
-
-_SPECIAL: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
-    "security.protocol": _protocol,
-    "sasl.mechanism": _mechanism,
-    "sasl.jaas.config": _jaas,
-    "ssl.truststore.location": _file("ssl_cafile"),
-    "ssl.truststore.type": _pem,
-    "ssl.keystore.location": _file("ssl_certfile", "ssl_keyfile"),
-    "ssl.keystore.type": _pem,
-    "ssl.key.password": _file("ssl_password"),
-    "ssl.endpoint.identification.algorithm": lambda _, value: {"ssl_check_hostname": value != ""},
-}

@@ -25,6 +25,7 @@ from pyspark.util import inheritable_thread_target
 from clienthealth.platform import jars
 from clienthealth.platform.jars import java
 from clienthealth.platform.locations import on_s3
+from clienthealth.platform.logins import jvm_flags
 from clienthealth.platform.secrecy import SECRET
 from clienthealth.settings import Settings
 
@@ -107,11 +108,15 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
+def _jvm(settings: Settings) -> str:
+    return _JVM + jvm_flags(settings.kafka.options)
+
+
 def driver_options(settings: Settings) -> Mapping[str, str]:
     """What a JVM must know when it starts: where spark-submit starts it, it is spark-submit that must be told."""
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_JVM}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_jvm(settings)}",
     }
 
 
@@ -122,9 +127,9 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         **{f"spark.{part}.memoryOverhead": size for part, size in _BESIDE_HEAP.items()},
         **settings.spark.options,
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
-        "spark.driver.extraJavaOptions": f"{log4j} {_JVM}",
+        "spark.driver.extraJavaOptions": f"{log4j} {_jvm(settings)}",
         # An executor starts where our files are not yet: Log4j's own default, but warnings too.
-        "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_JVM}",
+        "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
 
@@ -144,6 +149,8 @@ def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
     jar_paths = jars.classpath("spark")
     if on_s3(settings.monitor.checkpoint, settings.monitor.history, settings.review.out):
         jar_paths = [*jar_paths, *jars.classpath("s3")]
+    if settings.kafka.options.get("sasl.mechanism") == "AWS_MSK_IAM":
+        jar_paths = [*jar_paths, *jars.classpath("msk")]
     return {
         **OPTIONS["here"],
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jar_paths)),

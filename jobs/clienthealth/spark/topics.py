@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clienthealth.platform.kafka import java_options
+from clienthealth.platform.logins import java_options
 from clienthealth.settings import Settings
 from clienthealth.spark.stepping import SENT_BYTES
 

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 def _connect_options(options: Mapping[str, str], where: str = "") -> None:
     """Raise SettingsError if one of our two Kafka clients would refuse [kafka] options."""
     from clienthealth.model.errors import SettingsError
-    from clienthealth.platform.kafka import java_options, python_options
+    from clienthealth.platform.logins import java_options, python_options
 
     refused: dict[str, list[str]] = {}
     for program, read in (("the monitor", java_options), ("every program but the monitor", python_options)):
@@ -54,9 +54,3 @@ def _connect_options(options: Mapping[str, str], where: str = "") -> None:
             refused.setdefault(str(error), []).append(program)
     for complaint, programs in refused.items():
         raise SettingsError(f"{where}{complaint}; refused by {'all programs' if len(programs) > 1 else programs[0]}")
-    for store in ("truststore", "keystore"):
-        if options.get(f"ssl.{store}.location") and f"ssl.{store}.type" not in options:
-            raise SettingsError(
-                f"{where}[kafka] options: ssl.{store}.location needs ssl.{store}.type = PEM: without it the monitor "
-                "takes the file for a Java key store, which every other program refuses"
-            )

@@ -5,22 +5,35 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+from functools import partial
 from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from clienthealth.ops.initialise import Answers
     from clienthealth.settings import Settings
 
 HELP = "write the settings for a cluster, test the connection, create missing topics, ask clients for their metrics"
 
+#: How to connect: option, what it takes, and what for.
+CONNECTION = (
+    ("username", "NAME", "user; of OAUTHBEARER the client id, of GSSAPI the principal"),
+    ("password-file", "FILE", "its first line is the password, of OAUTHBEARER the client secret"),
+    ("token-url", "URL", "OAUTHBEARER: where tokens are had, or file:///… of one"),
+    ("scope", "NAME", "OAUTHBEARER: of the tokens"),
+    ("keytab", "FILE", "GSSAPI: keys of the principal; else its tickets are used"),
+    ("ca-file", "FILE", "authority of the brokers' certificates: PEM, .p12 or .jks"),
+    ("client-file", "FILE", "certificate and key of this client, in one such file"),
+    ("store-password-file", "FILE", "its first line is the password of .p12 and .jks"),
+)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Everything can be given; what is not is asked for where somebody can answer."""
-    from clienthealth.platform.kafka import LOGIN_MODULES, PROTOCOLS
+    from clienthealth.platform.logins import LOGINS, PROTOCOLS
 
     parser.description = (
         f"{HELP[0].upper()}{HELP[1:]}. Nothing is changed before you have seen what will be done. It can be run again: "
@@ -30,11 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     connection = parser.add_argument_group("the cluster")
     connection.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers")
     connection.add_argument("--security-protocol", choices=PROTOCOLS, help="default: PLAINTEXT")
-    connection.add_argument("--sasl-mechanism", choices=list(LOGIN_MODULES), help="default: SCRAM-SHA-512")
-    connection.add_argument("--username", metavar="NAME", help="user of SASL")
-    connection.add_argument("--password-file", metavar="FILE", help="its first line is the password")
-    connection.add_argument("--ca-file", metavar="PEM", help="authority that signed the brokers' certificates")
-    connection.add_argument("--client-file", metavar="PEM", help="certificate and key of this client, in one file")
+    connection.add_argument("--sasl-mechanism", choices=list(LOGINS), help="default: SCRAM-SHA-512")
+    for option, value, what in CONNECTION:
+        connection.add_argument(f"--{option}", metavar=value, help=what)
     topics = parser.add_argument_group("topics")
     topics.add_argument("--metrics-topic", metavar="NAME", action="append", help="read for metrics (client-metrics)")
     topics.add_argument("--logs-topic", metavar="NAME", action="append", help="read for logs (client-logs)")
@@ -109,17 +120,22 @@ def _kept(args: argparse.Namespace, path: Path) -> Settings:
     """The settings that are there. Raises SettingsError where an option says something else."""
     from clienthealth.configuration import load, placed
     from clienthealth.model.errors import SettingsError
-    from clienthealth.platform.kafka import python_options
+    from clienthealth.ops.initialise import PARTS
+    from clienthealth.platform.logins import login_parts
     from clienthealth.settings import Settings as Defaults
 
     settings = load(str(path))
-    said, login = settings.kafka.options, python_options(settings.kafka.options)
+    said, parts = settings.kafka.options, login_parts(settings.kafka.options)
+    login = {answer: parts.get(name) for name, answer in PARTS.get(said.get("sasl.mechanism", ""), {}).items()}
     compared = {
         "bootstrap-servers": (args.bootstrap_servers, settings.kafka.bootstrap_servers),
         "security-protocol": (args.security_protocol, said.get("security.protocol", "PLAINTEXT")),
         "sasl-mechanism": (args.sasl_mechanism, said.get("sasl.mechanism")),
-        "username": (args.username, login.get("sasl_plain_username")),
-        "password-file": (args.password_file and _password(args.password_file), login.get("sasl_plain_password")),
+        "username": (args.username, login.get("username")),
+        "password-file": (_password(args.password_file), login.get("password")),
+        "scope": (args.scope, login.get("scope")),
+        "keytab": (args.keytab and str(Path(args.keytab).resolve()), login.get("keytab")),
+        "token-url": (args.token_url, said.get("sasl.oauthbearer.token.endpoint.url")),
         "ca-file": (args.ca_file and str(Path(args.ca_file).resolve()), said.get("ssl.truststore.location")),
         "client-file": (args.client_file and str(Path(args.client_file).resolve()), said.get("ssl.keystore.location")),
         "metrics-topic": (tuple(args.metrics_topic or ()), settings.topics.metrics),
@@ -134,45 +150,64 @@ def _kept(args: argparse.Namespace, path: Path) -> Settings:
 
 def _answers(args: argparse.Namespace) -> Answers:
     from clienthealth.model.errors import SettingsError
-    from clienthealth.ops.initialise import Answers
-    from clienthealth.platform.kafka import LOGIN_MODULES, PROTOCOLS
+    from clienthealth.ops.initialise import PARTS, STORES, Answers
+    from clienthealth.platform.logins import LOGINS, PROTOCOLS
     from clienthealth.settings import TopicSettings
 
     asks = sys.stdin.isatty()
 
-    def ask(given: str | None, what: str, default: str = "", choices: Sequence[str] = ()) -> str:
-        """Return what was given, else what is answered; the default where nobody can answer."""
-        shown = f" ({', '.join(choices)})" if choices else ""
-        while not given and asks:
-            given = input(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default
-            if not choices or given in choices:
-                return given
-            print(f"one of {', '.join(choices)}, please")
-            given = None
-        return given or default
-
+    ask = partial(_ask, asks)
     if not args.bootstrap_servers and not asks:
         raise SettingsError("--bootstrap-servers is missing, and nobody is there to be asked")
     servers = ask(args.bootstrap_servers, "Brokers (host:port, comma separated)")
     protocol = ask(args.security_protocol, "Security protocol", "PLAINTEXT", PROTOCOLS)
     login: dict[str, Any] = {}
     if protocol.startswith("SASL_"):
-        login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGIN_MODULES))
-        login["username"] = ask(args.username, "User")
-        login["password"] = _password(args.password_file) if args.password_file else getpass() if asks else ""
+        login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGINS))
+        if login["mechanism"] == "OAUTHBEARER":
+            login["token_url"] = ask(args.token_url, "Endpoint of tokens, or file:///… of one")
+        # A token in a file needs no more.
+        ask = partial(_ask, asks and not login.get("token_url", "").startswith("file:"))
+        for name, answer in PARTS[login["mechanism"]].items():
+            secret = answer == "password"
+            given = _password(args.password_file) if secret else getattr(args, answer)
+            login[answer] = ask(given, name, read=getpass if secret else input)
+        login |= {"keytab": str(Path(login["keytab"]).resolve())} if login.get("keytab") else {}
+        ask = partial(_ask, asks)
     if protocol.endswith("SSL"):
-        login["ca_file"] = ask(args.ca_file, "PEM file of the authority (empty: the system's)")
-        login["client_file"] = args.client_file or ""
+        login["ca_file"] = ask(args.ca_file, "File of the authority (empty: the system's)")
+        login["client_file"] = ask(args.client_file, "File of our certificate and key (empty: none)")
+        if {Path(login[file]).suffix.lower() for file in ("ca_file", "client_file")} & STORES.keys():
+            login["store_password"] = ask(_password(args.store_password_file), "Password of the stores", read=getpass)
     default = TopicSettings()
     topics = TopicSettings(tuple(args.metrics_topic or default.metrics), tuple(args.logs_topic or default.logs))
     return Answers(servers, protocol, topics=topics, state=args.state or "", **login)
 
 
-def _password(file: str) -> str:
+def _ask(
+    asks: bool,
+    given: str | None,
+    what: str,
+    default: str = "",
+    choices: Sequence[str] = (),
+    read: Callable[[str], str] = input,
+) -> str:
+    """Return what was given, else what is answered; the default where nobody can answer."""
+    shown = f" ({', '.join(choices)})" if choices else ""
+    while not given and asks:
+        given = read(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default
+        if not choices or given in choices:
+            return given
+        print(f"one of {', '.join(choices)}, please")
+        given = None
+    return given or default
+
+
+def _password(file: str | None) -> str:
     from clienthealth.model.errors import SettingsError
 
     try:
-        return Path(file).read_text(encoding="utf-8").split("\n", 1)[0]
+        return Path(file).read_text(encoding="utf-8").split("\n", 1)[0] if file else ""
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"--password-file {file}: cannot be read") from error
 

@@ -1,0 +1,345 @@
+"""Security options of [kafka], for Spark's Java client and for kafka-python alike.
+
+Options are given as Kafka's Java clients name them (`security.protocol`), so that one section of the settings serves
+both. Most names become kafka-python's by writing `_` for `.`; the ones that mean something else there, logins and key
+stores, are translated here. Values never appear in an error: they may be secrets.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from clienthealth.model.errors import DependencyError, ServiceError, SettingsError
+from clienthealth.platform.jars import java
+from clienthealth.platform.secrecy import redacted
+
+#: Options that every client of kafka-python knows under the Java name with `_` for `.`.
+_SAME = {
+    name: default
+    for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
+    if name in KafkaConsumer.DEFAULT_CONFIG
+    and name in KafkaProducer.DEFAULT_CONFIG
+    and not name.startswith(("ssl_", "sasl_plain_", "sasl_oauth_", "api_version", "bootstrap_servers"))
+    and (default is None or isinstance(default, bool | int | float | str))
+}
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class Login(NamedTuple):
+    """How a SASL mechanism logs in.
+
+    module    the login module that sasl.jaas.config names, and `needs` its options
+    defaults  options that Java's client has to be given, where the settings do not
+    package   what Python needs beside kafka-python
+    """
+
+    module: str
+    needs: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = {}
+    package: str = ""
+
+
+_JAAS = "sasl.jaas.config"
+_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+_ON_LOGIN, _IN_CLIENT = "sasl.login.callback.handler.class", "sasl.client.callback.handler.class"
+_SECURITY = "org.apache.kafka.common.security"
+_IAM = "software.amazon.msk.auth.iam.IAM"
+_USER = ("username", "password")
+#: SASL mechanisms that every program speaks, Spark's Java client and kafka-python alike.
+LOGINS = {
+    "PLAIN": Login(f"{_SECURITY}.plain.PlainLoginModule", _USER),
+    **dict.fromkeys(("SCRAM-SHA-256", "SCRAM-SHA-512"), Login(f"{_SECURITY}.scram.ScramLoginModule", _USER)),
+    "OAUTHBEARER": Login(
+        f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule",
+        defaults={
+            _JAAS: f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule required;",
+            _ON_LOGIN: f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler",
+        },
+    ),
+    "AWS_MSK_IAM": Login(
+        f"{_IAM}LoginModule",
+        defaults={_JAAS: f"{_IAM}LoginModule required;", _IN_CLIENT: f"{_IAM}ClientCallbackHandler"},
+        package="aws_msk_iam_sasl_signer",
+    ),
+    "GSSAPI": Login(
+        "com.sun.security.auth.module.Krb5LoginModule",
+        defaults={
+            _JAAS: "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;",
+            "sasl.kerberos.service.name": "kafka",
+        },
+        package="gssapi",
+    ),
+}
+#: A token is asked for anew so long before it ends.
+_TOKEN_SPARE_SECONDS = 60
+_JKS = bytes.fromhex("feedfeed")
+_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+
+
+def python_options(options: Mapping[str, str]) -> dict[str, Any]:
+    """Java options as kafka-python's. Raises SettingsError on what it does not have, or would pass over in silence."""
+    mechanism, login, jaas = _login(options)
+    translated: dict[str, Any] = {}
+    for name, value in options.items():
+        if name.replace(".", "_") in _SAME:
+            translated[name.replace(".", "_")] = _typed(name, value)
+        elif name not in _SPECIAL:
+            supported = sorted({*_SPECIAL, *(same.replace("_", ".") for same in _SAME)})
+            meant = "".join(f" (is {near} meant?)" for near in get_close_matches(name, supported, 1))
+            raise OptionError(f"'{name}' is not supported{meant}; known are {', '.join(supported)}")
+        elif name.endswith("callback.handler.class") and (login is None or login.defaults.get(name) != value):
+            raise OptionError(f"{name} must be the one that sasl.mechanism has by itself: leave it out")
+    if "security.protocol" in options:
+        translated["security_protocol"] = options["security.protocol"].upper()
+    if login and login.package and find_spec(login.package) is None:
+        package = login.package.replace("_", "-")
+        raise OptionError(f"sasl.mechanism {mechanism} needs the Python package {package}")
+    return translated | _tls(options) | (_sasl(mechanism, options, jaas) if login else {})
+
+
+def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """The options for Spark's Java client, with what a login needs. Raises SettingsError if it would not start so."""
+    _, login, _ = _login(options)
+    return {**(login.defaults if login else {}), **options}
+
+
+def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
+    """The options of the login module. Raises SettingsError."""
+    return _login(options)[2]
+
+
+def jvm_flags(options: Mapping[str, str]) -> str:
+    """What a JVM must be told when it starts: Kafka's client asks no address for tokens that is not allowed there."""
+    url = options.get(_TOKEN_URL)
+    return f" -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}" if url else ""
+
+
+class OptionError(SettingsError):
+    """Of options that no client takes."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"[kafka] options: {what}")
+
+
+def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, str]]:
+    """The mechanism, how it logs in, and the options of its module. Raises SettingsError on what no client takes."""
+
+    protocol, mechanism = options.get("security.protocol", PROTOCOLS[0]).upper(), options.get("sasl.mechanism", "")
+    # kafka-python takes what it does not know for PLAINTEXT.
+    if protocol not in PROTOCOLS:
+        raise OptionError(f"security.protocol must be one of {', '.join(PROTOCOLS)}")
+    for store in ("truststore", "keystore"):
+        path, kind = options.get(f"ssl.{store}.location"), options.get(f"ssl.{store}.type", "JKS")
+        if path and kind.upper() != "PEM" and not os.access(path, os.R_OK):
+            raise OptionError(f"ssl.{store}.location names a file that cannot be read")
+    if mechanism and mechanism not in LOGINS:
+        raise OptionError(f"sasl.mechanism must be one of {', '.join(LOGINS)}")
+    if not protocol.startswith("SASL_"):
+        return "", None, {}
+    if not mechanism:
+        raise OptionError(f"security.protocol {protocol} needs sasl.mechanism ({', '.join(LOGINS)})")
+    login = LOGINS[mechanism]
+    text = options.get(_JAAS, login.defaults.get(_JAAS, ""))
+    jaas = {name: re.sub(r"\\(.)", r"\1", value) for name, value in _JAAS_OPTION.findall(text)}
+    needs = [*login.needs]
+    if mechanism == "OAUTHBEARER":
+        url = urllib.parse.urlsplit(options.get(_TOKEN_URL, ""))
+        if url.scheme not in ("https", "http", "file"):
+            raise OptionError(f"sasl.mechanism OAUTHBEARER needs as {_TOKEN_URL} an address, of https or of a file")
+        needs += ["clientId", "clientSecret"] * (url.scheme != "file")
+    if mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
+        raise OptionError("sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL")
+    if text.split()[:1] != [login.module] or not jaas.keys() >= {*needs}:
+        lacking = f" with {' and '.join(needs)}" if needs else ""
+        raise OptionError(f"sasl.mechanism {mechanism} needs {_JAAS} of {login.module}{lacking}")
+    return mechanism, login, jaas
+
+
+def _typed(name: str, value: str) -> bool | int | str:
+    default = _SAME[name.replace(".", "_")]
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "false": False}[value.lower()]
+        if isinstance(default, int | float) or name.endswith((".ms", ".bytes")):
+            return int(value)
+    except (KeyError, ValueError) as error:
+        form = "true or false" if isinstance(default, bool) else "a whole number"
+        raise OptionError(f"{name} is not {form}") from error
+    return value
+
+
+def _tls(options: Mapping[str, str]) -> dict[str, Any]:
+    """Options of TLS. kafka-python reads PEM files; what is in Java's key stores it is given."""
+    checked = options.get("ssl.endpoint.identification.algorithm")
+    translated: dict[str, Any] = {} if checked is None else {"ssl_check_hostname": checked != ""}
+    kinds = {
+        store: options.get(f"ssl.{store}.type", "JKS").upper()
+        for store in ("truststore", "keystore")
+        if f"ssl.{store}.location" in options
+    }
+    for store, kind in kinds.items():
+        if kind not in ("PEM", "PKCS12", "JKS"):
+            raise OptionError(f"ssl.{store}.type must be one of PEM, PKCS12, JKS")
+    if {*kinds.values()} - {"PEM"}:
+        return {"ssl_context": _context(options, kinds)}
+    if "truststore" in kinds:
+        translated["ssl_cafile"] = options["ssl.truststore.location"]
+    if "keystore" in kinds:
+        translated |= dict.fromkeys(("ssl_certfile", "ssl_keyfile"), options["ssl.keystore.location"])
+    return translated | ({"ssl_password": options["ssl.key.password"]} if "ssl.key.password" in options else {})
+
+
+def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if "truststore" in kinds:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = options.get("ssl.endpoint.identification.algorithm") != ""
+    for store, kind in kinds.items():
+        # Python takes a key from files alone.
+        with tempfile.NamedTemporaryFile() as file:
+            try:
+                file.write(_pem(options, store, kind))
+                file.flush()
+                if store == "truststore":
+                    context.load_verify_locations(file.name)
+                else:
+                    context.load_cert_chain(
+                        file.name, password=options.get("ssl.key.password") if kind == "PEM" else ""
+                    )
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                # What libraries and Java's keytool say may hold a secret.
+                told = f"cannot be read as {kind} with its password ({type(error).__name__})"
+                raise OptionError(f"ssl.{store}.location {told}") from None
+            except DependencyError as error:
+                raise OptionError(f"ssl.{store}.location is JKS, for which {error}") from None
+    return context
+
+
+def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
+    """What a store holds as PEM. Java takes a store of either kind for the other."""
+    data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
+    if kind == "PEM":
+        return data
+    if find_spec("cryptography") is None:
+        raise OptionError(f"ssl.{store}.type {kind} needs the Python package cryptography")
+    from cryptography.hazmat.primitives import serialization as forms
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+    if data.startswith(_JKS):
+        data = _converted(data, password)
+    key, own, others = pkcs12.load_key_and_certificates(data, password.encode())
+    certificates = [certificate.public_bytes(forms.Encoding.PEM) for certificate in (own, *others) if certificate]
+    keys = key and key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
+    return b"".join([keys or b"", *certificates])
+
+
+def _converted(store: bytes, password: str) -> bytes:
+    """A JKS as PKCS12. Raises DependencyError without Java."""
+    with tempfile.TemporaryDirectory() as folder:
+        (jks := Path(folder, "jks")).write_bytes(store)
+        files = ("-srckeystore", str(jks), "-destkeystore", f"{folder}/p12", "-deststoretype", "PKCS12")
+        passwords = ("-srcstorepass:env", "STORE", "-deststorepass:env", "STORE")
+        command = [str(Path(java()).resolve().with_name("keytool")), "-importkeystore", "-noprompt", *files, *passwords]
+        environment = {**os.environ, "STORE": password}
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, env=environment)
+        return Path(folder, "p12").read_bytes()
+
+
+def _sasl(mechanism: str, options: Mapping[str, str], jaas: Mapping[str, str]) -> dict[str, Any]:
+    """The login as kafka-python makes it. MSK takes tokens as well as Amazon's own mechanism, with the same rights."""
+    if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
+        fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
+        return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}
+    if mechanism == "GSSAPI":
+        if keytab := jaas.get("keyTab"):
+            os.environ["KRB5_CLIENT_KTNAME"] = keytab
+        service = options.get("sasl.kerberos.service.name", "kafka")
+        return {"sasl_mechanism": mechanism, "sasl_kerberos_service_name": service}
+    return {"sasl_mechanism": mechanism, **{f"sasl_plain_{part}": jaas[part] for part in _USER}}
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """Tokens of OAUTHBEARER. `fetch`: a token, and until when it is used (epoch seconds)."""
+
+    def __init__(self, fetch: Callable[[], tuple[str, float]], jaas: Mapping[str, str]) -> None:
+        self._fetch, self._lock, self._token, self._until = fetch, threading.Lock(), "", 0.0
+        self._extensions = {
+            name.removeprefix("extension_"): value for name, value in jaas.items() if name.startswith("extension_")
+        }
+
+    def token(self) -> str:
+        """Raises ServiceError where none can be had: the connection is tried again."""
+        with self._lock:
+            if time.time() >= self._until:
+                try:
+                    self._token, self._until = self._fetch()
+                except Exception as error:  # of whatever Amazon's libraries raise
+                    why = redacted(f"{type(error).__name__}: {error}")
+                    raise ServiceError(f"no token: {why}") from error
+            return self._token
+
+    def extensions(self) -> Mapping[str, str]:
+        """What is sent with a token."""
+        return self._extensions
+
+
+def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
+    """A token from its file, or from an endpoint, which is asked with the client's credentials."""
+    if url.startswith("file:"):
+        return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
+    asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
+    user = base64.b64encode(f"{jaas['clientId']}:{jaas['clientSecret']}".encode()).decode()
+    request = urllib.request.Request(url, urllib.parse.urlencode(asked).encode(), {"Authorization": f"Basic {user}"})
+    # As Java has it: the certificates that this address is checked with are named beside the credentials.
+    context = _tls(jaas).get("ssl_context") or ssl.create_default_context(cafile=_tls(jaas).get("ssl_cafile"))
+    with urllib.request.urlopen(request, timeout=10, context=context) as response:
+        answer = json.load(response)
+    return answer["access_token"], time.time() + answer.get("expires_in", 0) - _TOKEN_SPARE_SECONDS
+
+
+def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
+    """How to sign for Amazon: as the role or the profile of the login module, else as its libraries find out."""
+    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
+
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if not region:
+        raise OptionError("sasl.mechanism AWS_MSK_IAM needs AWS_REGION in the environment")
+    sign = partial(Signer.generate_auth_token, region)
+    if role := jaas.get("awsRoleArn"):
+        name = jaas.get("awsRoleSessionName", "kafka-client-health")
+        sign = partial(Signer.generate_auth_token_from_role_arn, region, role, name)
+    elif profile := jaas.get("awsProfileName"):
+        sign = partial(Signer.generate_auth_token_from_profile, region, profile)
+
+    def signed() -> tuple[str, float]:
+        token, expires_ms = sign()
+        return token, expires_ms / 1000 - _TOKEN_SPARE_SECONDS
+
+    return signed
+
+
+_SPECIAL = {
+    *("security.protocol", "sasl.mechanism", "sasl.kerberos.service.name", _JAAS, _TOKEN_URL, _ON_LOGIN, _IN_CLIENT),
+    *(f"ssl.{store}.{part}" for store in ("truststore", "keystore") for part in ("location", "type", "password")),
+    *("ssl.key.password", "ssl.endpoint.identification.algorithm"),
+}
