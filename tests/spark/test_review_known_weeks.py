@@ -16,6 +16,7 @@ from clienthealth.review.model import (
     ClientRow,
     FleetRow,
     InputQuality,
+    KnownBugs,
     ModeChange,
     Review,
     TopicRow,
@@ -191,6 +192,12 @@ def test_fleet(week: Review) -> None:
     assert week.fleet.vanished == (FleetRow("audit", "audit-old", "producer", 1),)
     assert (week.fleet.new_count, week.fleet.vanished_count) == (1, 1)
     assert week.fleet.upgrades == (Upgrade("audit", "python", ("2.9.9",), ("3.0.0",)),)
+    producers = ("KAFKA-10790", "KAFKA-19012", "KAFKA-19747")
+    assert week.fleet.known_bugs == (
+        KnownBugs("billing", "java", "3.9.1", 1, ("KAFKA-19747",), "4.1.2"),
+        KnownBugs("billing", "java", "3.9.1", 1, producers, "4.1.2"),
+        KnownBugs("orders-api", "java", "3.9.1", 1, producers, "4.1.2"),
+    )
 
 
 def test_capacity(week: Review) -> None:

@@ -65,6 +65,7 @@ def test_deadlocked_producer_exactly() -> None:
         'status="confirmed"} 1',
         'kafka_client_service_version_clients{service="orders-api",kind="producer",library="java",version="3.9.1",'
         'status="confirmed"} 1',
+        'kafka_client_service_known_bug_clients{service="orders-api"} 1',
         'kafka_client_service_producer_buffer_used_ratio_max{service="orders-api"} 1',
         'kafka_client_service_producer_io_thread_busy_ratio_max{service="orders-api"} 1',
         "kafka_client_health_exporter_up 1",
@@ -160,6 +161,7 @@ def test_no_metric_for_what_is_unknown() -> None:
         "kafka_client_last_seen_timestamp_seconds",
         "kafka_client_info",
         "kafka_client_service_clients",
+        "kafka_client_service_known_bug_clients",
         "kafka_client_service_version_clients",
         "kafka_client_health_exporter_up",
         "kafka_client_health_exporter_decode_errors_total",

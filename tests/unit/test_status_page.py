@@ -366,6 +366,16 @@ def test_a_clients_page_has_the_options_that_judgement_looks_at() -> None:
     assert "Its configuration" not in get(deadlock(), path="/client", query=NAMED)
 
 
+def test_a_clients_page_has_what_is_known_of_its_version() -> None:
+    page = get(deadlock(), path="/client", query=NAMED)
+    assert '<a href="https://issues.apache.org/jira/browse/KAFKA-10790">KAFKA-10790</a>' in page
+    assert "Causes producer-callback-deadlock. Fixed in 4.1.0." in text(page)
+    assert "Upgrade to 4.1.2 or newer." in text(page)
+    fresh = deadlock()
+    fresh["client"]["version"] = "4.1.2"
+    assert "What is known of its version" not in get(fresh, path="/client", query=NAMED)
+
+
 def test_a_clients_page_has_its_trouble_that_no_mode_is_about() -> None:
     source = {"topic": "client-logs", "partition": 1, "offset": 7}
     seen = {"what": "tls", "lines": 12, "first": NOW_MS - 60_000, "last": NOW_MS - 5_000, "text": "<b>no</b>"}
@@ -401,7 +411,7 @@ def test_the_fleet_by_hour_by_version_and_who_went_silent() -> None:
     cells = re.findall(r'<td class="(\w+)"', re.split("<tr>", page)[2])
     assert cells[-1] == "bad" and cells[-3] == "bad" and cells[-2] == "none" and len(cells) == 24
     words = text(page)
-    assert "java 3.9.1 32 1" in words
+    assert "java 3.9.1 32 1 3 4.1.2" in words  # KAFKA-10790, KAFKA-19012, KAFKA-19747
     assert "billing / invoices bill-99:77 has ended 21:04:00 UTC" in words
     assert 'href="./?service=billing"' in page
 

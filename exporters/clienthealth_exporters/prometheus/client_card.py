@@ -18,6 +18,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.health_record import HealthRecord, amount, number
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
+from clienthealth.modes.advisories import advised
 from clienthealth.platform.html_page import element, rendered, templates
 from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.settings import Settings
@@ -307,4 +308,4 @@ def _joined(notes: Iterable[str]) -> str:
 
 _NAMED = {name: value for name, value in globals().items() if not name.startswith("_")}
 _NAMED |= {name.lower(): globals()[name] for name in ("LAG_WORDS", "MAX_EVIDENCE", "MAX_PARTITIONS")}
-templates(_PACKAGE).globals.update({**_NAMED, "modes": modes(), "troubles": BY_ID})
+templates(_PACKAGE).globals.update({**_NAMED, "advised": advised, "modes": modes(), "troubles": BY_ID})

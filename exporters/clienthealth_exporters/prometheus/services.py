@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from clienthealth.configuration.owners import Owner, Owners
 from clienthealth.model.health_record import HealthRecord, amount
+from clienthealth.modes.advisories import advised
 from clienthealth_exporters.prometheus.series import ALL_FAMILIES, METRICS, Family, Sample
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
     )
     yield METRICS["kafka_client_service_failure_mode_clients"], sorted(failures.items())
     yield METRICS["kafka_client_service_version_clients"], _versions(clients)
+    there = (state.client for state in clients if not state.departed)
+    buggy = Counter(one.service for one in there if advised(one.library, one.version, one.kind).bugs)
+    yield METRICS["kafka_client_service_known_bug_clients"], [((one,), number) for one, number in sorted(buggy.items())]
     rows: defaultdict[str, list[tuple[float | None, ...]]] = defaultdict(list)
     for state in clients:
         rows[state.client.service].append(state.largest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -35,6 +35,7 @@ from clienthealth.monitor.whose import kind_of
 from clienthealth.monitor.window_verdicts import judge_windows, merged, silenced
 from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics, decode_said
 from clienthealth.read.logs.events import events_and_dumps
+from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
@@ -166,7 +167,27 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
         if client.client_id or any(v.unhealthy for v in verdicts) or not _named_beside(client, by_key.values())
     ]
     clients.sort(key=lambda item: item[0].key)
+    versions = _versions_logged(bucket.state)
+    clients = [(_with_version(client, versions), verdicts) for client, verdicts in clients]
     return clients, _also_seen(bucket.state, [client for client, _ in clients])
+
+
+def _versions_logged(state: BucketState) -> Mapping[tuple[str, str], Set[str]]:
+    """By process the versions of Kafka that its log names."""
+    versions: dict[tuple[str, str], set[str]] = {}
+    for entry in state.log_entries:
+        if entry.event is not None and entry.event in SELF_DESCRIBED["version"]:
+            versions.setdefault(entry.process, set()).add(entry.event.captures["version"])
+    return versions
+
+
+def _with_version(client: Client, versions: Mapping[tuple[str, str], Set[str]]) -> Client:
+    """The client with the version that its process logs, where it names none itself and the process but one."""
+    logged = versions.get((client.service, client.host), frozenset())
+    unnamed = not client.version and client.library in (None, "", "java") and client.kind in ("producer", "consumer")
+    if not unnamed or len(logged) != 1:
+        return client
+    return dataclasses.replace(client, library="java", version=next(iter(logged)))
 
 
 def _also_seen(state: BucketState, clients: Iterable[Client]) -> dict[Client, list[Seen]]:

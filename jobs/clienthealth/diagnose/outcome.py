@@ -11,6 +11,7 @@ from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import client_json, seen_json, verdict_json
 from clienthealth.model.verdicts import Seen, Verdict
+from clienthealth.modes.advisories import advised
 
 HEALTHY, UNHEALTHY, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3
 EXIT_CODES = (
@@ -39,7 +40,8 @@ def json_lines(
     of_instance: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[str]:
     """One object per client: `client`, `verdicts`, what was `also_seen` (trouble that no failure mode is about), the
-    `inputs` that speak of its process, and what was `skipped`; `of_instance`: more fields, by instance of its process.
+    `inputs` that speak of its process, and what was `skipped`; `version`: what is known of its library's version;
+    `of_instance`: more fields, by instance of its process.
 
     Of what nothing but trouble is known, the client or process, there are no verdicts.
     """
@@ -57,6 +59,7 @@ def json_lines(
                 "client": client_json(client),
                 "verdicts": [verdict_json(verdict) for verdict in verdicts],
                 "also_seen": list(map(seen_json, also_seen.get(client, ()))),
+                "version": advised(client.library, client.version, client.kind).as_json(),
                 "inputs": [_input(attached) for attached in of_process],
                 "skipped": skipped,
                 **(of_instance or {}).get(client.instance, {}),

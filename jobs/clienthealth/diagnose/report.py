@@ -149,6 +149,10 @@ class _Report:
             lines += self._labelled(label, f"{also.title}, {also.count}. {also.sentence} “{text}”{where}")
             lines += self._labelled("", also.action)
             label = ""
+        shown = [text for text, is_found in story.version if is_found or self.verbose]
+        for number, text in enumerate(shown):
+            lines += self._labelled("" if number else "Version", text)
+        self.hidden |= len(shown) < len(story.version)
         if story.healthy:
             lines += self._labelled("Healthy", ", ".join(story.healthy))
         for mode, reason in story.unknown:

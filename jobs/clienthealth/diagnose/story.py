@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Verdict
 from clienthealth.model.wording import UNTIMED, duration, moment_of
 from clienthealth.modes import Mode, modes
+from clienthealth.modes.advisories import advised
 from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID
 
@@ -109,6 +110,7 @@ class Story:
     status    the worst that was found; where nothing was, `ok` only if every mode of its kind was judged
     headline  the same in a word or two, with how much was judged where that is not all
     adjusted  modes whose verdict was changed after the judge, each with the adjustments and why they exist
+    version   what is known of its version: first all in one sentence, then one each, and is it about what was found
     """
 
     status: Word
@@ -121,6 +123,7 @@ class Story:
     next: str
     adjusted: tuple[tuple[str, str], ...] = ()
     also: tuple[Also, ...] = ()
+    version: tuple[tuple[str, bool], ...] = ()
 
 
 #: Trouble by client, also of clients that nothing else is known of.
@@ -177,6 +180,21 @@ def also(seen: Seen, untimed: frozenset[str] = frozenset()) -> Also:
 _GRAVITY = list(BY_ID).index
 
 
+def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """What is known of a client's version: all in one sentence, then one each; is it about what was found?"""
+    advice = advised(client.library, client.version, client.kind)
+    if not advice.known:
+        return
+    upgrade = f"; upgrade to {advice.upgrade_to} or newer" if advice.upgrade_to else ""
+    bugs = f"known bugs cause a failure or look like one ({', '.join(advice.bugs)})" if advice.bugs else "it is too old"
+    yield f"{client.library} {client.version}: {bugs}{upgrade}.", True
+    for one, source in advice.known:
+        told = (("causes", one.causes), ("looks like", one.mimics))
+        modes_of = "; ".join(f"{what} {', '.join(ids)}" for what, ids in told if ids)
+        text = f"{one.bug}: {one.says}{f' ({modes_of})' if modes_of else ''} {source}"
+        yield text, bool({*one.causes, *one.mimics} & {*found})
+
+
 _HEADLINES: Mapping[Word, str] = {
     "confirmed": "Confirmed",
     "suspected": "Suspected",
@@ -219,6 +237,7 @@ def _story(
             for verdict in verdicts
             if verdict.adjusted
         ),
+        version=tuple(version_lines(client, [verdict.mode for verdict in ill])),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -112,6 +112,12 @@ class Advised:
     def bugs(self) -> list[str]:
         """The numbers of what causes a failure mode, or looks like one."""
         return [known.bug for known, _ in self.known if known.causes or known.mimics]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        fields = ("bug", "says", "causes", "mimics", "fixed")
+        known = [{name: getattr(one, name) for name in fields} | {"source": source} for one, source in self.known]
+        return {"known": known, "upgrade_to": self.upgrade_to}
 
 
 @lru_cache(maxsize=1024)

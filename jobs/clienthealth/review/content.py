@@ -10,7 +10,7 @@ from typing import NamedTuple
 from clienthealth.model import wording
 from clienthealth.model.wording import count_of, listing
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
-from clienthealth.review.model import BRIEF, Capacity, ClientRow, Page, Review, TopicRow
+from clienthealth.review.model import BRIEF, Capacity, ClientRow, KnownBugs, Page, Review, TopicRow
 from clienthealth.review.period import MINUTE
 from clienthealth.review.slo import Range, ServiceSlo, total
 
@@ -32,7 +32,7 @@ RANKINGS = (
     ("lag", "Furthest behind", "Records"),
 )
 #: Rows that page and text show of a list; the JSON has all. `services`: of those without an unhealthy minute or a loss.
-SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10}
+SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
 #: A buffer that is full only after so many periods is not in sight of being full.
 FAR = 104
 
@@ -180,6 +180,12 @@ def list_teams(review: Review) -> list[Team]:
         )
         for team, slos in owned.items()
     ]
+
+
+def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
+    """Return the versions with known bugs, each with the team that owns the service, '' where none does."""
+    team = {slo.service: slo.owner.team for slo in review.services if slo.owner}
+    return sorted(((team.get(row.service, ""), row) for row in review.fleet.known_bugs), key=lambda item: item[0])
 
 
 def list_paged(review: Review) -> list[tuple[str, list[Page]]]:

@@ -165,6 +165,18 @@ class Upgrade:
 
 
 @dataclass(frozen=True)
+class KnownBugs:
+    """Clients of one kind of a service whose version is known to cause failure modes, or to look like them."""
+
+    service: str
+    library: str
+    version: str
+    clients: int
+    bugs: tuple[str, ...]
+    upgrade_to: str
+
+
+@dataclass(frozen=True)
 class Fleet:
     """Which clients came and went; the lists are cut, the counts are not."""
 
@@ -173,6 +185,7 @@ class Fleet:
     vanished: tuple[FleetRow, ...] = ()
     vanished_count: int = 0
     upgrades: tuple[Upgrade, ...] = ()
+    known_bugs: tuple[KnownBugs, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,14 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from clienthealth.review.model import ClientRow, Fleet, FleetRow, TopicRow, Upgrade
+from clienthealth.modes.advisories import advised
+from clienthealth.review.model import ClientRow, Fleet, FleetRow, KnownBugs, TopicRow, Upgrade
 from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
+#: What clients say of their versions has no bound.
+VERSIONS = 5_000
 
 #: What clients are listed for.
 RANKINGS = ("unhealthy", "buffer", "queue", "lag")
@@ -142,23 +145,37 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
         for new in (True, False)
     }
     counts = {row["new"]: row["count"] for row in changed}
-    return Fleet(lists[True], counts.get(True, 0), lists[False], counts.get(False, 0), _upgrades(per_client, reviewed))
+    of_versions = _versions(per_client, reviewed)
+    return Fleet(lists[True], counts.get(True, 0), lists[False], counts.get(False, 0), *of_versions)
 
 
-def _upgrades(per_client: DataFrame, reviewed: int) -> tuple[Upgrade, ...]:
-    in_reviewed, before = F.col("period") == reviewed, F.col("period") == reviewed - 1
+def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
+    """Which services changed the version of a library, and which clients run one with known bugs, the most first."""
+    is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (
         per_client.filter("version is not null")
-        .groupBy("service", "library")
+        .groupBy("service", "library", "kind", "version")
         .agg(
-            F.array_sort(F.collect_set(F.when(before, F.col("version")))).alias("before"),
-            F.array_sort(F.collect_set(F.when(in_reviewed, F.col("version")))).alias("now"),
+            F.count_distinct(F.when(is_now, F.struct("instance", "client_id"))).alias("now"),
+            F.max(is_before).alias("before"),
         )
-        .filter("before <> now and size(before) > 0 and size(now) > 0")
-        .orderBy("service", "library")
-        .limit(LISTED)
+        .orderBy(F.desc("now"), "service", "library", "kind", "version")
+        .limit(VERSIONS)
         .collect()
     )
-    return tuple(
-        Upgrade(row["service"] or "", row["library"] or "", tuple(row["before"]), tuple(row["now"])) for row in rows
-    )
+    ran: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
+    bugs = []
+    for row in rows:
+        service, library, version = row["service"] or "", row["library"] or "", row["version"]
+        before, now = ran.setdefault((service, library), (set(), set()))
+        before |= {version} if row["before"] else set()
+        now |= {version} if row["now"] else set()
+        advice = advised(library, version, row["kind"])
+        if row["now"] and advice.bugs:
+            bugs.append(KnownBugs(service, library, version, row["now"], tuple(advice.bugs), advice.upgrade_to))
+    upgrades = [
+        Upgrade(*of, tuple(sorted(before)), tuple(sorted(now)))
+        for of, (before, now) in sorted(ran.items())
+        if before and now and before != now
+    ]
+    return tuple(upgrades[:LISTED]), tuple(bugs)
