@@ -1,7 +1,7 @@
 """Ways to log in, on real parts: what Python asks and what Spark reads, of one file of settings.
 
-Tokens come from an endpoint of the test, whose keys the broker fetches; tickets from a KDC of its own. PLAIN and SCRAM
-are in test_secure_cluster, Amazon's signatures in the unit tests.
+Tokens come from an endpoint of the test, whose keys the broker fetches; tickets from a KDC of its own; certificates
+from keytool. SCRAM is in test_secure_cluster, Amazon's signatures in the unit tests.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ import time
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization.pkcs12 import load_key_and_certificates
 
 from clienthealth.configuration import load
+from clienthealth.model.errors import ServiceError
 from clienthealth.ops.initialise import Answers
 from clienthealth.platform.kafka import consumer, producer
 from clienthealth.settings import Settings
@@ -31,6 +35,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
 from deploy.demo.stack import QUICK_START
 from deploy.demo.topics import create_ours
+from tests.kafka.secure_broker import PAIR, STORE_PASSWORD, authority
 from tests.support.waiting import WAIT_SECONDS, eventually
 
 pytestmark = pytest.mark.long
@@ -39,6 +44,7 @@ KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
 KERBEROS_5 = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
 REALM = "TEST"
+STORE = ("-storetype", "PKCS12", "-storepass", STORE_PASSWORD)
 
 
 class Identity(http.server.BaseHTTPRequestHandler):
@@ -86,15 +92,18 @@ def number(value: int) -> str:
 
 
 @contextmanager
-def broker_with(folder: Path, mechanism: str, jaas: str, more: Mapping[str, str], flags: str) -> Iterator[str]:
+def broker_with(
+    folder: Path, mechanism: str, jaas: str, more: Mapping[str, str], flags: str = "", protocol: str = "SASL_PLAINTEXT"
+) -> Iterator[str]:
     """A broker with our topics; the address where a mechanism counts. `flags`: of its JVM."""
     port, inside, controller = free_port(), free_port(), free_port()
     here = f"listener.name.login.{mechanism.lower()}"
     properties = {
         "listeners": f"PLAINTEXT://127.0.0.1:{inside},LOGIN://localhost:{port},CONTROLLER://127.0.0.1:{controller}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listener.name.login.sasl.enabled.mechanisms": mechanism,
-        f"{here}.sasl.jaas.config": jaas,
+        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,LOGIN:{protocol},CONTROLLER:PLAINTEXT",
+        **(
+            {"listener.name.login.sasl.enabled.mechanisms": mechanism, f"{here}.sasl.jaas.config": jaas} if jaas else {}
+        ),
         **{name.replace("HERE", here): value for name, value in more.items()},
     }
     with pytest.MonkeyPatch.context() as environment:
@@ -107,12 +116,11 @@ def broker_with(folder: Path, mechanism: str, jaas: str, more: Mapping[str, str]
         broker.stop()
 
 
-def all_programs_work(answers: Answers, folder: Path, environment: Mapping[str, str]) -> None:
-    """Python lists groups, writes and reads; Spark reads what it wrote, and writes that it is a reject."""
+def groups_are_listed(answers: Answers, folder: Path, environment: Mapping[str, str]) -> Path:
+    """By Python; the file of settings."""
     file = folder / "health.toml"
     text = answers.text().replace("[monitor]", "[monitor]\ntrigger_seconds = 1\nmetrics_port = 0")
     file.write_text(text, "utf-8")
-    settings = load(str(file), {})
     done = subprocess.run(
         [KAFKA_HEALTH, "export", "groups", "--once", "--config", str(file)],
         env={**os.environ, **environment},
@@ -121,6 +129,14 @@ def all_programs_work(answers: Answers, folder: Path, environment: Mapping[str, 
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "s3cret" not in done.stdout + done.stderr
+    return file
+
+
+def all_programs_work(answers: Answers, folder: Path, environment: Mapping[str, str]) -> None:
+    """Python lists groups, writes and reads; Spark reads what it wrote, and writes that it is a reject."""
+    file = groups_are_listed(answers, folder, environment)
+    settings = load(str(file), {})
     with closing(producer(settings)) as writer:
         monitor = Process(
             "monitor",
@@ -140,7 +156,7 @@ def all_programs_work(answers: Answers, folder: Path, environment: Mapping[str, 
         finally:
             monitor.stop(WAIT_SECONDS)
             rejects.close()
-    assert "s3cret" not in monitor.log.read_text("utf-8") + done.stdout + done.stderr
+    assert "s3cret" not in monitor.log.read_text("utf-8")
 
 
 @pytest.mark.parametrize("way", ["client credentials", "a file"])
@@ -167,6 +183,66 @@ def test_tokens(way: str, tmp_path: Path) -> None:
                 )
             all_programs_work(answers, tmp_path, {})
         identity.shutdown()
+
+
+def test_certificates_in_stores_of_each_kind(tmp_path: Path) -> None:
+    """A broker that wants one of its clients."""
+    ca = authority(tmp_path, "ca")
+    for name in ("broker", "client"):
+        pair(tmp_path, name)
+    for store in ("ca", "client"):
+        keytool("-importkeystore", "-noprompt", *as_jks(tmp_path / f"{store}.p12", tmp_path / f"{store}.jks"))
+    trusted = tmp_path / "trusted.p12"
+    keytool("-importcert", "-noprompt", "-alias", "ca", "-file", str(ca), "-keystore", str(trusted), *STORE)
+    pem = tmp_path / "client-and-key.pem"
+    key, own, others = load_key_and_certificates((tmp_path / "client.p12").read_bytes(), STORE_PASSWORD.encode())
+    assert key and own
+    parts = [key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())]
+    pem.write_bytes(b"".join([*parts, *(one.public_bytes(Encoding.PEM) for one in (own, *others))]))
+    here = "listener.name.login.ssl"
+    broker = {
+        f"{here}.client.auth": "required",
+        f"{here}.keystore.location": f"{tmp_path}/broker.p12",
+        f"{here}.truststore.location": f"{tmp_path}/ca.jks",
+        **{f"{here}.{name}.password": STORE_PASSWORD for name in ("keystore", "key", "truststore")},
+    }
+    files = {"PEM": (ca, pem), "PKCS12": (trusted, tmp_path / "client.p12"), "mixed": (ca, tmp_path / "client.jks")}
+    with broker_with(tmp_path, "NONE", "", broker, protocol="SSL") as address:
+        for ca_file, client_file in files.values():
+            answers = Answers(
+                *(address, "SSL"),
+                ca_file=str(ca_file),
+                client_file=str(client_file),
+                state=str(tmp_path),
+                store_password=STORE_PASSWORD,
+            )
+            groups_are_listed(answers, tmp_path, {})
+        with pytest.raises(ServiceError):
+            consumer(replace(answers, client_file="").settings(), bootstrap_timeout_ms=3000)
+        # With JKS.
+        all_programs_work(answers, tmp_path, {})
+
+
+def pair(folder: Path, name: str) -> None:
+    """A key with a certificate of the authority, in NAME.p12."""
+    store, request, signed = (str(folder / f"{name}.{ending}") for ending in ("p12", "csr", "pem"))
+    mine = ("-keystore", store, *STORE)
+    keytool(*PAIR, "-alias", name, "-dname", f"CN={name}", *mine)
+    keytool("-certreq", "-alias", name, "-file", request, *mine)
+    files = ("-infile", request, "-outfile", signed, "-rfc", "-ext", "san=dns:localhost,ip:127.0.0.1")
+    keytool("-gencert", "-alias", "ca", *files, "-keystore", str(folder / "ca.p12"), *STORE)
+    for alias, file in (("ca", str(folder / "ca.pem")), (name, signed)):
+        keytool("-importcert", "-noprompt", "-alias", alias, "-file", file, *mine)
+
+
+def as_jks(source: Path, target: Path) -> tuple[str, ...]:
+    passwords = ("-srcstorepass", STORE_PASSWORD, "-deststorepass", STORE_PASSWORD)
+    return ("-srckeystore", str(source), "-destkeystore", str(target), "-deststoretype", "JKS", *passwords)
+
+
+def keytool(*arguments: str) -> None:
+    done = subprocess.run(("keytool", *arguments), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(shutil.which("krb5kdc", path="/usr/sbin:/usr/bin:/sbin") is None, reason="apt-get install krb5-kdc")
