@@ -17,7 +17,6 @@ from clienthealth.review.model import (
     Distribution,
     Fleet,
     FleetRow,
-    Gap,
     Incident,
     InputQuality,
     KnownBugs,
@@ -63,7 +62,7 @@ def review(**changes: Any) -> Review:
         "capacity": [],
         "lag_trends": [],
         "changes": [],
-        "quality": Quality(period.minutes, (Gap(period.start, period.end),), (), 0, 0),
+        "quality": Quality(period.minutes, (Period(period.start, period.end),), (), 0, 0),
         "buffers": nothing,
         "lags": nothing,
         "slot_minutes": 60,
@@ -142,7 +141,7 @@ def everything(name: str, ours: str = "ours") -> Review:
     came = FleetRow(name, name, "producer", 1)
     failed = theme(name, name, cause=ours, topic=name, services=(name, name), open=1, incidents=3, lost_records=(1, 2))
     unsure = dataclasses.replace(failed.listed[0], sure=None, link="https://grafana.example/d/x?a=(b)")
-    gap = Gap(WEEK.start, WEEK.start + timedelta(hours=1))
+    gap = Period(WEEK.start, WEEK.start + timedelta(hours=1))
     paged = [Page(f"{name} {n}", "m", gap.start, gap.end, 1, False, date(2026, 11, 10)) for n in range(21)]
     return review(
         overall=dataclasses.replace(ill, service=""),

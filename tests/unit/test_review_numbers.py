@@ -13,7 +13,7 @@ from clienthealth.review import content, render
 from clienthealth.review.capacity import buffer_distribution, buffers, percentile
 from clienthealth.review.client_minutes import gap_minutes, gaps
 from clienthealth.review.incidents import FLEET_SERVICES, night_of, of_fleet, opens_tickets_only
-from clienthealth.review.model import Gap, Page
+from clienthealth.review.model import Page
 from clienthealth.review.period import Period, utc
 from clienthealth.review.slo import Budget, Loss, Minutes, Range, ServiceSlo, objectives, of_all, of_service
 from clienthealth.settings import MonitorSettings, PrometheusSettings, ReviewSettings, Settings
@@ -201,7 +201,7 @@ def test_gaps_are_what_nobody_watched() -> None:
     unwatched = gaps(hour, minutes)
     assert [(g.start.minute, g.minutes) for g in unwatched] == [(0, 2), (30, 1), (59, 1)]
     assert gap_minutes(unwatched, utc(start + 60), utc(start + 1860)) == 2
-    assert gaps(hour, []) == [Gap(hour.start, hour.end)]
+    assert gaps(hour, []) == [Period(hour.start, hour.end)]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from clienthealth.review.content import NB
 from clienthealth.review.incidents import Links
 from clienthealth.review.model import (
     AlsoSeen,
-    Gap,
     ModeChange,
     Page,
     Quality,
@@ -179,7 +178,7 @@ def test_the_page_loads_nothing_and_every_plot_has_words() -> None:
 
 
 def test_a_gap_is_shown_as_no_data() -> None:
-    gap = Gap(datetime(2026, 11, 12, tzinfo=UTC), datetime(2026, 11, 13, tzinfo=UTC))
+    gap = Period(datetime(2026, 11, 12, tzinfo=UTC), datetime(2026, 11, 13, tzinfo=UTC))
     one = service("orders-api", FINE)
     page = html(review(overall=one, services=[one], quality=Quality(10_080, (gap,), (), 0, 10_080)))
     assert 'class="blind" title="no data; nobody watched for 1' in page

@@ -95,6 +95,10 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1
     services = _services(ill, ordered, view.owners) if summed_up else []
+    # By team, that of the worst first; those of nobody have the team ''.
+    teams: dict[str, list[Service]] = {}
+    for one in services[:MAX_OWNED]:
+        teams.setdefault(one.owner.team if one.owner else "", []).append(one)
     text = [f"“{filters.text}”"] if filters.text else []
     return page(
         "overview.html.j2",
@@ -107,7 +111,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
         max_listed=MAX_LISTED,
         sought=", ".join([*text, *(f"{name} {value}" for name, value in filters.chosen.items())]),
         causes=list(_causes(ill))[:MAX_CAUSES] if summed_up else [],
-        teams=_teams(services[:MAX_OWNED]),
+        teams=list(teams.items()),
         owned=bool(view.owners.rows),
         more_services=max(0, len(services) - MAX_OWNED),
         ill=[state for status in _ILL for state in shown[status]],
@@ -204,14 +208,6 @@ def _sections(
         for status, title in _TITLES.items()
         if shown[status]
     ]
-
-
-def _teams(services: Iterable[Service]) -> list[tuple[str, list[Service]]]:
-    """The services by team, that of the worst first; those of nobody have the team ''."""
-    teams: dict[str, list[Service]] = {}
-    for one in services:
-        teams.setdefault(one.owner.team if one.owner else "", []).append(one)
-    return list(teams.items())
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:

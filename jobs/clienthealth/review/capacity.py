@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -38,22 +38,17 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
     capacities = []
     for service, histograms in counted.items():
         p95 = tuple(None if (p := percentile(h, 0.95)) is None else p / 1000 for h in histograms)
-        slope = _slope([(x, y) for x, y in enumerate(p95) if y is not None])
+        points, slope = [(x, y) for x, y in enumerate(p95) if y is not None], None
+        if (n := len(points)) >= LEAST_PERIODS:
+            # Least squares.
+            sx, sy = sum(x for x, _ in points), sum(y for _, y in points)
+            slope = (n * sum(x * y for x, y in points) - sx * sy) / (n * sum(x * x for x, _ in points) - sx * sx)
         left = (1 - p95[-1]) / slope if slope is not None and slope > 0 and p95[-1] is not None else None
         capacities.append(Capacity(service, p95, slope, left))
     never = float("inf")
     return sorted(
         capacities, key=lambda c: (never if c.periods_left is None else c.periods_left, -(c.p95[-1] or 0), c.service)
     )
-
-
-def _slope(points: Sequence[tuple[float, float]]) -> float | None:
-    """Least squares; None for fewer than LEAST_PERIODS points."""
-    n = len(points)
-    if n < LEAST_PERIODS:
-        return None
-    sx, sy = sum(x for x, _ in points), sum(y for _, y in points)
-    return (n * sum(x * y for x, y in points) - sx * sy) / (n * sum(x * x for x, _ in points) - sx * sx)
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from clienthealth.model.verdicts import UNHEALTHY
-from clienthealth.review.model import Gap, InputQuality, WrongClock
+from clienthealth.review.model import InputQuality, WrongClock
 from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.spark.history import CLIENT_KEY
 
@@ -27,13 +27,13 @@ from clienthealth.spark.history import CLIENT_KEY
 LAG_CLASSES = 8
 
 
-def within(rows: DataFrame, start: Any, end: Any, column: str = "minute") -> DataFrame:
+def within(rows: DataFrame, start: Any, end: Any) -> DataFrame:
     """Rows with a time in [start, end): the days first, because they are partitions."""
     last_day = (end - timedelta(microseconds=1)).date()
     return rows.filter(
         F.col("day").between(F.lit(start.date()), F.lit(last_day))
-        & (F.col(column) >= F.lit(start))
-        & (F.col(column) < F.lit(end))
+        & (F.col("minute") >= F.lit(start))
+        & (F.col("minute") < F.lit(end))
     )
 
 
@@ -176,17 +176,17 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
     return sorted(wrong, key=lambda clock: (-abs(clock.skew_seconds), clock.service, clock.instance, clock.client_id))
 
 
-def gaps(period: Period, minutes: Iterable[int]) -> list[Gap]:
+def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
     """The stretches of the period without any of `minutes` (epoch seconds, in order)."""
     unwatched, at = [], period.start
     for minute in map(utc, minutes):
         if minute > at:
-            unwatched.append(Gap(at, minute))
+            unwatched.append(Period(at, minute))
         at = minute + MINUTE
-    return unwatched + ([Gap(at, period.end)] if at < period.end else [])
+    return unwatched + ([Period(at, period.end)] if at < period.end else [])
 
 
-def gap_minutes(unwatched: Iterable[Gap], start: datetime, end: datetime) -> int:
+def gap_minutes(unwatched: Iterable[Period], start: datetime, end: datetime) -> int:
     """How many minutes of [start, end) were not watched."""
     zero = timedelta()
     return sum((max(min(g.end, end) - max(g.start, start), zero) for g in unwatched), zero) // MINUTE

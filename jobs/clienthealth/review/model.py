@@ -242,19 +242,6 @@ class AlsoSeen:
 
 
 @dataclass(frozen=True)
-class Gap:
-    """A stretch [start, end) in which the monitor read nothing."""
-
-    start: datetime
-    end: datetime
-
-    @property
-    def minutes(self) -> int:
-        """Its length."""
-        return (self.end - self.start) // MINUTE
-
-
-@dataclass(frozen=True)
 class InputQuality:
     """What was read from a source topic. `late` is None where nobody counted."""
 
@@ -282,13 +269,14 @@ class WrongClock:
 
 @dataclass(frozen=True)
 class Quality:
-    """How far the review can be trusted. `unknown`: client-minutes that could not be judged.
+    """How far the review can be trusted. `gaps`: nothing was read in them; `unknown`: client-minutes that could
+    not be judged.
 
     `clocks`: clients whose clock was off, the worst first; what they say is judged by the time that they tell.
     """
 
     minutes: int
-    gaps: tuple[Gap, ...]
+    gaps: tuple[Period, ...]
     inputs: tuple[InputQuality, ...]
     unknown: int
     judged: int
@@ -376,7 +364,7 @@ def as_json(review: Review) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, ServiceSlo):
         return value.as_json()
-    if isinstance(value, Gap | Period):
+    if isinstance(value, Period):
         return {"from": _plain(value.start), "to": _plain(value.end), "minutes": value.minutes}
     if dataclasses.is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}

@@ -44,8 +44,14 @@ def run(args: argparse.Namespace) -> int:
             if announcement:
                 print(announcement, file=sys.stderr, flush=True)
             for finding in check(settings):
-                findings.append(dataclasses.replace(finding, text=redacted(finding.text)))
-                _show(findings[-1], args.json)
+                findings.append(shown := dataclasses.replace(finding, text=redacted(finding.text)))
+                if args.json:
+                    print(json.dumps(dataclasses.asdict(shown), ensure_ascii=False), flush=True)
+                    continue
+                state, text = shown.state, f"{shown.about}: {shown.text}"
+                mark = f"\x1b[{_COLOURS[state]}m{state:<8}\x1b[0m" if sys.stdout.isatty() else f"{state:<8}"
+                lines = textwrap.wrap(text, 70, break_long_words=False, break_on_hyphens=False)
+                print(f"{mark} " + "\n         ".join(lines), flush=True)
     except KeyboardInterrupt:
         print("\nInterrupted: not all was checked.", file=sys.stderr)
         return 130
@@ -55,13 +61,3 @@ def run(args: argparse.Namespace) -> int:
         well = f"Nothing that was checked failed; not checked: {skipped}." if skipped else "Nothing failed."
         print(f"\n{f'{failed} finding(s) must be mended.' if failed else well}")
     return int(failed > 0)
-
-
-def _show(finding: Finding, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(dataclasses.asdict(finding), ensure_ascii=False), flush=True)
-        return
-    state = finding.state
-    mark = f"\x1b[{_COLOURS[state]}m{state:<8}\x1b[0m" if sys.stdout.isatty() else f"{state:<8}"
-    lines = textwrap.wrap(f"{finding.about}: {finding.text}", 70, break_long_words=False, break_on_hyphens=False)
-    print(f"{mark} " + "\n         ".join(lines), flush=True)

@@ -34,8 +34,8 @@ class _Response:
 def servers(settings: Settings) -> Iterator[Finding]:
     """Prometheus by [review] prometheus_url, Grafana by [links] dashboards; each only if it is set."""
     for about, address, key, check in (
-        ("prometheus", settings.review.prometheus_url, "[review] prometheus_url", _prometheus),
-        ("grafana", settings.links.dashboards, "[links] dashboards", _grafana),
+        ("prometheus", settings.review.prometheus_url, "[review] prometheus_url", prometheus_answers),
+        ("grafana", settings.links.dashboards, "[links] dashboards", grafana_answers),
     ):
         if address:
             yield from check(address.rstrip("/"))
@@ -43,7 +43,8 @@ def servers(settings: Settings) -> Iterator[Finding]:
             yield Finding(about, "skipped", f"Its address is not set ({key}, or --{about}).")
 
 
-def _prometheus(url: str) -> Iterator[Finding]:
+def prometheus_answers(url: str) -> Iterator[Finding]:
+    """Does it answer, with our clock, and does it scrape what the alerts look at."""
     about = "prometheus"
     try:
         response = _get(f"{url}/api/v1/targets?state=active")
@@ -67,7 +68,8 @@ def _prometheus(url: str) -> Iterator[Finding]:
             yield Finding(about, "ok", f"It scrapes '{job}', which answers.")
 
 
-def _grafana(url: str) -> Iterator[Finding]:
+def grafana_answers(url: str) -> Iterator[Finding]:
+    """Does it answer, its database too, and with our clock."""
     about = "grafana"
     try:
         response = _get(f"{url}/api/health")
