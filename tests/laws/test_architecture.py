@@ -29,8 +29,6 @@ PLACES = (
 APART = ("clienthealth_exporters", "dashboards", "deploy")
 #: Single modules elsewhere that do it all the same, with the reason.
 EXCUSED = {
-    "clienthealth.configuration": "reads the file of settings",
-    "clienthealth.configuration.owners": "reads the files of owners that it names",
     "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.model.subscription": "asks the brokers to ask their clients",
     "clienthealth.read.recordings": "reads the files that people attach",

@@ -14,12 +14,11 @@ import re
 import tomllib
 import typing
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 from clienthealth.model.errors import SettingsError
 from clienthealth.platform import secrecy
-from clienthealth.platform.locations import absolute
+from clienthealth.platform.locations import absolute, written
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import FILE, PLACE, complaint, keys
 
@@ -93,11 +92,7 @@ _SECTIONS = {name: kind for name, kind in typing.get_type_hints(Settings).items(
 def _tables(path: str) -> dict[str, dict[str, Any]]:
     """The sections of a file, as it says them."""
     try:
-        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise SettingsError(f"{path}: not UTF-8") from None
+        tables = tomllib.loads(written(path))
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is no error of TOML's own
         # What stands there is not repeated: it may be a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))

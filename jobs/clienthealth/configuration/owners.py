@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import msgspec
 
 from clienthealth.model.errors import DependencyError, HealthError, SettingsError
+from clienthealth.platform.locations import written
 
 log = logging.getLogger(__name__)
 #: The labels that alerts get from an owner.
@@ -104,13 +105,7 @@ def read_owners(files: Sequence[str]) -> Owners:
     """The owners of these files. Raises SettingsError, in a sentence with the line, and DependencyError."""
     rows: list[Row] = []
     for file in files:
-        name = Path(file).name
-        try:
-            text = Path(file).read_text(encoding="utf-8")
-        except OSError as error:
-            raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError:
-            raise SettingsError(f"{file}: not UTF-8") from None
+        name, text = Path(file).name, written(file)
         if name.endswith(".toml"):
             rows += _toml(file, text)
         elif name.endswith((".yaml", ".yml")):

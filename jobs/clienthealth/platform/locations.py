@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from clienthealth.model.errors import SettingsError
+
 #: Hadoop's client of S3, and of what speaks as S3 does.
 S3 = "s3a://"
 
@@ -32,3 +34,13 @@ def on_s3(*locations: str) -> bool:
 def inside(location: str, name: str) -> str:
     """The folder of this name in a folder or URL."""
     return f"{location.rstrip('/')}/{name}"
+
+
+def written(file: str) -> str:
+    """What people have written in a file. Raises SettingsError."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise SettingsError(f"{file}: not UTF-8") from None
