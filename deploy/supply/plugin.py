@@ -21,8 +21,8 @@ from clienthealth.platform.jars import java
 from deploy.demo import jars
 
 SOURCES = "deploy/broker-plugin"
-#: The oldest Java that a broker of 3.7 to 3.9 runs on, and the oldest of their interfaces that we have.
-RELEASE, COMPILED_WITH = "11", "clients-3.9"
+#: The oldest Java that a broker of 3.7 to 3.9 runs on, and jars that have their interface and the one since 4.2.
+RELEASE, COMPILED_WITH = "11", "clients-4.4"
 #: Jars are zip files: with one time in all of them the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -32,11 +32,14 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 
 pytestmark = pytest.mark.long
 
+NEWEST = "test-broker-4.4"
+#: What brokers since 4.2 can load, and tell the interval.
+SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
 #: The oldest that still gets mends, ours, and the newest.
 BROKERS = {
     "broker-3.9": jars.SETS["broker-3.9"],
     "broker": jars.SETS["broker"],
-    "test-broker-4.4": jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *jars.LOG4J_1)),
+    NEWEST: jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *jars.LOG4J_1)),
 }
 _PLUGIN_LOGS = f" {PLUGIN} - "
 TOPIC = "plugin.orders"
@@ -94,7 +97,7 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
     with (
         Broker(
             tmp_path / "broker",
-            impatient | listeners,
+            impatient | listeners | ({"metric.reporters": SINCE_42} if jar_set == NEWEST else {}),
             port=port,
             controller_port=controller_port,
             telemetry_to="",
@@ -149,6 +152,7 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
 
             pushed = eventually(moving, "what was sent is counted")
             assert (pushed.delta, pushed.topics[0].topic) == (True, TOPIC)
+            assert jar_set != NEWEST or pushed.interval_ms == 1000, "as the broker tells it"
             assert {"buffer-total-bytes", "buffer-available-bytes", "select-total", "io-wait-time-ns-total"} <= set(
                 pushed.metrics
             )

@@ -64,6 +64,15 @@ def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
     assert (who.host, who.instance) == ("10.0.0.7", "10.0.0.7:RP0VM2GySX-Pujo0Uh1iCQ")
 
 
+@pytest.mark.parametrize(
+    ("told", "interval_ms"),
+    [("10000", 10_000), ("300000", 300_000), ("-1", 30_000), ("soon", 30_000), ("9" * 30, 60_000), ("0", 60_000)],
+)
+def test_brokers_since_4_2_tell_how_often_a_client_is_asked(told: str, interval_ms: int) -> None:
+    """Else the time that a push spans counts, shorter of the first and the last; a minute where none can be."""
+    assert read(push(push_interval_ms=told)).interval_ms == interval_ms
+
+
 def test_the_last_push_says_so() -> None:
     assert read(push(terminating="true")).metrics["terminating"] == 1.0
     assert read(push()).metrics["terminating"] == 0.0

@@ -32,7 +32,8 @@ import org.slf4j.LoggerFactory;
  * {@code clienthealth.producer.*}, given to the producer; {@code clienthealth.producer.bootstrap.servers} is required.
  * Wrong ones cost the broker its pushes, never its start.
  */
-public final class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry, ClientTelemetryReceiver {
+@SuppressWarnings("removal") // Brokers before 4.2 have no other interface.
+public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry, ClientTelemetryReceiver {
     private static final Logger LOG = LoggerFactory.getLogger(ClientTelemetryToTopic.class);
     private static final int MOST_PUSHES = 100_000;
 
@@ -76,7 +77,12 @@ public final class ClientTelemetryToTopic implements MetricsReporter, ClientTele
 
     /** On a request thread: copies, hands over and returns. */
     @Override
-    public void exportMetrics(AuthorizableRequestContext context, ClientTelemetryPayload payload) {
+    public final void exportMetrics(AuthorizableRequestContext context, ClientTelemetryPayload payload) {
+        take(context, payload, 0);
+    }
+
+    /** {@code pushIntervalMs}: 0 where the broker does not tell it. */
+    final void take(AuthorizableRequestContext context, ClientTelemetryPayload payload, int pushIntervalMs) {
         counters.received.incrementAndGet();
         ByteBuffer data = payload.data().duplicate();
         int size = data.remaining();
@@ -87,14 +93,14 @@ public final class ClientTelemetryToTopic implements MetricsReporter, ClientTele
         }
         byte[] value = new byte[size];
         data.get(value);
-        if (!queue.offer(record(context, payload, value))) {
+        if (!queue.offer(record(context, payload, value, pushIntervalMs))) {
             counters.queuedBytes.addAndGet(-size);
             counters.dropped();
         }
     }
 
     private ProducerRecord<String, byte[]> record(
-            AuthorizableRequestContext context, ClientTelemetryPayload payload, byte[] value) {
+            AuthorizableRequestContext context, ClientTelemetryPayload payload, byte[] value, int pushIntervalMs) {
         long now = System.currentTimeMillis();
         String instance = payload.clientInstanceId().toString();
         ProducerRecord<String, byte[]> record = new ProducerRecord<>(settings.topic, null, now, instance, value);
@@ -108,6 +114,7 @@ public final class ClientTelemetryToTopic implements MetricsReporter, ClientTele
         texts.put("terminating", Boolean.toString(payload.isTerminating()));
         texts.put("broker_time_ms", Long.toString(now));
         texts.put("broker_id", settings.node);
+        texts.put("push_interval_ms", pushIntervalMs > 0 ? Integer.toString(pushIntervalMs) : null);
         if (context instanceof RequestContext && ((RequestContext) context).clientInformation != null) {
             texts.put("client_software_name", ((RequestContext) context).clientInformation.softwareName());
             texts.put("client_software_version", ((RequestContext) context).clientInformation.softwareVersion());

@@ -23,7 +23,7 @@ INSTANCE = "client_instance_id"
 #: Headers of the plugin that are read, beside `format` and `client_id`.
 HEADERS = (
     *(INSTANCE, "client_address", "principal", "client_software_name", "client_software_version"),
-    *("terminating", "broker_time_ms", "broker_id"),
+    *("terminating", "broker_time_ms", "broker_id", "push_interval_ms"),
 )
 _ANONYMOUS = "ANONYMOUS"
 _COMMON_NAME = re.compile(r"(?:^|,)\s*CN=((?:[^,\\]|\\.)+)", re.IGNORECASE)
@@ -48,11 +48,14 @@ def identity_headers(said: Mapping[str, str], identity: IdentitySettings) -> dic
 
 
 def complete(snapshot: Snapshot, said: Mapping[str, str]) -> None:
-    """Enter what headers say of a push itself: when it came, by the broker's clock, and whether it is the last one."""
+    """Enter what headers say of a push: its time by the broker's clock, how often one comes, whether it is the last."""
     if INSTANCE not in said:
         return
     if (arrived := said.get("broker_time_ms", "")).isdecimal():
         snapshot.ts_ms = int(arrived)
+    # Brokers since 4.2 tell it.
+    if (every := said.get("push_interval_ms", "")).isdecimal():
+        snapshot.interval_ms = int(every)
     snapshot.metrics[TERMINATING] = float(said.get("terminating") == "true")
 
 

@@ -1,0 +1,20 @@
+package clienthealth;
+
+import org.apache.kafka.server.telemetry.ClientTelemetryContext;
+import org.apache.kafka.server.telemetry.ClientTelemetryExporter;
+import org.apache.kafka.server.telemetry.ClientTelemetryExporterProvider;
+import org.apache.kafka.server.telemetry.ClientTelemetryPayload;
+
+/** The plugin for brokers 4.2 and newer (KIP-1217), which tell how often a client is to push. Older ones cannot load it. */
+public final class ClientTelemetryToTopicSince42 extends ClientTelemetryToTopic
+        implements ClientTelemetryExporterProvider, ClientTelemetryExporter {
+    @Override
+    public ClientTelemetryExporter clientTelemetryExporter() {
+        return clientReceiver() == null ? null : this;
+    }
+
+    @Override
+    public void exportMetrics(ClientTelemetryContext context, ClientTelemetryPayload payload) {
+        take(context.authorizableRequestContext(), payload, context.pushIntervalMs());
+    }
+}
