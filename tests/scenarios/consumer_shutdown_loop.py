@@ -153,6 +153,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     unknown("not-polled-for-a-minute", window("consumer", polls(lambda s: 40 + s))),
     near_miss("another-consumer-of-the-process-closes", window("consumer", polls(still()), dumps=closing(5, 25, 50))),
     near_miss(
+        "it-has-closed-and-another-one-hangs",
+        window("consumer", logs=[mine(line(3, "consumer-unregistered"))], dumps=closing(5, 25, 50)),
+    ),
+    near_miss(
         "closes-at-once",
         window("consumer", logs=[mine(line(5, "consumer-closing")), mine(line(5.2, "consumer-unregistered"))]),
     ),

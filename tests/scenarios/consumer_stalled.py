@@ -8,6 +8,7 @@ from dataclasses import replace
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import LogEvent, Reading, Thread, ThreadDump
 from tests.scenarios._making import (
+    PARK,
     Scenario,
     consumer,
     dump,
@@ -378,6 +379,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     suspects(
         "listener-at-the-same-frames",
         window("consumer", dumps=[dump(5, worker(HANDLER)), dump(50, worker(HANDLER))]),
+    ),
+    unknown(
+        "a-thread-of-its-pool-waits-for-work",
+        window(
+            "consumer",
+            dumps=[dump(s, replace(worker(PARK), state="WAITING")) for s in (5, 50)],
+        ),
     ),
     suspects(
         "listener-at-the-same-frames-and-away",

@@ -191,6 +191,24 @@ SCENARIOS: tuple[Scenario, ...] = (
         "a-callback-of-80-ms-that-two-dumps-find",
         window(dumps=[dump(5, network(CALLBACK, "RUNNABLE", 900.0)), dump(25, network(CALLBACK, "RUNNABLE", 930.0))]),
     ),
+    suspects(
+        "a-callback-that-three-dumps-find-at-work",
+        window(
+            dumps=[
+                dump(s, network((f"com.example.Ledger.{step}", *CALLBACK), "RUNNABLE", 900.0 + 900 * s))
+                for s, step in ((5, "read"), (15, "sum"), (36, "sort"))
+            ]
+        ),
+    ),
+    unknown(
+        "a-callback-that-two-dumps-find-at-work",
+        window(
+            dumps=[
+                dump(s, network((f"com.example.Ledger.{step}", *CALLBACK), "RUNNABLE", 900.0 + 900 * s))
+                for s, step in ((5, "read"), (36, "sort"))
+            ]
+        ),
+    ),
     suspects("blocked-in-a-logger-in-one-dump", window(dumps=[dump(20, network(LOGGER, "BLOCKED"))])),
     fires(
         "blocked-in-a-logger-in-two-dumps",

@@ -42,6 +42,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     fires("exit-after-a-burst", window(readings=last_reading(8 * MIB), logs=[STARTED], departed=10)),
     suspects("exit-with-little-in-the-buffer", window(readings=last_reading(49_152), logs=[STARTED], departed=10)),
+    unknown(
+        "little-in-the-buffer-where-all-that-was-read-ends",
+        replace(window(readings=last_reading(49_152), logs=[STARTED], departed=10), outlived=False),
+    ),
     suspects("exit-after-a-burst-log-not-read", window(readings=last_reading(8 * MIB), departed=10)),
     fires(
         "exact-count-of-unacknowledged",

@@ -166,3 +166,12 @@ def test_what_is_momentary_goes_with_the_window_that_said_it() -> None:
     book.judged(CLIENT, [merged([expired])], 90_000)
     (incident,) = book.all
     assert incident.verdict.detail == {"records_expired": 5, "stalled_seconds": 41.0}
+
+
+def test_the_cause_that_a_line_names_outranks_what_numbers_suggest_later() -> None:
+    shown = verdict("confirmed", 1, mode="send-blocked-on-metadata")
+    line = (Evidence("log", 1, "Partition 17 of topic orders is not present in metadata"),)
+    named = dataclasses.replace(shown, detail={"cause": "partition-missing"}, evidence=line)
+    guessed = dataclasses.replace(shown, detail={"cause": "topic-missing"})
+    assert merged([named, guessed]).detail["cause"] == "partition-missing"
+    assert merged([guessed, guessed]).detail["cause"] == "topic-missing"

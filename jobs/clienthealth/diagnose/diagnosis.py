@@ -164,7 +164,7 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
     clients = [
         (client, sorted(verdicts, key=lambda v: v.mode))
         for client, verdicts in by_key.values()
-        if client.client_id or any(v.unhealthy for v in verdicts) or not _named_beside(client, by_key.values())
+        if client.client_id or _says_more(client, verdicts, by_key.values())
     ]
     clients.sort(key=lambda item: item[0].key)
     versions = _versions_logged(bucket.state)
@@ -206,10 +206,16 @@ def _also_seen(state: BucketState, clients: Iterable[Client]) -> dict[Client, li
     return by_client
 
 
-def _named_beside(client: Client, judged_clients: Iterable[tuple[Client, list[Verdict]]]) -> bool:
-    """Has the process clients of the kind with names? What names none, and shows nothing, is then not one more."""
+def _says_more(
+    client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
+) -> bool:
+    """Return False for what names no client and shows no failure that a named one of its process and kind has not."""
     place = client.service, client.host, client.kind
-    return any(other.client_id and (other.service, other.host, other.kind) == place for other, _ in judged_clients)
+    beside = [
+        of for other, of in judged_clients if other.client_id and (other.service, other.host, other.kind) == place
+    ]
+    found = {verdict.mode for of_named in beside for verdict in of_named if verdict.unhealthy}
+    return not beside or any(verdict.unhealthy and verdict.mode not in found for verdict in verdicts)
 
 
 def raw_record(record: Recorded) -> RawRecord:
@@ -339,16 +345,22 @@ def add_ends(
         if len(breaks):
             state.clients.first[number] = times[breaks[-1] + 1]
         window = departures.departure(bucket, number)
+        window = dataclasses.replace(window, outlived=ended is not None or _outlived(bucket, number))
         ends = judge_windows([window], bucket.settings.modes, absence=True)
         client, verdicts = by_key.get(_key(window.client), (window.client, []))
         by_key[_key(client)] = client, [*_with_silence(verdicts, silence(bucket, number, window)), *ends]
 
 
-def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
-    """What it says that a client was silent before all that there is ends. `window`: of its end."""
+def _outlived(bucket: Bucket, number: int) -> bool:
+    """True if anything was heard of later than a client may be silent after its last reading."""
     state = bucket.state
     end_ms = max([*state.clients.last.tolist(), *(entry.ts_ms for entry in state.log_entries)])
-    if end_ms - state.clients.last[number] <= bucket.quiet[number]:
+    return bool(end_ms - state.clients.last[number] > bucket.quiet[number])
+
+
+def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
+    """What it says that a client was silent before all that there is ends. `window`: of its end."""
+    if not _outlived(bucket, number):
         return []
     return silenced(departures.silence(bucket, number, window), bucket.settings.modes)
 

@@ -30,7 +30,8 @@ class ClientWindow:
     read, in the window or before. `departed_ms` is set for a client that stopped
     reporting: the time of its last reading; such a window covers the last readings of its session and the log lines
     after them. `spoke_ms`: when its process was heard of after that by its log, as one that goes on; None where it was
-    not. `alive`: of each kind the newest sign of its process's life, later than the client may be silent.
+    not. `outlived`: something else was heard of after its last reading, so that its silence is known. `alive`: of each
+    kind the newest sign of its process's life, later than the client may be silent.
     `rows`: gives the readings as the table that they were made of, where they were.
     """
 
@@ -44,6 +45,7 @@ class ClientWindow:
     departed_ms: int | None = None
     earlier_dumps: tuple[ThreadDump, ...] = ()
     spoke_ms: int | None = None
+    outlived: bool = True
     alive: tuple[Sign, ...] = ()
     told: bool = False
     earlier_readings: tuple[Reading, ...] = ()

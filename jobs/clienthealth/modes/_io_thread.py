@@ -72,6 +72,11 @@ def in_foreign_code(thread: Thread) -> bool:
     return bool(_above_runtime(thread)) and not _in_client(thread)
 
 
+def idles(thread: Thread) -> bool:
+    """Is it nowhere but in the runtime: a thread of a pool that waits for work?"""
+    return not _above_runtime(thread)
+
+
 def at_work(thread: Thread) -> bool:
     """Is it at its selector or elsewhere in the client's own code, and held up by nobody?"""
     return _in_client(thread) and not in_callback(thread) and thread.state != "BLOCKED"

@@ -92,7 +92,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
     # The lines that tell why are as old as the wait that has just ended: the newest window may not hold them any more.
-    causes = [cause for v in (*unhealthy, latest) if (cause := v.detail.get("cause"))]
+    # What a line or a dump names outranks what numbers alone suggest.
+    named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
+    causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]
     mode = modes().get(latest.mode)
     assumed = {cause.id for cause in mode.causes if cause.assumed} if mode else set()
     cause = next((cause for cause in reversed(causes) if cause not in assumed), causes[-1] if causes else None)

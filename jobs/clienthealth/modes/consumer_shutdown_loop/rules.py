@@ -360,6 +360,9 @@ class Closing:
 def closing(window: ClientWindow) -> Closing | None:
     """The thread that has been closing the client for longest, None where none is."""
     inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
+    closed = events(window, CLOSED)
+    if closed and not any(reading.ts_ms > closed[-1].ts_ms for reading in window.readings):
+        return None  # It has come back: the thread closes another client.
     still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
     return max((_of(window, stay) for stay in still), key=lambda candidate: candidate.seconds, default=None)
 

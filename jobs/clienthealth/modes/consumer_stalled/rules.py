@@ -23,7 +23,7 @@ from clienthealth.modes._evidence import (
     number_or_none,
     with_counts,
 )
-from clienthealth.modes._io_thread import in_foreign_code, places, where_they_were
+from clienthealth.modes._io_thread import idles, in_foreign_code, places, where_they_were
 from clienthealth.modes._io_thread import waits as _waits
 from clienthealth.modes._polls import (
     CLOSED,
@@ -325,7 +325,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
         polled = stay.thread.name in pollers and pollers[stay.thread.name] <= stay.since_ms
         return polled and own is not False and (own or not others) and not has_polled(window, stay.since_ms)
 
-    stays = held(dumps, lambda _, thread: None if thread.polls else thread.frames)
+    stays = held(dumps, lambda _, thread: None if thread.polls or idles(thread) else thread.frames)
     last_poll = next((at for reading in window.readings[::-1] if (at := polled_ms(reading)) is not None), None)
     detail, facts = _standing(window, filter(ours, stays), limits, "outside poll(), ", last_poll)
     return ({"cause": "handler-hangs", **detail}, facts) if facts else _ended(window, w, pollers.keys(), limits)

@@ -11,6 +11,7 @@ from clienthealth.model.wording import elapsed, listing, quoted
 from clienthealth.modes import MIN_READINGS, mode_file
 from clienthealth.modes._evidence import Fact, events, has_frame, innermost, reported
 from clienthealth.modes._io_thread import (
+    CALLBACK_FRAMES,
     in_callback,
     in_foreign_code,
     is_network_thread,
@@ -60,7 +61,25 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
             fact = _shown(window, stay, cause, _meanwhile(window, stay, limits), overdue_seconds)
             text = f"{_inside(thread)}, in {innermost(thread)}: nothing tells whether it comes back"
             (facts if fact else doubts).append((fact or _seen(stay, text), cause))
-    return facts, doubts
+    return facts or _stays_inside(window, limits), doubts
+
+
+def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
+    """A callback that every dump of a long time finds at work, of a client that counts no selects."""
+
+    def callback(_: ThreadDump, thread: Thread) -> Hashable:
+        entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
+        at = next(entered, None) if is_own(window, thread) and thread.state == "RUNNABLE" else None
+        return None if at is None else thread.frames[at:]
+
+    found = held((*window.earlier_dumps, *window.dumps), callback)[-1:]
+    if reported(window.readings, SELECTS):
+        return []
+    return [
+        (_seen(stay, f"inside the same callback{stay.repeated}", since=stay.since_ms), "callback-blocked")
+        for stay in found
+        if len(stay.seen) >= MIN_READINGS and stay.seconds >= limits.suspect_inside_seconds
+    ]
 
 
 def _shown(window: ClientWindow, stay: Held, cause: str, meanwhile: str | None, overdue_seconds: float) -> Fact | None:

@@ -61,6 +61,7 @@ class Thresholds(Limits, of=FILE):
     still_cpu_share: float
     busy_cpu_share: float
     zero_rate_seconds: float
+    suspect_inside_seconds: float
     min_refused_lines: int
     silent_queue_ratio: float
     min_reply_growth: int

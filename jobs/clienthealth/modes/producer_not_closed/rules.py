@@ -171,6 +171,8 @@ def _missed(
         return Verdict(ID, "unknown", reason=CUT_OFF, detail=_loss(pending))
     if not is_logged and not died and not unclosed and not pending.large(limits):
         return Verdict(ID, "unknown", reason=NAMELESS if nameless else UNREAD, detail=_loss(pending))
+    if not window.outlived and not (died or forced or unclosed or pending.large(limits)):
+        return Verdict(ID, "unknown", reason=ENDS, detail=_loss(pending))
     facts = [*_left(window, pending), *unclosed]
     if forced:
         facts.append(Fact.of("log", forced, "its close() waited 0 s"))
@@ -270,6 +272,7 @@ CLOSED_SENDING = (
     "it had nothing left to deliver when last heard of, but a callback closed it, which waits for no record"
 )
 DIED_SENDING = "it had nothing left to deliver when last heard of, but its process was killed while it was sending"
+ENDS = "it had a little to deliver when last heard of, as a producer at work has, and all that was read ends there"
 UNREAD = "it had a little to deliver when last heard of, and no line of its log was read that would tell of a close"
 
 
