@@ -71,37 +71,25 @@ class _Layout(NamedTuple):
     lags: Sequence[tuple[str, str, int]]
 
 
-def _by_path() -> dict[str, dict[str, str]]:
-    """See NAMES."""
-    by_path: dict[str, dict[str, str]] = {}
-    for spelled, name in metric_names.mbeans().items():
-        path, _, attribute = spelled.rpartition("/")
-        by_path.setdefault(path, {})[attribute] = name
-    return by_path
-
-
 #: Path of an MBean → attribute → our name.
-NAMES: Mapping[str, Mapping[str, str]] = _by_path()
-
-
-def _patterns() -> dict[str, Sequence[str]]:
-    """See PATTERNS."""
-    patterns: dict[str, Sequence[str]] = {
-        f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA
-    }
-    # Of old consumers each partition has a name of its own for its lag; the MBeans of topics have more properties.
-    patterns["kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*"] = ()
-    patterns |= {f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")}
-    # Brokers have MBeans in kafka.server, too, hence the type.
-    patterns |= {
-        f"kafka.{'server' if kind == 'FetcherLagMetrics' else 'consumer'}:type={kind},*": ("Value", "Count")
-        for kind in dict.fromkeys(path.partition("/")[0] for path in metric_names.SCALA)
-    }
-    return {**patterns, "kafka.common:type=AppInfo,*": ("Value",), RUNTIME: ("Name", "StartTime")}
-
+NAMES: dict[str, dict[str, str]] = {}
+for _spelled, _name in metric_names.mbeans().items():
+    NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
 #: What is read of a JVM: pattern → attributes (empty: all). What is not looked at costs the JVM all the same.
-PATTERNS: Mapping[str, Sequence[str]] = _patterns()
+PATTERNS: Mapping[str, Sequence[str]] = {
+    **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
+    # Of old consumers each partition has a name of its own for its lag; the MBeans of topics have more properties.
+    "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
+    **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
+    # Brokers have MBeans in kafka.server, too, hence the type.
+    **{
+        f"kafka.{'server' if kind == 'FetcherLagMetrics' else 'consumer'}:type={kind},*": ("Value", "Count")
+        for kind in dict.fromkeys(path.partition("/")[0] for path in metric_names.SCALA)
+    },
+    "kafka.common:type=AppInfo,*": ("Value",),
+    RUNTIME: ("Name", "StartTime"),
+}
 
 
 def object_name(name: str) -> tuple[str, dict[str, str]]:

@@ -21,6 +21,7 @@ from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.errors import InputError
 from clienthealth.model.telemetry import LogLine, Snapshot
+from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.mbeans import snapshots
 
 Stream = Literal["metrics", "logs", "any"]
@@ -122,7 +123,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
     elif name.endswith((".jsonl", ".ndjson")):
         values = enumerate(data.splitlines())
     else:
-        one = name.endswith((".bin", ".pb")) or b"\x00" in data or data.startswith(PAGE) or _is_json(data)
+        one = name.endswith((".bin", ".pb")) or b"\x00" in data or data.startswith(PAGE) or parsed(data) is not None
         values = [(0, data)] if one else enumerate(data.splitlines())
     for offset, value in values:
         if value.strip():
@@ -176,11 +177,3 @@ def _entries(text: str) -> Iterator[tuple[int, bytes]]:
         entry.append(line)
     if entry:
         yield start, "\n".join(entry).encode()
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        json.loads(data)
-    except ValueError:
-        return False
-    return True

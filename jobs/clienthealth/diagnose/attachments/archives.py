@@ -133,7 +133,9 @@ class Unpacked:
     """The content of a packed stream. Raises UnreadableError where it is cut, damaged, or too large."""
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
-        self._raw, self._make, self._limit = raw, _decompressor(packing), limit
+        if packing == "zst" and find_spec("zstandard") is None:
+            raise UnreadableError("zstd needs one more package: pip install zstandard (or unpack it first: zstd -d)")
+        self._raw, self._make, self._limit = raw, _ENGINES[packing], limit
         self._engine: Any = self._make()
         self._waiting, self._out, self._size = b"", b"", 0
         self._damage: str | None = None
@@ -177,28 +179,9 @@ class Unpacked:
         if hasattr(engine, "unconsumed_tail"):
             unpacked: bytes = engine.decompress(data, 1 << 20)
             self._waiting = engine.unconsumed_tail
-            return unpacked
-        if hasattr(engine, "needs_input"):
-            unpacked = engine.decompress(data, 1 << 20)
-            return unpacked
-        unpacked = engine.decompress(data)
+        else:
+            unpacked = engine.decompress(data, *((1 << 20,) if hasattr(engine, "needs_input") else ()))
         return unpacked
-
-
-def _decompressor(packing: Packing) -> Callable[[], Any]:
-    if packing == "gz":
-        return lambda: zlib.decompressobj(31)
-    if packing == "bz2":
-        return bz2.BZ2Decompressor
-    if packing == "xz":
-        return lzma.LZMADecompressor
-    return _zstd()
-
-
-def _zstd() -> Callable[[], Any]:
-    if find_spec("zstandard") is None:
-        raise UnreadableError("zstd needs one more package: pip install zstandard (or unpack it first: zstd -d)")
-    return _Zstd
 
 
 class _Zstd:
@@ -235,6 +218,14 @@ class _Zstd:
         except self._damage as error:
             raise ValueError(str(error)) from error
         return b"".join(pieces)
+
+
+_ENGINES: dict[str, Callable[[], Any]] = {
+    "gz": lambda: zlib.decompressobj(31),
+    "bz2": bz2.BZ2Decompressor,
+    "xz": lzma.LZMADecompressor,
+    "zst": _Zstd,
+}
 
 
 def limit_of(size: int) -> int:

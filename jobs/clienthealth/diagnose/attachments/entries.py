@@ -286,20 +286,16 @@ class Splitter:
                 own = sent_ms
             elif sent_ms is not None and shipped[:1].isdigit():
                 # A time in local time is off by its zone; the shipper names its own.
-                own += self._zones.setdefault(key, _zone_between(own, sent_ms))
+                quarters = round((sent_ms - own) / QUARTER_MS)
+                exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
+                # What no zone's difference can be is a shipper's that is late.
+                own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
         self._time_of[key] = own
         self.first_ms = own if self.first_ms is None else min(self.first_ms, own)
         self.last_ms = own if self.last_ms is None else max(self.last_ms, own)
         return own
-
-
-def _zone_between(own: int, sent: int) -> int:
-    """By how much a time is off, where that can be a zone's difference; else 0, as a shipper may well be late."""
-    quarters = round((sent - own) / QUARTER_MS)
-    exact = abs(sent - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS
-    return quarters * QUARTER_MS if exact and abs(quarters) <= MOST_QUARTERS else 0
 
 
 def _continues(line: bytes, entry: _Open) -> bool:

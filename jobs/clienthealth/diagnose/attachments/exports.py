@@ -42,17 +42,13 @@ def of_table(text: str) -> list[Row] | None:
         message = next((n for n, name in enumerate(names) if name in _COLUMNS), None)
         time = next((n for n, name in enumerate(names) if name in _TIME_COLUMNS), None)
         if len(names) > 1 and message is not None and time is not None:
-            table = csv.reader(io.StringIO(text), delimiter=delimiter)
-            return list(_cells(table, message, time))
+            named, *table = csv.reader(io.StringIO(text), delimiter=delimiter)
+            whole = (cells for cells in table if len(cells) > max(message, time))
+            rows = (
+                (cells[time], dict(zip(named, cells, strict=False)) | {"message": cells[message]}) for cells in whole
+            )
+            return [Row(_time_ms(at), _text({n: cell for n, cell in row.items() if cell}) or "") for at, row in rows]
     return None
-
-
-def _cells(table: Iterator[list[str]], message: int, time: int) -> Iterator[Row]:
-    names = next(table)
-    for cells in table:
-        if len(cells) > max(message, time):
-            fields = dict(zip(names, cells, strict=False)) | {"message": cells[message]}
-            yield Row(_time_ms(cells[time]), _text({name: cell for name, cell in fields.items() if cell}) or "")
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
@@ -72,12 +68,14 @@ def lines(rows: Sequence[Row]) -> bytes:
         # Where the newest came first, those of one moment did so, too.
         in_turn = rows if timed and timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
-    parts = (row.text.rstrip() if row.ts_ms is None else f"{_iso(row.ts_ms)} {row.text.rstrip()}" for row in rows)
+    stamps = (None if row.ts_ms is None else datetime.fromtimestamp(row.ts_ms // 1000, UTC) for row in rows)
+    parts = (
+        row.text.rstrip()
+        if at is None
+        else f"{at:%Y-%m-%dT%H:%M:%S}.{(row.ts_ms or 0) % 1000:03d}Z {row.text.rstrip()}"
+        for row, at in zip(rows, stamps, strict=True)
+    )
     return ("\n".join(parts) + "\n").encode("utf-8", "replace")
-
-
-def _iso(ts_ms: int) -> str:
-    return f"{datetime.fromtimestamp(ts_ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{ts_ms % 1000:03d}Z"
 
 
 def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
@@ -97,7 +95,11 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
             if isinstance(pair, list) and len(pair) > 1 and isinstance(pair[1], str):
                 yield Row(_time_ms(str(pair[0])), pair[1])
         return
-    fields = {name: _single(item) for name, item in value.items()}
+    # Elasticsearch gives each field as a list of its values.
+    fields = {
+        name: item[0] if isinstance(item, list) and len(item) == 1 and not isinstance(item[0], dict | list) else item
+        for name, item in value.items()
+    }
     times = (_time_ms(str(fields[name])) for name in _TIMES if isinstance(fields.get(name), str | int | float))
     ts_ms = next((time for time in times if time is not None), above)
     text = _text(fields)
@@ -115,11 +117,6 @@ def _named(value: Any) -> Any:
     if pairs and all({"field", "value"} <= pair.keys() for pair in pairs):
         return {str(pair["field"]): pair["value"] for pair in pairs}
     return value
-
-
-def _single(value: Any) -> Any:
-    """Elasticsearch gives each field as a list of its values."""
-    return value[0] if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], dict | list) else value
 
 
 def _text(fields: Mapping[str, object]) -> str | None:

@@ -185,19 +185,16 @@ class _Pile:
             self.heading = heading["mbean"]
         elif self.heading and (attribute := _ATTRIBUTE.match(line)):
             yield from self._value(count, self.heading, attribute["name"], attribute["value"])
-        elif line.strip() and not match and (time := self._time(line)) is not None:
-            yield from self.close(count)
-            self.ts_ms, self.heading = time, ""
+        elif line.strip() and not match:
+            stamp = self.times.stamp(_BEFORE_TIME.sub("", line, count=1).encode())
+            if stamp is not None and stamp.ts_ms is not None and stamp.end > 7:
+                yield from self.close(count)
+                self.ts_ms, self.heading = stamp.ts_ms, ""
 
     def _value(self, count: int, mbean: str, name: str, value: str) -> Iterator[Reading]:
         if name in self.mbeans.get(mbean, ()):
             yield from self.close(count)
         self.mbeans.setdefault(mbean, {})[name] = value
-
-    def _time(self, line: str) -> int | None:
-        rest = line[_BEFORE_TIME.match(line).end() :]  # type: ignore[union-attr]
-        stamp = self.times.stamp(rest.encode())
-        return stamp.ts_ms if stamp is not None and stamp.end > 7 else None
 
     def close(self, count: int = 0) -> Iterator[Reading]:
         """The reading that is complete."""

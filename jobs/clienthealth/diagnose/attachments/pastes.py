@@ -7,10 +7,11 @@ stacks on one line, and lines that were wrapped. A text without such marks is re
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections import Counter
 from itertools import pairwise
+
+from clienthealth.read.formats._json_layouts import parsed
 
 #: Larger texts are no pastes.
 MOST = 1 << 22
@@ -82,7 +83,8 @@ def restored(content: bytes) -> bytes:
         text = _FENCE.sub("", text)
         text = _TICKS.sub("", text)
     text = _undecorated(text)
-    text = "\n".join(_stacks_apart(line) for line in text.split("\n"))
+    # A whole stack on one line is a frame per line.
+    text = "\n".join(_INLINE.sub("\n", line) if _is_stack(line) else line for line in text.split("\n"))
     return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
 
 
@@ -119,17 +121,9 @@ def _unescaped(text: str) -> str:
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if line[:1] not in ("{", "[") and re.search(r"\\n(?:\\t| )*(?:at |Caused by: )", line):
-            unquoted = _string(line.strip())
-            lines[number] = _ESCAPED.sub(lambda escape: _ESCAPES[escape[1]], line) if unquoted is None else unquoted
+            said = parsed(line.strip())
+            lines[number] = said if isinstance(said, str) else _ESCAPED.sub(lambda escape: _ESCAPES[escape[1]], line)
     return "\n".join(lines)
-
-
-def _string(line: str) -> str | None:
-    try:
-        value = json.loads(line) if line[:1] == '"' else None
-    except ValueError:
-        return None
-    return value if isinstance(value, str) else None
 
 
 def _undecorated(text: str) -> str:
@@ -149,11 +143,9 @@ def _shape(before: str) -> str:
     return shape.replace(r"[ \t]+\d+", r"[ \t]*\d+", 1) if shape.startswith("[") else rf"[ \t]*{shape}"
 
 
-def _stacks_apart(line: str) -> str:
-    """A whole stack on one line, a frame per line."""
-    if line[:1] in ("{", "[") or line.count("(") < _ON_ONE_LINE or len(re.findall(_FRAME, line)) < _ON_ONE_LINE:
-        return line
-    return _INLINE.sub("\n", line)
+def _is_stack(line: str) -> bool:
+    enough = line[:1] not in ("{", "[") and line.count("(") >= _ON_ONE_LINE
+    return enough and len(re.findall(_FRAME, line)) >= _ON_ONE_LINE
 
 
 def _unwrapped(text: str) -> str:

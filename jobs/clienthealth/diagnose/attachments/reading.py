@@ -22,7 +22,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Dump, LogLine, RawRecord, Snapshot
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.read.decode import Decoded, decode_any
-from clienthealth.read.formats._json_layouts import any_layout, line_of
+from clienthealth.read.formats._json_layouts import any_layout, line_of, parsed
 from clienthealth.read.formats._protobuf import signal
 from clienthealth.read.logs import lines as log_lines
 from clienthealth.read.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
@@ -177,7 +177,7 @@ class Reader:
         # What was quoted, as in a mail, is broken where it is so without the marks before it.
         content = content if rows else restored(content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
-        broken = self._decoded(content).errors if _OBJECT.match(content) and _parsed(first) is None else []
+        broken = self._decoded(content).errors if _OBJECT.match(content) and parsed(first) is None else []
         lines = (exports.lines(rows) if rows else content).split(b"\n")
         if not lines[-1]:
             lines.pop()
@@ -205,7 +205,7 @@ class Reader:
             if not line.strip():
                 continue
             said = readings(line, self._jvm)
-            if said is None and line.lstrip()[:1] == b"{" and _parsed(line) is None:
+            if said is None and line.lstrip()[:1] == b"{" and parsed(line) is None:
                 cannot_read(self.input, "truncated-json")
             elif said is None:
                 yield self._record("metrics", number, line)
@@ -249,15 +249,15 @@ class Reader:
 
     def _exported(self, content: bytes, lines: list[bytes]) -> list[exports.Row]:
         """The rows of a search that somebody has downloaded; [] where the text is none."""
-        document = _parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
+        document = parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
         if document is not None:
             rows, what = exports.of_documents([document]), "out of a JSON export"
         elif (
-            isinstance(first := _parsed(lines[0]), dict)
+            isinstance(first := parsed(lines[0]), dict)
             and not self._is_recognised(lines[0])
             and exports.of_documents([first])
         ):
-            rows, what = exports.of_documents(map(_parsed, lines)), "out of JSON lines"
+            rows, what = exports.of_documents(map(parsed, lines)), "out of JSON lines"
         else:
             rows, what = exports.of_table(content.decode("utf-8", "replace")) or [], "out of a table"
         if rows:
@@ -419,7 +419,7 @@ class Reader:
                 yield self._record("any", entry.line, reading, entry.ts_ms, entry.key)
             if readings_in_entry:
                 return
-        document = _parsed(value) if value.startswith((b"{", b"[")) else None
+        document = parsed(value) if value.startswith((b"{", b"[")) else None
         if isinstance(document, dict | list):
             own_ms = line_of(document, any_layout()).ts_ms if isinstance(document, dict) else None
             if own_ms is not None:
@@ -478,7 +478,7 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 
 def _is_reading(line: bytes) -> bool:
     """Is it a line of a recording's metrics?"""
-    document = _parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
+    document = parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
     if not isinstance(document, dict) or not isinstance(document.get("ts"), int):
         return False
     values = document.get("metrics")
@@ -487,14 +487,6 @@ def _is_reading(line: bytes) -> bool:
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
     """Is each of these lines JSON, but for what was cut and a few others?"""
-    objects = sum(isinstance(_parsed(line), dict | list) for line in lines)
+    objects = sum(isinstance(parsed(line), dict | list) for line in lines)
     others = sum(line.lstrip()[:1] not in (b"{", b"[") for line in lines)
     return objects > 0 and objects * 2 >= len(lines) >= others * 4
-
-
-def _parsed(text: bytes) -> object:
-    """A JSON text's value, None where it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

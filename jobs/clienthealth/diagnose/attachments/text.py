@@ -11,13 +11,14 @@ A block ends with a line end; only the last one of a file may lack it. Nothing h
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import NamedTuple
 
+from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.logs import lines
 from clienthealth.read.logs.times import Times
 
@@ -54,9 +55,11 @@ def encoding_of(head: bytes) -> tuple[str, int] | None:
 def blocks(read: Read, head: bytes, size: int = BLOCK) -> Iterator[bytes]:
     """The text of a file as UTF-8, in blocks of whole lines. `head`: what has been read of it already."""
     encoding, mark = encoding_of(head) or ("utf-8", 0)
-    chunks = _chunks(read, head[mark:], size)
+    begin = (head[at : at + size] for at in range(mark, len(head), size))
+    chunks: Iterator[bytes] = chain(begin, iter(lambda: read(size), b""))
     if encoding != "utf-8":
-        chunks = _transcoded(chunks, encoding)
+        decoded = codecs.iterdecode(chunks, encoding, "replace")
+        chunks = (text.encode("utf-8", "replace") for text in decoded)
     rest = b""
     for chunk in chunks:
         end = chunk.rfind(b"\n") + 1
@@ -78,21 +81,6 @@ def chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterato
         yield begin[at:end]
         at = end
     yield from rest
-
-
-def _chunks(read: Read, head: bytes, size: int) -> Iterator[bytes]:
-    for begin in range(0, len(head), size):
-        yield head[begin : begin + size]
-    while chunk := read(size):
-        yield chunk
-
-
-def _transcoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    for chunk in chunks:
-        yield decoder.decode(chunk).encode("utf-8", "replace")
-    if last := decoder.decode(b"", final=True):
-        yield last.encode("utf-8", "replace")
 
 
 def utf8(line: bytes) -> bytes:
@@ -118,7 +106,7 @@ def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
     """What wraps each line in an object of its own, and how the lines come out of it; None where nothing does."""
     first = plain(head).lstrip(b"\xef\xbb\xbf\n ").partition(b"\n")[0]
     if first.startswith(b"{"):
-        wrapped = _json(first)
+        wrapped = parsed(first)
         if _docker(wrapped) is not None:
             return "docker json-file", lambda blocks: _unwrapped(blocks, _docker)
         if _journal(wrapped) is not None:
@@ -130,46 +118,36 @@ def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
     return None
 
 
-def _json(line: bytes) -> dict[str, object]:
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _unwrapped(blocks: Iterator[bytes], line_of: Callable[[dict[str, object]], bytes | None]) -> Iterator[bytes]:
+def _unwrapped(blocks: Iterator[bytes], line_of: Callable[[object], bytes | None]) -> Iterator[bytes]:
     for block in blocks:
         lines = []
         for raw in block.split(b"\n"):
             # What cannot be unwrapped stays as it is: it will be named.
-            lines.append((line_of(_json(raw)) if raw.startswith(b"{") else None) or raw)
+            lines.append((line_of(parsed(raw)) if raw.startswith(b"{") else None) or raw)
         yield b"\n".join(lines)
 
 
-def _docker(fields: dict[str, object]) -> bytes | None:
+def _docker(fields: object) -> bytes | None:
+    if not isinstance(fields, dict):
+        return None
     log, time = fields.get("log"), fields.get("time")
     if not isinstance(log, str) or not isinstance(time, str) or "stream" not in fields:
         return None
     return f"{time} {log.rstrip()}".encode("utf-8", "replace")
 
 
-def _journal(fields: dict[str, object]) -> bytes | None:
+def _journal(fields: object) -> bytes | None:
+    if not isinstance(fields, dict):
+        return None
     message, stamp = fields.get("MESSAGE"), fields.get("__REALTIME_TIMESTAMP")
     if isinstance(message, list):
         message = bytes(n for n in message if isinstance(n, int) and 0 <= n < 256).decode("utf-8", "replace")
     if not isinstance(message, str) or not isinstance(stamp, str) or not stamp.isdigit():
         return None
-    tag = fields.get("SYSLOG_IDENTIFIER") or fields.get("_COMM") or "-"
-    return _as_syslog(
-        int(stamp), str(fields.get("_HOSTNAME") or "-"), str(tag), str(fields.get("_PID") or "0"), message
-    )
-
-
-def _as_syslog(micros: int, host: str, tag: str, pid: str, message: str) -> bytes:
-    """Each line of a message as journald itself prints it, so that all that follows reads only one layout."""
-    at = datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="microseconds")
-    before = f"{at} {host.replace(' ', '_')} {tag.replace(' ', '_')}[{pid}]: "
+    # Each line of a message as journald itself prints it.
+    at = datetime.fromtimestamp(int(stamp) / 1e6, UTC).isoformat(timespec="microseconds")
+    host, tag = fields.get("_HOSTNAME") or "-", fields.get("SYSLOG_IDENTIFIER") or fields.get("_COMM") or "-"
+    before = f"{at} {str(host).replace(' ', '_')} {str(tag).replace(' ', '_')}[{fields.get('_PID') or 0}]: "
     return "\n".join(before + line for line in message.split("\n")).encode("utf-8", "replace")
 
 

@@ -72,6 +72,12 @@ class Format:
     text: bool = False
 
 
+def has(record: Record, *keys: str) -> bool:
+    """Is the record a JSON object with all these fields?"""
+    document = record.document
+    return type(document) is dict and all(key in document for key in keys)
+
+
 @cache
 def formats(stream: Stream) -> tuple[Format, ...]:
     """All formats of a stream in the order in which they are asked."""

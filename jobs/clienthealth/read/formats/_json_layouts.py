@@ -61,12 +61,6 @@ class Layout:
         return Layout(*(tuple(dict.fromkeys(getattr(self, f.name) + getattr(other, f.name))) for f in fields(self)))
 
 
-def has(record: Record, *keys: str) -> bool:
-    """Is the record a JSON object with all these fields?"""
-    document = record.document
-    return isinstance(document, dict) and all(key in document for key in keys)
-
-
 def has_any(record: Record, *keys: str) -> bool:
     """Is the record a JSON object with one of these fields?"""
     document = record.document
@@ -92,11 +86,14 @@ def any_layout() -> Layout:
     return layout
 
 
-def parsed(text: str) -> Any:
+def parsed(text: str | bytes) -> Any:
     """The value of a JSON text (NaN and Infinity allowed), None where it is none or too deep to be meant."""
     try:
+        text = text if isinstance(text, str) else text.decode()
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except UnicodeError:
+        return None
+    except (msgspec.DecodeError, RecursionError):
         # Half a surrogate would be read here, too, but no such text can be written again.
         if ("NaN" not in text and "Infinity" not in text) or "\\ud" in text.lower():
             return None
@@ -150,12 +147,12 @@ def _time(document: Mapping[str, Any], at: Mapping[str, tuple[_Reading, ...]]) -
 @cache
 def _readings(layout: Layout) -> Mapping[str, tuple[_Reading, ...]]:
     """Field of a layout → the ways in which each of its paths can be read."""
-    return {f.name: tuple(map(_reading, getattr(layout, f.name))) for f in fields(layout)}
-
-
-def _reading(path: str) -> _Reading:
-    parts = tuple(part.strip("`") for part in re.findall(r"`[^`]+`|[^.]+", path))
-    return ".".join(parts), parts if len(parts) > 1 else ()
+    by_field: dict[str, tuple[_Reading, ...]] = {}
+    for name in (f.name for f in fields(layout)):
+        paths = [re.findall(r"`[^`]+`|[^.]+", path) for path in getattr(layout, name)]
+        parts = [tuple(part.strip("`") for part in path) for path in paths]
+        by_field[name] = tuple((".".join(path), path if len(path) > 1 else ()) for path in parts)
+    return by_field
 
 
 def _first(document: Mapping[str, Any], readings: tuple[_Reading, ...]) -> str | None:
@@ -163,17 +160,11 @@ def _first(document: Mapping[str, Any], readings: tuple[_Reading, ...]) -> str |
     for name, parts in readings:
         value = document.get(name)
         if value is None and parts:
-            value = _nested(document, parts)
+            value = document
+            for part in parts:
+                value = value.get(part) if isinstance(value, dict) else None
         if value is not None:
             text = value if type(value) is str else as_text(value)
             if text is not None:
                 return text
     return None
-
-
-def _nested(document: Any, parts: tuple[str, ...]) -> Any:
-    for part in parts:
-        if not isinstance(document, dict):
-            return None
-        document = document.get(part)
-    return document

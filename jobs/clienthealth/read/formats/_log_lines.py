@@ -7,6 +7,7 @@ envelope. Stack traces become one text, whatever shape JSON carries them in.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -27,16 +28,12 @@ def stack_text(stack: str) -> str:
     if stack.startswith("["):
         lines = parsed(stack)
         return "\n".join(_texts(lines)) if isinstance(lines, list) else stack
-    if stack.startswith("{"):
-        thrown = parsed(stack)
-        return (_thrown_text(thrown) if isinstance(thrown, dict) else "") or stack
-    return stack
-
-
-def _thrown_text(thrown: dict[str, Any]) -> str:
+    thrown = parsed(stack) if stack.startswith("{") else None
+    if not isinstance(thrown, dict):
+        return stack
     own, cause = _one_thrown(thrown), thrown.get("cause")
     below = _one_thrown(cause) if isinstance(cause, dict) else ""
-    return f"{own}\nCaused by: {below}" if below else own
+    return (f"{own}\nCaused by: {below}" if below else own) or stack
 
 
 def _one_thrown(thrown: dict[str, Any]) -> str:
@@ -86,7 +83,11 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return _finished(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
-    merged = _over(entry.line, line, _agreed(entry.time, line.ts_ms))
+    # Of the entry's time and the shipper's the entry's, unless it names no zone and the two are too far apart.
+    written, shipped = time_ms(entry.time), line.ts_ms
+    near = written is None or shipped is None or abs(written - shipped) <= BELIEVED_MS
+    agreed = written if near or has_zone(entry.time or "") else shipped
+    merged = _over(entry.line, line, shipped if agreed is None else agreed)
     if inside is not None:
         merged = _over(inside, merged, merged.ts_ms if inside.ts_ms is None else inside.ts_ms)
     return _finished(merged)
@@ -106,39 +107,25 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
     return finished
 
 
-def _agreed(time: str | None, shipped: int | None) -> int | None:
-    """Of the entry's time and the shipper's: the entry's, unless it names no zone and the two are too far apart."""
-    written = time_ms(time)
-    if written is None or shipped is None or time is None:
-        return shipped if written is None else written
-    return written if has_zone(time) or abs(written - shipped) <= BELIEVED_MS else shipped
-
-
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
     """What a line says itself, and what it does not say as its envelope says it."""
     return LogLine(
         ts_ms=ts_ms,
-        client=_client_over(line.client, below.client),
-        level=below.level if line.level is None else line.level,
-        logger=below.logger if line.logger is None else line.logger,
-        thread=below.thread if line.thread is None else line.thread,
-        message=below.message if line.message is None else line.message,
-        stack=below.stack if line.stack is None else line.stack,
+        client=Identity(**_above(line.client, below.client, _OF_CLIENT)),
+        **_above(line, below, ("level", "logger", "thread", "message", "stack")),
         file=below.file,
         file_offset=below.file_offset,
         error=below.error,
     )
 
 
-def _client_over(client: Identity, below: Identity) -> Identity:
-    return Identity(
-        service=below.service if client.service is None else client.service,
-        host=below.host if client.host is None else client.host,
-        instance=below.instance if client.instance is None else client.instance,
-        client_id=below.client_id if client.client_id is None else client.client_id,
-        kind=below.kind if client.kind is None else client.kind,
-        library=below.library if client.library is None else client.library,
-    )
+_OF_CLIENT = ("service", "host", "instance", "client_id", "kind", "library")
+
+
+def _above(said: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Fields by name: as `said` has them, else as `below` does."""
+    values = ((name, getattr(said, name)) for name in names)
+    return {name: getattr(below, name) if value is None else value for name, value in values}
 
 
 def _finished(line: LogLine) -> LogLine:

@@ -12,7 +12,7 @@ from typing import Any
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
 from clienthealth.model.values import integer, interval, mapping, measured, measurement, millis, present, text
-from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats import Format, Record, has
 
 INTERVAL_MS = 10_000
 
@@ -24,10 +24,6 @@ def options(config: Any) -> dict[str, str]:
     """Those of a client's options that a judgement looks at, as texts; without a value, a list or object: left out."""
     told = mapping(config)
     return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(told.get(name))) is not None}
-
-
-def _recognise(record: Record) -> bool:
-    return type(record.document) is dict and "client" in record.document and "metrics" in record.document
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
@@ -78,7 +74,7 @@ FORMAT = Format(
     name="canonical",
     stream="metrics",
     order=0,
-    recognise=_recognise,
+    recognise=lambda record: has(record, "client", "metrics"),
     decode=_decode,
     interval_ms=INTERVAL_MS,
     groups=True,

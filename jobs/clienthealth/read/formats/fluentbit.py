@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from clienthealth.read.formats._json_layouts import Layout, has, has_any, json_format
+from clienthealth.read.formats import has
+from clienthealth.read.formats._json_layouts import Layout, has_any, json_format
 
 LAYOUT = Layout(
     time=("@timestamp", "timestamp", "date", "time"),

@@ -15,7 +15,7 @@ from clienthealth.model import metric_names
 from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, integer, mapping, number, present, text
-from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats import Format, Record, has
 
 #: 1 host and port, 2 kind, 3 what the MBean's name says, 4 MBean type, 5 attribute.
 KEYSPACE = re.compile(
@@ -54,11 +54,6 @@ def _key(keyspace: str) -> _Key | None:
     return _Key(at, client_id, kind, topic, partition, _NAMES.get(f"{group}/{attribute}"))
 
 
-def _recognise(record: Record) -> bool:
-    document = record.document
-    return type(document) is dict and "keyspace" in document and "value" in document and "timestamp" in document
-
-
 def _decode(record: Record) -> list[Snapshot] | None:
     document = mapping(record.document)
     keyspace = text(document.get("keyspace"))
@@ -78,4 +73,6 @@ def _decode(record: Record) -> list[Snapshot] | None:
     return process.snapshots()
 
 
-FORMAT = Format("jmxtrans", "metrics", 70, _recognise, _decode, interval_ms=60_000)
+FORMAT = Format(
+    "jmxtrans", "metrics", 70, lambda record: has(record, "keyspace", "value", "timestamp"), _decode, interval_ms=60_000
+)

@@ -84,7 +84,9 @@ def _enveloped(envelope: Mapping[str, Any]) -> Samples:
 
 def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mapping[str, Any]) -> None:
     """Give the process the samples of one group."""
-    queue_factor = _queue_factor(metrics)
+    times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
+    # What queue times are to be multiplied by to be milliseconds.
+    queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
     if metrics:
         process.add(client_id, group.kind, None, None)
     for metric, raw in metrics.items():
@@ -99,12 +101,6 @@ def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mappi
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor
         process.add(client_id, group.kind, name, value, group.topic, node=group.node)
-
-
-def _queue_factor(metrics: Mapping[str, Any]) -> float:
-    """What to multiply queue times by to have milliseconds."""
-    times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
-    return 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
 
 
 FORMAT = Format("kafka_python", "metrics", 20, _recognise, _decode)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 
 from clienthealth.model.telemetry import LogLine
-from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats import Format
 
 _BEGINNING = re.compile(r"%\d\|\d{1,12}\.\d{1,9}\|\w{1,40}\|", re.ASCII)
 
 
-def _recognise(record: Record) -> bool:
-    return record.text.startswith("%") and _BEGINNING.match(record.text) is not None
-
-
-FORMAT = Format("librdkafka_log", "logs", 3, _recognise, lambda record: [LogLine(message=record.text)])
+FORMAT = Format(
+    "librdkafka_log",
+    "logs",
+    3,
+    lambda record: record.text.startswith("%") and _BEGINNING.match(record.text) is not None,
+    lambda record: [LogLine(message=record.text)],
+)

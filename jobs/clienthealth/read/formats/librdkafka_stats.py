@@ -17,23 +17,12 @@ from clienthealth.model.metric_names import LIBRDKAFKA
 from clienthealth.model.samples import node, slowest_node
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import integer, mapping, measurement, millis, present, text
-from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats import Format, Record, has
 
 Object = Mapping[str, Any]
 
 _FACTORS = {name: factor for name, (_, factor) in LIBRDKAFKA.items()}
 _node = lru_cache(maxsize=4096)(node)
-
-
-def _recognise(record: Record) -> bool:
-    document = record.document
-    return (
-        type(document) is dict
-        and "brokers" in document
-        and "topics" in document
-        and "type" in document
-        and "ts" in document
-    )
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
@@ -73,6 +62,9 @@ def _of_producer(stats: Object, brokers: list[Object]) -> dict[str, float | None
     round_trip, longest_round_trip = _over(brokers, "rtt")
     size, limit = measurement(stats.get("msg_size")), measurement(stats.get("msg_size_max"))
     topics = [mapping(topic) for topic in stats["topics"].values()]
+    ids = [_node(present(broker.get("nodeid"))) for broker in brokers]
+    by_node = {of: _over([one], "rtt")[0] for of, one in zip(ids, brokers, strict=True) if of is not None}
+    in_flight = _measurements([broker.get("waitresp_cnt") for broker in brokers])
     return {
         "buffer-total-bytes": limit,
         "buffer-available-bytes": max(limit - size, 0.0) if size is not None and limit is not None else None,
@@ -83,10 +75,10 @@ def _of_producer(stats: Object, brokers: list[Object]) -> dict[str, float | None
         "record-queue-time-max": longest_queued,
         "request-latency-avg": round_trip,
         "request-latency-max": longest_round_trip,
-        **slowest_node(_by_node(brokers)),
+        **slowest_node(by_node),
         "produce-throttle-time-avg": _over(brokers, "throttle")[0],
         "batch-size-avg": _over(topics, "batchsize")[0],
-        "requests-in-flight": _total([broker.get("waitresp_cnt") for broker in brokers]),
+        "requests-in-flight": measurement(sum(in_flight)) if in_flight else None,
         "metadata-age": min(_measurements([topic.get("metadata_age") for topic in topics]), default=None),
     }
 
@@ -107,16 +99,6 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
     }
 
 
-def _by_node(brokers: list[Object]) -> dict[int, float | None]:
-    """The average round trip of each broker by its id."""
-    by_node = {}
-    for broker in brokers:
-        number = _node(present(broker.get("nodeid")))
-        if number is not None:
-            by_node[number] = _over([broker], "rtt")[0]
-    return by_node
-
-
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
     """Of what brokers (or topics) measured in their windows: the average, weighted by how often, and the maximum."""
     weights, weighted, maxima = [], [], []
@@ -134,12 +116,6 @@ def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]
         if maximum is not None:
             maxima.append(maximum)
     return measurement(sum(weighted) / sum(weights)) if weights else None, max(maxima, default=None)
-
-
-def _total(values: Iterable[Any]) -> float | None:
-    """The sum of what is known; None where nothing is."""
-    seen = _measurements(values)
-    return measurement(sum(seen)) if seen else None
 
 
 def _measurements(values: Iterable[Any]) -> list[float]:
@@ -183,4 +159,11 @@ def _sum(partition: Object, one: str, other: str) -> float | None:
     return measurement(first + second) if first is not None and second is not None else None
 
 
-FORMAT = Format("librdkafka_stats", "metrics", 15, _recognise, _decode, interval_ms=30_000)
+FORMAT = Format(
+    "librdkafka_stats",
+    "metrics",
+    15,
+    lambda record: has(record, "brokers", "topics", "type", "ts"),
+    _decode,
+    interval_ms=30_000,
+)

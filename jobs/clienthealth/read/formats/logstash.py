@@ -5,7 +5,8 @@ Context (MDC) and logback's context properties stand at the root, so that servic
 
 from __future__ import annotations
 
-from clienthealth.read.formats._json_layouts import Layout, has, has_any, json_format
+from clienthealth.read.formats import has
+from clienthealth.read.formats._json_layouts import Layout, has_any, json_format
 
 LINE = Layout(
     time=("@timestamp",),

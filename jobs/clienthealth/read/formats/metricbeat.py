@@ -13,13 +13,9 @@ from clienthealth.model.metric_names import METRICBEAT
 from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import host_and_instance, mapping, measurement, number, text
-from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats import Format, Record, has
 from clienthealth.read.logs.times import time_ms
 from clienthealth.read.mbeans import add, parts
-
-
-def _recognise(record: Record) -> bool:
-    return type(record.document) is dict and "metricset" in record.document and "@timestamp" in record.document
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
@@ -52,4 +48,4 @@ def _read(process: Samples, fields: Mapping[str, Any]) -> None:
         add(process, mbean, METRICBEAT.get(field) or mbean.names.get(field.replace("_", "-")), number(value))
 
 
-FORMAT = Format("metricbeat", "metrics", 50, _recognise, _decode)
+FORMAT = Format("metricbeat", "metrics", 50, lambda record: has(record, "metricset", "@timestamp"), _decode)

@@ -52,18 +52,15 @@ def _partition(topic: str, group: Mapping[str, Any], kafka: Mapping[str, Any]) -
     if partition is None:
         partition = integer(mapping(kafka.get("partition")).get("id"))
     member = mapping(group.get("client"))
+    committed, lag = measurement(group.get("offset")), measurement(group.get("consumer_lag"))
+    end = measurement(committed + lag) if committed is not None and lag is not None else None
+    offsets = {"committed-offset": committed, "end-offset": end, "records-lag": lag}
     return TopicMetrics(
         topic=topic,
         partition=partition,
         member=Member(text(member.get("id")), text(member.get("member_id")), text(member.get("host"))),
-        metrics=_offsets(measurement(group.get("offset")), measurement(group.get("consumer_lag"))),
+        metrics={name: value for name, value in offsets.items() if value is not None},
     )
-
-
-def _offsets(committed: float | None, lag: float | None) -> dict[str, float]:
-    end = committed + lag if committed is not None and lag is not None else None
-    offsets = {"committed-offset": committed, "end-offset": measurement(end), "records-lag": lag}
-    return {name: value for name, value in offsets.items() if value is not None}
 
 
 FORMAT = Format("metricbeat_consumergroup", "metrics", 49, _recognise, _decode, groups=True)

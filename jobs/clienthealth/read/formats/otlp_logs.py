@@ -6,13 +6,13 @@ The Java agent names logger, level and exception; the collector's filelog receiv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from clienthealth.model.telemetry import Identity, LogLine
 from clienthealth.model.values import mapping
-from clienthealth.read.formats import Format, Record
-from clienthealth.read.formats._json_layouts import as_text, has
+from clienthealth.read.formats import Format, Record, has
+from clienthealth.read.formats._json_layouts import as_text
 from clienthealth.read.formats._otlp import log_line, process_of
 from clienthealth.read.logs.times import number
 from clienthealth.settings import IdentitySettings
@@ -47,24 +47,22 @@ def _line(entry: Mapping[str, Any], process: Identity, logger: str | None, ident
     )
 
 
-def _lines(document: Mapping[str, Any], identity: IdentitySettings) -> Iterator[LogLine]:
+def _decode(record: Record) -> list[LogLine] | None:
     """All lines; for each part that is no list or object where it should be, one with an error."""
-    for resource in document["resourceLogs"]:
+    resources, identity = mapping(record.document).get("resourceLogs"), record.identity
+    if not isinstance(resources, list):
+        return None
+    lines: list[LogLine] = []
+    for resource in resources:
         scopes = mapping(resource).get("scopeLogs")
         process = process_of(_attributes(mapping(mapping(resource).get("resource"))), identity)
         for scope in scopes if isinstance(scopes, list) else [None]:
             entries = mapping(scope).get("logRecords")
             logger = as_text(mapping(mapping(scope).get("scope")).get("name"))
             for entry in entries if isinstance(entries, list) else [None]:
-                if isinstance(entry, dict):
-                    yield _line(entry, process, logger, identity)
-                else:
-                    yield LogLine(error="wrong-types")
-
-
-def _decode(record: Record) -> list[LogLine] | None:
-    document = mapping(record.document)
-    return list(_lines(document, record.identity)) if isinstance(document.get("resourceLogs"), list) else None
+                said = _line(entry, process, logger, identity) if isinstance(entry, dict) else None
+                lines.append(said or LogLine(error="wrong-types"))
+    return lines
 
 
 FORMAT = Format("otlp_logs", "logs", 5, lambda record: has(record, "resourceLogs"), _decode)

@@ -11,10 +11,6 @@ from clienthealth.read.formats._otlp import log_line, process_of
 from clienthealth.read.formats._protobuf import attributes, body, parsed, text
 
 
-def _recognise(record: Record) -> bool:
-    return record.signal == "logs"
-
-
 def _decode(record: Record) -> list[LogLine] | None:
     if record.data is None:
         return None
@@ -39,4 +35,4 @@ def _decode(record: Record) -> list[LogLine] | None:
     ]
 
 
-FORMAT = Format("otlp_logs_protobuf", "logs", 4, _recognise, _decode, binary=True)
+FORMAT = Format("otlp_logs_protobuf", "logs", 4, lambda record: record.signal == "logs", _decode, binary=True)

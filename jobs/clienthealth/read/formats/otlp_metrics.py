@@ -13,7 +13,7 @@ from typing import Any
 from clienthealth.model.samples import unusable
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import mapping, measurement, millis, number, text
-from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats import Format, Record, has
 from clienthealth.read.formats._otlp import (
     AGENT_INTERVAL_MS,
     Metric,
@@ -35,10 +35,6 @@ Attributes = tuple[tuple[str, str], ...]
 
 _METRICS = frozenset({dict, type(None)})
 _NO_ATTRIBUTES: Mapping[str, str] = {}
-
-
-def _recognise(record: Record) -> bool:
-    return type(record.document) is dict and "resourceMetrics" in record.document
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
@@ -84,10 +80,8 @@ def _attributes(listed: Any) -> Mapping[str, str]:
 
 def _scalar(value: Mapping[str, Any]) -> str | None:
     """An attribute's value that is no text, as text."""
-    for kind in ("stringValue", "intValue", "doubleValue", "boolValue"):
-        if kind in value:
-            return text(value[kind])
-    return None
+    kinds = ("stringValue", "intValue", "doubleValue", "boolValue")
+    return next((text(value[kind]) for kind in kinds if kind in value), None)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -162,4 +156,6 @@ def _value(point: Mapping[str, Any]) -> float | None:
     return number(value if value is not None else point.get("asInt"))
 
 
-FORMAT = Format("otlp_metrics", "metrics", 5, _recognise, _decode, interval_ms=AGENT_INTERVAL_MS)
+FORMAT = Format(
+    "otlp_metrics", "metrics", 5, lambda record: has(record, "resourceMetrics"), _decode, interval_ms=AGENT_INTERVAL_MS
+)

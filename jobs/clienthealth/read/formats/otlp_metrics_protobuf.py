@@ -244,10 +244,6 @@ def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:
 _SHAPES = Shapes()
 
 
-def _recognise(record: Record) -> bool:
-    return record.signal == "metrics"
-
-
 def _decode(record: Record) -> list[Snapshot] | None:
     if record.data is None:
         return None
@@ -275,4 +271,12 @@ def _resource(data: bytes, identity: IdentitySettings) -> Resource:
     return resource_of(attributes_of_resource(data), identity)
 
 
-FORMAT = Format("otlp_metrics_protobuf", "metrics", 4, _recognise, _decode, interval_ms=AGENT_INTERVAL_MS, binary=True)
+FORMAT = Format(
+    "otlp_metrics_protobuf",
+    "metrics",
+    4,
+    lambda record: record.signal == "metrics",
+    _decode,
+    interval_ms=AGENT_INTERVAL_MS,
+    binary=True,
+)

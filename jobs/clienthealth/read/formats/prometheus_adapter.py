@@ -8,20 +8,9 @@ from __future__ import annotations
 
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import number, text
-from clienthealth.read.formats import Format, Record
+from clienthealth.read.formats import Format, Record, has
 from clienthealth.read.formats._prometheus import add, label, labels_of, series
 from clienthealth.read.logs.times import time_ms
-
-
-def _recognise(record: Record) -> bool:
-    document = record.document
-    return (
-        type(document) is dict
-        and "name" in document
-        and "value" in document
-        and "timestamp" in document
-        and "labels" in document
-    )
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
@@ -41,4 +30,11 @@ def _decode(record: Record) -> list[Snapshot] | None:
     return process.snapshots(whole=False)
 
 
-FORMAT = Format("prometheus_adapter", "metrics", 60, _recognise, _decode, interval_ms=60_000)
+FORMAT = Format(
+    "prometheus_adapter",
+    "metrics",
+    60,
+    lambda record: has(record, "name", "value", "timestamp", "labels"),
+    _decode,
+    interval_ms=60_000,
+)

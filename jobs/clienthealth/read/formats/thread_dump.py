@@ -20,8 +20,7 @@ def _recognise(record: Record) -> bool:
 def _decode(record: Record) -> list[LogLine]:
     if record.document is None:
         return [LogLine(message=record.text)]
-    dumps = dumps_of_document(record.document)
-    return [LogLine(ts_ms=dump.ts_ms, dumps=[dump]) for dump in dumps]
+    return [LogLine(ts_ms=dump.ts_ms, dumps=[dump]) for dump in dumps_of_document(record.document)]
 
 
 FORMAT = Format("thread_dump", "logs", 2, _recognise, _decode)

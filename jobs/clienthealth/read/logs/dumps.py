@@ -151,7 +151,9 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     )
     for name in named:
         yield name, "producer"
-    polled = dict.fromkeys(_consumer(thread) for thread in dump.threads if in_container(thread))
+    pollers = (thread.name for thread in dump.threads if in_container(thread))
+    matches = ([(called, of.fullmatch(name)) for of, _, called in _POLLERS] for name in pollers)
+    polled = dict.fromkeys(next((called.format(match[1]) for called, match in of if match), None) for of in matches)
     for consumer in polled:
         yield consumer, "consumer"
     any_client = bool(named or polled)
@@ -160,12 +162,6 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
         if not named_already and any(_shows(thread, kind, parts) for thread in dump.threads):
             any_client = True
             yield None, kind
-
-
-def _consumer(thread: Thread) -> str | None:
-    """What the consumer of a framework's thread is called; None where the thread's name does not tell."""
-    matches = ((of_thread.fullmatch(thread.name), called) for of_thread, _, called in _POLLERS)
-    return next((called.format(match[1]) for match, called in matches if match), None)
 
 
 def _shows(thread: Thread, kind: Kind, parts: tuple[str, ...]) -> bool:

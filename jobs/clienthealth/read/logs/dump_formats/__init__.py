@@ -11,12 +11,12 @@ state, its name. Nothing here raises, whatever the text holds.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from clienthealth.model.telemetry import Dump
+from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.logs.dump_formats.scan import DEADLOCK, HOLDER, scan
 from clienthealth.read.logs.dump_formats.shapes import ASIDE, BARE, HINTS
 from clienthealth.read.logs.dump_formats.threads import Block, add_function, dump_of
@@ -192,15 +192,8 @@ def dumps_in(text: str, alone: bool = True) -> list[Dump]:
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start in ("{", "[") and is_dump_document(text):
-        dumps = dumps_of_document(_parsed(text), text.count("\n") + 1)
+        dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
         if dumps:
             return dumps
     dumps = scan(text) if any(hint in text for hint in HINTS) else []
     return dumps or (bare_stacks(text) if alone else [])
-
-
-def _parsed(text: str) -> object:
-    try:
-        return json.loads(text.lstrip("\ufeff"))
-    except (ValueError, RecursionError):
-        return None
