@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from clienthealth.diagnose.watch import python_process
-from clienthealth.diagnose.watch.attach import _free_port, agent_jar, attached, runtime_of
+from clienthealth.diagnose.watch.attach import agent_jar, attached, free_port, runtime_of
 from clienthealth.diagnose.watch.screen import Screen
 from clienthealth.model.errors import InputError, ServiceError
 from clienthealth.ops.cli import main
@@ -435,7 +435,7 @@ def test_an_agent_with_a_password_that_is_not_ours_stays_and_what_to_do_is_said(
     config = tmp_path / "agent.properties"
     config.write_text("user=operator\npassword=secret\n", encoding="utf-8")
     jar = agent_jar(None)
-    options = ["--host", "127.0.0.1", "--port", str(_free_port()), "--discoveryEnabled", "false"]
+    options = ["--host", "127.0.0.1", "--port", str(free_port()), "--discoveryEnabled", "false"]
     with sleeping(tmp_path) as process:
         subprocess.run(
             [java(), "-jar", str(jar), *options, "--config", str(config), "start", str(process.pid)],

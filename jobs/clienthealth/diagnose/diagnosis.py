@@ -348,7 +348,11 @@ def add_ends(
         window = dataclasses.replace(window, outlived=ended is not None or _outlived(bucket, number))
         ends = judge_windows([window], bucket.settings.modes, absence=True)
         client, verdicts = by_key.get(_key(window.client), (window.client, []))
-        by_key[_key(client)] = client, [*_with_silence(verdicts, silence(bucket, number, window)), *ends]
+        by_mode = {verdict.mode: verdict for verdict in verdicts}
+        for silent in silence(bucket, number, window):
+            before = by_mode.get(silent.mode)
+            by_mode[silent.mode] = silent if before is None or not before.unhealthy else merged([before, silent])
+        by_key[_key(client)] = client, [*by_mode.values(), *ends]
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
@@ -363,15 +367,6 @@ def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
     if not _outlived(bucket, number):
         return []
     return silenced(departures.silence(bucket, number, window), bucket.settings.modes)
-
-
-def _with_silence(verdicts: Sequence[Verdict], silent: Sequence[Verdict]) -> list[Verdict]:
-    """Verdicts on what a client reported, with what it says that it reported no more."""
-    by_mode = {verdict.mode: verdict for verdict in verdicts}
-    for verdict in silent:
-        before = by_mode.get(verdict.mode)
-        by_mode[verdict.mode] = verdict if before is None or not before.unhealthy else merged([before, verdict])
-    return list(by_mode.values())
 
 
 def _key(client: Client) -> str:

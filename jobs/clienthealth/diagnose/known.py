@@ -34,7 +34,9 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
     pasted = _topics(inputs, lambda attached: attached.what.startswith(PASTED))
-    unclocked = _sampled_from(bucket, timeless)
+    places = set(zip(rows.who.tolist(), rows.topic.tolist(), strict=True))
+    names, whos = bucket.state.names, bucket.state.whos
+    unclocked = {whos[number].identity for number, topic in places if names[topic] in timeless}
     known = {}
     for client in clients:
         process, who = (client.service, client.host), _who(client)
@@ -78,13 +80,6 @@ def _log_of(log: ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...
     first, last = log.entries[0].ts_ms, log.entries[-1].ts_ms
     events, dumps, *_ = log.within(first, last + 1).about(_who(client))
     return events, dumps
-
-
-def _sampled_from(bucket: Bucket, topics: frozenset[str]) -> set[object]:
-    """The clients whose samples come from these topics."""
-    rows, names = bucket.state.readings, bucket.state.names
-    places = set(zip(rows.who.tolist(), rows.topic.tolist(), strict=True))
-    return {bucket.state.whos[who].identity for who, topic in places if names[topic] in topics}
 
 
 def _unread(process: tuple[str, str], inputs: Sequence[Input]) -> str:

@@ -119,7 +119,13 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
     elif name.endswith("metrics.jsonl"):
         kind = "metrics"
         process = ClientProcess(service, instance, instance)
-        values = ((n, value) for n, line in enumerate(data.splitlines()) for value in _canonical(line, process))
+        numbered = ((n, line, readings(line, process)) for n, line in enumerate(data.splitlines()))
+        # A line of a recording is a record for each client, any other is one as it is.
+        values = (
+            (n, value)
+            for n, line, said in numbered
+            for value in ([line] if said is None else [json.dumps(canonical.written(one)).encode() for one in said])
+        )
     elif name.endswith((".jsonl", ".ndjson")):
         values = enumerate(data.splitlines())
     else:
@@ -128,12 +134,6 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
     for offset, value in values:
         if value.strip():
             yield Recorded(kind, service, instance, file.name, offset, value)
-
-
-def _canonical(line: bytes, process: ClientProcess) -> list[bytes]:
-    """A line of a recording's metrics as canonical records, one per client; as it is where it is none."""
-    said = readings(line, process)
-    return [line] if said is None else [json.dumps(canonical.written(snapshot)).encode() for snapshot in said]
 
 
 def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:

@@ -17,6 +17,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -262,16 +263,12 @@ def _zip(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
                 continue
             try:
                 with archive.open(member) as content:
-                    left -= yield from _member(name, content, folder, left, _zip_time(member))
+                    written: float | None = None
+                    with suppress(ValueError, OverflowError):
+                        written = time.mktime((*member.date_time, 0, 0, -1)) if member.date_time[0] > 1980 else None
+                    left -= yield from _member(name, content, folder, left, written)
             except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError) as error:
                 yield name, f"damaged ({error})", True
-
-
-def _zip_time(member: zipfile.ZipInfo) -> float | None:
-    try:
-        return time.mktime((*member.date_time, 0, 0, -1)) if member.date_time[0] > 1980 else None
-    except (ValueError, OverflowError):
-        return None
 
 
 def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -355,7 +354,8 @@ class Scanner:
             if len(text) < _LEAST:
                 self._short.append(text)
                 continue
-            begin = min(range(len(text) - _LEAST + 1), key=lambda at: _commonness(text[at : at + _LEAST]))
+            common = [len(_FREQUENT) - _FREQUENT.find(letter) if letter in _FREQUENT else 0 for letter in text]
+            begin = min(range(len(text) - _LEAST + 1), key=lambda at: sum(common[at : at + _LEAST]))
             for at in range(begin, begin + _STRIDE):
                 piece = np.frombuffer(text[at : at + _STRIDE], np.uint32)
                 self._by_piece.setdefault(int(piece[0]), []).append((text, at))
@@ -377,8 +377,3 @@ class Scanner:
                 begins.add(at)
                 at = block.find(text, at + 1)
         return sorted(begins)
-
-
-def _commonness(text: bytes) -> int:
-    counts = Counter(text)
-    return sum((len(_FREQUENT) - at) * counts[letter] for at, letter in enumerate(_FREQUENT))

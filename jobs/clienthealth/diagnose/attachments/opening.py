@@ -10,6 +10,7 @@ Prefixes of lines name processes in the same way.
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -176,7 +177,10 @@ class Opener:
         loose: dict[Path, list[Path]] = {}
         for path in paths:
             if str(path) == STDIN:
-                yield from self._standard_input()
+                if self._stdin is None:
+                    raise InputError("standard input cannot be read here")
+                head = _head(self._stdin.read)
+                yield from self._content(head, self._stdin, "stdin", _Parent("stdin", "stdin"), None, None)
             elif path.is_dir():
                 yield from self._folder(
                     path, _Parent(path.resolve().name, path.resolve().name, f"{path.name or path}/")
@@ -189,20 +193,6 @@ class Opener:
                 yield from self._file(files[0], files[0].name, _Parent(name, name, given=True))
             else:
                 yield from self._files(files, _Parent(folder.name or "files", folder.name or "files", given=True))
-
-    def _standard_input(self) -> Iterator[Stream]:
-        if self._stdin is None:
-            raise InputError("standard input cannot be read here")
-        parent = _Parent("stdin", "stdin")
-        yield from self._content(_head(self._stdin.read), self._stdin, "stdin", parent, None, None)
-
-    def _seekable(self, content: Readable) -> Readable:
-        """The content as a file of its own: of a zip the end is read first."""
-        spool = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-        while chunk := content.read(CHUNK):
-            spool.write(chunk)
-        spool.seek(0)
-        return spool
 
     def _folder(self, folder: Path, parent: _Parent) -> Iterator[Stream]:
         try:
@@ -282,7 +272,11 @@ class Opener:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
         if packing == "zip":
-            content = self._seekable(content)
+            # Of a zip the end is read first.
+            spool = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+            shutil.copyfileobj(content, spool, CHUNK)
+            spool.seek(0)
+            content = spool
         damage = ""
         left_out: list[tuple[str, str, bool]] = []
         try:

@@ -253,7 +253,8 @@ class Reader:
         if document is not None:
             rows, what = exports.of_documents([document]), "out of a JSON export"
         elif (
-            isinstance(first := parsed(lines[0]), dict)
+            lines[0].startswith(b"{")
+            and isinstance(first := parsed(lines[0]), dict)
             and not self._is_recognised(lines[0])
             and exports.of_documents([first])
         ):
@@ -487,6 +488,8 @@ def _is_reading(line: bytes) -> bool:
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
     """Is each of these lines JSON, but for what was cut and a few others?"""
-    objects = sum(isinstance(parsed(line), dict | list) for line in lines)
-    others = sum(line.lstrip()[:1] not in (b"{", b"[") for line in lines)
-    return objects > 0 and objects * 2 >= len(lines) >= others * 4
+    begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
+    # What begins so is cheap to see, and a log has little of it.
+    if not begun or len(lines) < (len(lines) - len(begun)) * 4:
+        return False
+    return sum(isinstance(parsed(line), dict | list) for line in begun) * 2 >= len(lines)

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -137,7 +137,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         config.write_text(
             _CONFIG.format(user=USER, password=password.read_text(encoding="utf-8"), policy=policy.as_uri()), "utf-8"
         )
-        port = _free_port()
+        port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
             # Held until this process ends, however it does.
@@ -198,21 +198,25 @@ def _is_abandoned(password: Path) -> bool:
     return True
 
 
+def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """What a command says. In a session of its own: Ctrl-C is for us, who have it end in order."""
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+        check=False,
+        start_new_session=True,
+    )
+
+
 def _launch(jar: Path, *arguments: str) -> str:
     """What the launcher says. Whether an agent answers decides, not its exit code: it looks too early."""
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
-        # In a session of its own: Ctrl-C is for us, who have the agent taken out.
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=LAUNCH_SECONDS,
-            check=False,
-            start_new_session=True,
-        )
+        done = output_of(command, LAUNCH_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise ServiceError(f"process {arguments[-1]} did not take the agent within {LAUNCH_SECONDS:.0f} s") from error
     if "jdk.attach" in done.stderr or "VirtualMachine class" in done.stderr or "tools.jar" in done.stderr:
@@ -246,7 +250,8 @@ def _not_permitted(pid: int) -> str:
     return f"process {pid} belongs to another user: run 'kafka-health watch {pid}' as that user (sudo -u NAME)"
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

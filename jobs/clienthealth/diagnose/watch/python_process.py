@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
+from clienthealth.diagnose.watch.attach import output_of
 from clienthealth.diagnose.watch.session import Session
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.errors import DependencyError, ServiceError
@@ -44,16 +45,7 @@ class Stacks:
         if not self._plan.due(_ALWAYS, time.monotonic()):
             return
         try:
-            done = subprocess.run(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=PY_SPY_SECONDS,
-                check=False,
-                start_new_session=True,
-            )
+            done = output_of(self._command, PY_SPY_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise ServiceError(f"py-spy did not end within {PY_SPY_SECONDS:.0f} s") from error
         if done.returncode != 0:
@@ -89,12 +81,7 @@ class Page:
                 value = answer.read(PAGE_BYTES)
         except OSError as error:
             raise ServiceError(f"{self._url}: {getattr(error, 'reason', error)}") from error
-        process = self.process
-        who = {
-            "service": process.service.encode(),
-            "host": process.host.encode(),
-            "instance": process.instance.encode(),
-        }
+        who = {name: getattr(self.process, name).encode() for name in ("service", "host", "instance")}
         now_ms = int(time.time() * 1000)
         return RawRecord(value, Source(self._settings.topics.metrics[0], 0, 0), now_ms, None, who)
 

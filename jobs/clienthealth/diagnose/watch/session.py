@@ -18,11 +18,11 @@ from clienthealth.diagnose.diagnosis import add_ends, pack, settled
 from clienthealth.diagnose.frames import decisive, is_application
 from clienthealth.measure.packed import Chunk, encode, who_of
 from clienthealth.measure.packer import Packer
-from clienthealth.model import health_record
+from clienthealth.model import canonical, health_record
 from clienthealth.model.clients import Client
 from clienthealth.model.errors import InputError
 from clienthealth.model.readings import POLL_FRAMES, Source
-from clienthealth.model.telemetry import DumpedThread, LogLine, RawRecord, Snapshot
+from clienthealth.model.telemetry import DumpedThread, LogLine, RawRecord
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
 from clienthealth.monitor import readings
 from clienthealth.monitor.bucket import Bucket
@@ -75,17 +75,6 @@ class Recorder:
 #: A watch may last for days, and a dump of thousands of threads takes megabytes.
 KEPT_DUMPS = 20
 _encode = msgspec.json.Encoder().encode
-
-
-def _canonical(snapshot: Snapshot) -> Mapping[str, Any]:
-    """A snapshot in our own form, from whatever format it came."""
-    return {
-        "ts": snapshot.ts_ms,
-        "client": msgspec.to_builtins(snapshot.client),
-        "metrics": snapshot.metrics,
-        "topics": msgspec.to_builtins(snapshot.topics),
-        "config": snapshot.config,
-    }
 
 
 class Stand(NamedTuple):
@@ -153,8 +142,8 @@ class Session:
             if self._recorder is not None and is_dump and value is not None:
                 self._recorder.dump(value)
             elif self._recorder is not None:
-                for canonical in [value] if value is not None else map(_canonical, decoded.snapshots):
-                    self._recorder.readings(canonical)
+                for reading in [value] if value is not None else map(canonical.written, decoded.snapshots):
+                    self._recorder.readings(reading)
             pack(decoded, source, packer)
             for snapshot in decoded.snapshots:
                 if snapshot.client.kind == "group":

@@ -109,14 +109,9 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
     """What a line says itself, and what it does not say as its envelope says it."""
-    return LogLine(
-        ts_ms=ts_ms,
-        client=Identity(**_above(line.client, below.client, _OF_CLIENT)),
-        **_above(line, below, ("level", "logger", "thread", "message", "stack")),
-        file=below.file,
-        file_offset=below.file_offset,
-        error=below.error,
-    )
+    client = Identity(**_above(line.client, below.client, _OF_CLIENT))
+    fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
+    return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)
 
 
 _OF_CLIENT = ("service", "host", "instance", "client_id", "kind", "library")
@@ -135,8 +130,8 @@ def _finished(line: LogLine) -> LogLine:
     error = line.error
     if error is None and message is None and not stack and not line.dumps:
         error = "empty: no message"
-    return LogLine(
-        ts_ms=line.ts_ms,
+    return msgspec.structs.replace(
+        line,
         client=Identity(
             service=_filled(client.service),
             host=_filled(client.host),
@@ -150,10 +145,6 @@ def _finished(line: LogLine) -> LogLine:
         thread=thread,
         message=message,
         stack=stack_text(stack) if stack else None,
-        file=line.file,
-        file_offset=line.file_offset,
-        numbers=line.numbers,
-        dumps=line.dumps,
         error=error,
     )
 

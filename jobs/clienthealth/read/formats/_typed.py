@@ -158,7 +158,12 @@ def fast(
             values = _filled(values)
         topics = record.topics or []
         # Nothing known: does it report at all?
-        if values[0] is UNKNOWN and not topics and client.identity.kind != "group" and _is_silent(values):
+        if (
+            values[0] is UNKNOWN
+            and not topics
+            and client.identity.kind != "group"
+            and all(value is UNKNOWN for value in values)
+        ):
             return None
         config = _configs.get(configured)
         if config is None:
@@ -196,10 +201,6 @@ def _remember_config(configured: bytes) -> dict[str, str]:
 
 def _filled(values: Iterable[float | None]) -> Values:
     return tuple(UNKNOWN if value is None else value for value in values)
-
-
-def _is_silent(values: Iterable[float | None]) -> bool:
-    return all(value is UNKNOWN for value in values)
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:

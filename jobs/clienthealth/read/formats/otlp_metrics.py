@@ -122,7 +122,11 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
                     last_begin = begin
                     into.counts_since(_moment(begin))
                 value = point.get("asDouble")
-                value = measurement(value) if type(value) is float else _value(point)
+                value = (
+                    measurement(value)
+                    if type(value) is float
+                    else number(point.get("asInt") if value is None else value)
+                )
                 if listed := point.get("attributes"):
                     into.add(_sample(described, tuple(_attributes(listed).items()), ids), value)
                     continue
@@ -149,11 +153,6 @@ def _moment(nanos: Any) -> int | None:
     """A time in nanoseconds, perhaps written as text, as epoch milliseconds."""
     since_1970 = number(nanos)
     return millis(since_1970 / 1e6) if since_1970 is not None else None
-
-
-def _value(point: Mapping[str, Any]) -> float | None:
-    value = point.get("asDouble")
-    return number(value if value is not None else point.get("asInt"))
 
 
 FORMAT = Format(

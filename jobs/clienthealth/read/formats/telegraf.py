@@ -74,7 +74,12 @@ class Processes:
         service, host, instance, client_id, topic, partition, of_node = _whose(tags)
         layout = _layout(name, tuple(fields), of_node is not None)
         for field, spelled in layout.series:
-            self._add_series(spelled, point, fields[field])
+            if (of_client := series(spelled, tags)) is not None:
+                described, scraped = of_client
+                process = self._by_time.get((ts_ms, scraped))
+                if process is None:
+                    process = self._by_time[ts_ms, scraped] = scraped.process(ts_ms)
+                add_series(process, described, number(fields[field]))
         if layout.series:
             return
         key = (ts_ms, service, host, instance)
@@ -87,16 +92,6 @@ class Processes:
     def snapshots(self) -> list[Snapshot]:
         """One per client, process and moment."""
         return [snapshot for process in self._by_time.values() for snapshot in process.snapshots()]
-
-    def _add_series(self, name: str, point: Point, value: Any) -> None:
-        of_client = series(name, point.tags)
-        if of_client is None:
-            return
-        described, scraped = of_client
-        process = self._by_time.get((point.ts_ms, scraped))
-        if process is None:
-            process = self._by_time[point.ts_ms, scraped] = scraped.process(point.ts_ms)
-        add_series(process, described, number(value))
 
 
 @lru_cache(maxsize=1024)

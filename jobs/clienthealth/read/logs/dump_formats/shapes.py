@@ -24,6 +24,13 @@ def _add_j9(block: Block, match: re.Match[str]) -> None:
     block.add(match["method"].replace("/", "."), match["location"].partition("(")[0].rpartition("/")[2])
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.ASCII)
+
+
+_NEVER = _pattern(r"(?!)")
+
+
 @dataclass(frozen=True)
 class Shape:
     """How a tool writes dumps.
@@ -43,20 +50,15 @@ class Shape:
     hints: tuple[str, ...]
     header: re.Pattern[str]
     frames: tuple[tuple[re.Pattern[str], Add], ...]
-    state: re.Pattern[str]
     other: re.Pattern[str]
-    above: re.Pattern[str]
-    time: re.Pattern[str]
+    state: re.Pattern[str] = _NEVER
+    above: re.Pattern[str] = _NEVER
+    time: re.Pattern[str] = _NEVER
     title: str = "\0"
     end: str = ""
     python: bool = False
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text, re.ASCII)
-
-
-_NEVER = _pattern(r"(?!)")
 _LOADER = r"(?:[^\s(/]{0,200}/(?!0x)){0,2}"
 _AT = _pattern(rf"[ \t]*at {_LOADER}(?P<method>[^\s(][^(]{{0,999}})\((?P<location>[^()]{{0,300}})")
 _LOCATION = (
@@ -113,10 +115,7 @@ THREAD_INFO = Shape(
         r"(?P<state>[A-Z_]{3,20})\b"
     ),
     frames=_JAVA,
-    state=_NEVER,
     other=_pattern(rf"{_LOCKS}|[ \t]*\.\.\.|[ \t]+\[|[ \t]*(?:cpu=|blocked)"),
-    above=_NEVER,
-    time=_NEVER,
 )
 
 TO_FILE = Shape(
@@ -127,7 +126,6 @@ TO_FILE = Shape(
         r"(?: \d{4}-\S{1,40})?\Z"
     ),
     frames=((BARE, _add_java), (_AT, _add_java)),
-    state=_NEVER,
     other=_pattern(_LOCKS),
     above=_pattern(rf"\d{{1,10}}:?\Z|{_STAMP}Z\Z|\d{{1,3}}(?:[.+-][\w.+-]{{1,60}})?\Z|Created "),
     time=_pattern(rf"{_STAMP}Z\Z"),
@@ -140,8 +138,6 @@ JCONSOLE = Shape(
     frames=((BARE, _add_java),),
     state=_pattern(r"[ \t]*State: (?P<state>[A-Z_]{3,20})"),
     other=_pattern(rf"{_LOCKS}|[ \t]*Total (?:blocked|waited)|[ \t]*Stack trace:"),
-    above=_NEVER,
-    time=_NEVER,
 )
 
 ALL_TRACES = Shape(
@@ -153,8 +149,6 @@ ALL_TRACES = Shape(
     frames=((BARE, _add_java),),
     state=_STATE,
     other=_pattern(_LOCKS),
-    above=_NEVER,
-    time=_NEVER,
 )
 
 FORCED = Shape(
@@ -162,13 +156,11 @@ FORCED = Shape(
     hints=("(state = ",),
     header=_pattern(r"[ \t]*Thread (?P<key>\d{1,19}): \(state = \w{1,40}\)(?P<name>)"),
     frames=((_FORCED, _add_forced),),
-    state=_NEVER,
     other=_pattern(r"[ \t]*- |Deadlock Detection|No deadlocks"),
     above=_pattern(
         r"Attaching to|Debugger attached|Server compiler|JVM version is|Deadlock Detection|No deadlocks|Found |=====|\""
         r"|[ \t]+(?:waiting to lock|which is held)|[ \t]+waiting for"
     ),
-    time=_NEVER,
 )
 
 OPENJ9 = Shape(
@@ -194,10 +186,8 @@ FAULTHANDLER = Shape(
         r"[ \t]*(?:Current thread|Thread) (?P<key>0x\w{1,20})(?: \[(?P<name>.{0,300})\])? \(most recent call first\):"
     ),
     frames=((_FILE_LINE, add_python),),
-    state=_NEVER,
     other=_pattern(r"[ \t]+(?:\.\.\.|<no Python frame>)|Extension modules:"),
     above=_pattern(r"Fatal Python error:|Timeout \(|Python runtime state"),
-    time=_NEVER,
     python=True,
 )
 
@@ -209,10 +199,8 @@ PY_SPY = Shape(
         r"(?:: \"(?P<name>.{0,300})\")?\Z"
     ),
     frames=((_FUNCTION_FILE, add_python),),
-    state=_NEVER,
     other=_pattern(r" {8,}"),
     above=_pattern(r"Process \d{1,10}: |Python v\d"),
-    time=_NEVER,
     title="Process ",
     python=True,
 )
