@@ -142,3 +142,25 @@ def test_a_framework_names_whose_thread_hangs(recording: str, hangs: str) -> Non
     assert len(stalled) > 1
     assert {client for client, verdict in stalled.items() if verdict.unhealthy} == {hangs}
     assert stalled[hangs].detail["cause"] == "handler-hangs"
+
+
+OWN = (
+    "12:00:00.000 [main] INFO  o.a.k.clients.producer.KafkaProducer - [Producer clientId=orders] "
+    "Instantiated an idempotent producer."
+)
+QUOTES = (
+    "incident 17: Uncaught exception in thread 'kafka-producer-network-thread | payments-out':",
+    "%4|1790000000.123|TERMINATE|payments#producer-1| [thrd:app]: Producer terminating with 31 messages (2480 bytes) "
+    "still in queue or transit: use flush() to wait for outstanding message delivery",
+)
+
+
+@pytest.mark.parametrize("quote", QUOTES)
+@pytest.mark.parametrize("minute", ["00", "05"])
+def test_a_client_that_only_others_lines_name_is_none_of_the_process(quote: str, minute: str, tmp_path: Path) -> None:
+    quoting = f"12:{minute}:02.000 [log-forwarder] ERROR orders.watch.LogForwarder - {quote}"
+    file = tmp_path / "app.log"
+    file.write_text(f"{OWN}\n{quoting}\n")
+    assert {client for _, client in verdicts(examine([file], Settings()))} == {"orders"}
+    file.write_text(f"{quoting}\n")
+    assert {client for _, client in verdicts(examine([file], Settings()))} - {"payments", "payments-out"} == set()

@@ -249,18 +249,28 @@ class ProcessLog:
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
+        """The instance, name and kind of clients that lines and dumps name.
+
+        A name in a line that may be quoted makes no client where others are known: it is of another program.
+        """
+        quoted: list[tuple[str | None, str | None, Kind]] = []
+        known = bool(self.reporting) or any(self.named.values())
         for entry in self.entries:
-            if entry.event is not None:
-                kind = _kinds().get(entry.event.signature) or kind_named(entry.event)
-                if kind:
-                    nameless = entry.event.client_id is None
-                    for client_id in (nameless and self._clients_of_topic(entry.event, kind)) or (
-                        entry.event.client_id,
-                    ):
-                        yield entry.instance, client_id, kind
+            event = entry.event
+            if event is not None and (kind := _kinds().get(event.signature) or kind_named(event)):
+                clients = (event.client_id is None and self._clients_of_topic(event, kind)) or (event.client_id,)
+                named = [(entry.instance, client_id, kind) for client_id in clients]
+                if event.client_id not in (None, *self.named.get(kind, ())) and not event.own:
+                    quoted += named
+                    continue
+                known |= event.client_id is not None
+                yield from named
             elif entry.dump is not None:
                 for client_id, of_kind in clients_of(entry.dump):
+                    known |= client_id is not None
                     yield entry.instance, client_id, of_kind
+        if not known:
+            yield from quoted
 
 
 def kind_named(event: LogEvent) -> Kind | None:
@@ -308,7 +318,7 @@ def _names(log: ProcessLog, remembered: Iterable[tuple[str, LogEvent]]) -> dict[
         if client_id:
             named[kind].add(client_id)
     for client_id, event in remembered:
-        if client_id and (logged_kind := _kinds().get(event.signature)):
+        if client_id and event.own and (logged_kind := _kinds().get(event.signature)):
             named[logged_kind].add(client_id)
     return named
 

@@ -28,6 +28,8 @@ BYTES_PER_LINE = 64
 
 #: Loggers of client libraries, and of what wraps them; the beginning of a package may be shortened.
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
+#: How librdkafka's lines begin where it writes them itself: a logger that has them forwards another program's.
+_OF_RDKAFKA = re.compile(r"%\d\|")
 #: What is between quotation marks, and the mark that is open at the end; none of them is escaped.
 _QUOTED, _OPENED = re.compile(r"([\"`])[^\"`]*\1"), re.compile(r"(?<!\\)[\"`][^\"`]*\Z")
 #: What stands before a value in quotation marks: `msg=`, `"message": `, `[`.
@@ -107,6 +109,8 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     nobodys = bare and (_ASKED.match(after) or _NO_LINE.match(before[:MAX_BEFORE]))
     if not before or _LIBRARY.search(logger) or named_client(None, line.thread):
         return not nobodys
+    if "." in logger and _OF_RDKAFKA.match(before):
+        return False
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
     value = opened is not None and _KEY.search(unquoted[: opened.start()])
