@@ -20,6 +20,16 @@ KAFKAJS = '{"level":"ERROR","timestamp":"2026-11-20T10:00:%02d.000Z","logger":"k
 TOLD = [
     (f"WARN {P} The metadata response from the cluster reported a recoverable issue with correlation id 7 : "
      "{ordres=UNKNOWN_TOPIC_OR_PARTITION}", 3, "unknown topic", "ordres"),
+    ("WARN NetworkClient: Error while fetching metadata with correlation id 3 : {__consumer_offsets=UNKNOWN}", 5,
+     "metadata of a topic refused", "__consumer_offsets"),
+    (f"WARN {P} {NOT_LEADER} UNKNOWN_TOPIC_ID", 2, "unknown topic", "orders-0"),
+    ("ERROR org.apache.kafka.clients.producer.BufferExhaustedException: Failed to allocate 16384 bytes within the "
+     "configured max blocking time 60000 ms.", 1, "no room in the buffer", "16384 bytes"),
+    ("#4  0x00007f47e80b0812 in rd_kafka_destroy_app (rk=0x7f4e7f3e9000, flags=<optimized out>) at rdkafka.c:939", 1,
+     "a close waits for librdkafka", "rd_kafka_destroy_app"),
+    ("INFO [GroupCoordinator 1]: Member c-1-7c in group billing has left group billing through explicit `LeaveGroup`; "
+     "client reason: consumer poll timeout has expired. (kafka.coordinator.group.GroupCoordinator)", 2,
+     "this is a broker's log", "client reason"),
     ("ERROR kafka.cluster - Topic chekouts not found in cluster metadata", 2, "unknown topic", "chekouts"),
     ("KafkaError{code=UNKNOWN_TOPIC_OR_PART,val=3,str=\"Subscribed topic not available: ordres: Broker: Unknown topic "
      "or partition\"}", 2, "unknown topic", "ordres"),
