@@ -44,6 +44,7 @@ test: jars ## these, and one real path through everything, in five minutes; STAG
 	@exec .venv/bin/python -m tests.stages test $(STAGES)
 
 test-all: jars ## everything: also what takes minutes of real time, days of event time or servers of its own
+	@! command -v krb5-config >/dev/null || $(UV) pip install --quiet --python .venv/bin/python gssapi
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages test-all $(STAGES)
 

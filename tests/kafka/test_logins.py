@@ -245,7 +245,10 @@ def keytool(*arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.skipif(shutil.which("krb5kdc", path="/usr/sbin:/usr/bin:/sbin") is None, reason="apt-get install krb5-kdc")
+@pytest.mark.skipif(
+    shutil.which("krb5kdc", path="/usr/sbin:/usr/bin:/sbin") is None,
+    reason="apt-get install krb5-kdc krb5-admin-server libkrb5-dev",
+)
 def test_kerberos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gssapi", reason="pip install gssapi")
     with kdc(tmp_path) as environment:
