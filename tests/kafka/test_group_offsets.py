@@ -33,6 +33,15 @@ from tests.support.waiting import eventually
 PATIENCE_SECONDS = 300.0
 GROUPS = Path(__file__).with_name("Groups.java")
 OF_KAFKA_4 = ("classic", "consumer", "streams", "share")
+#: Before 4.2 Streams' and share groups are a preview.
+BROKERS_4: dict[str, dict[str, str]] = {
+    "broker": {
+        "unstable.api.versions.enable": "true",
+        "unstable.feature.versions.enable": "true",
+        "group.coordinator.rebalance.protocols": ",".join(OF_KAFKA_4),
+    },
+    "test-broker-4.4": {},
+}
 
 
 class Lab:
@@ -286,12 +295,14 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_groups_of_all_types_of_kafka_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("jar_set", "properties"), BROKERS_4.items())
+def test_groups_of_all_types_of_kafka_4(
+    jar_set: str, properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Members of Kafka's own clients; of Connect what its workers send."""
+    jars.SETS["test-broker-4.4"] = jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *jars.LOG4J_1))
     jars.SETS["test-groups"] = jars.JarSet(("org.apache.kafka:kafka-streams:4.1.2", *jars.LOG4J_1))
-    preview = {f"unstable.{part}.versions.enable": "true" for part in ("api", "feature")}
-    protocols = {"group.coordinator.rebalance.protocols": "classic,consumer,streams,share"}
-    with Broker(tmp_path / "broker", preview | protocols) as broker:
+    with Broker(tmp_path / "broker", properties, jar_set=jar_set) as broker:
         broker.create_topic("orders", partitions=2)
         groups = GroupSettings(exclude="secret-.*", members_interval_seconds=0.0)
         settings = Settings(kafka=broker.kafka, groups=groups)
