@@ -22,7 +22,7 @@ from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.packed import Chunk, Who, encode, process_of, who_of
 from clienthealth.measure.packer import Packer
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import LogEvent, Source
+from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.verdicts import STATUS_ORDER, Seen, Verdict
 from clienthealth.modes import catalogue
@@ -253,20 +253,16 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue())
         for event in events:
-            if event.client_id is None and line.stack and _is_of(event, before):
+            # It is of the client that the line above it names, as far as kind and time tell.
+            near = before.client_id and before.kind and 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS
+            unnamed = event.client_id is None and line.stack
+            if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):
                 event = dataclasses.replace(event, client_id=before.client_id)
             packer.log_entry(process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
         for dump in dumps:
             packer.log_entry(process, dump=dump)
         before = _Before(line.client.client_id or "", kind_of(line.message, line.thread), line.ts_ms or 0)
     return before
-
-
-def _is_of(event: LogEvent, before: _Before) -> bool:
-    """Is it of the client that the line above it names, as far as kind and time tell?"""
-    if not before.client_id or not before.kind or not 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS:
-        return False
-    return catalogue().by_id[event.signature].kind in (None, before.kind)
 
 
 def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:

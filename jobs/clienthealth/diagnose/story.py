@@ -274,13 +274,15 @@ def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
         same = fact.kind, _ONE_OR_MORE.sub(r"0 \1 ", _NUMBER.sub("0", fact.text))
         if same not in kept or _weight(fact) >= _weight(kept[same]):
             kept[same] = fact
-    shown = [f for f in kept.values() if not any(_says_more(other, f) for other in kept.values())]
-    return sorted(shown, key=lambda fact: fact.ts_ms)
-
-
-def _says_more(fact: Evidence, other: Evidence) -> bool:
-    """Does it say what the other one does, and more?"""
-    return fact.kind == other.kind and len(fact.text) > len(other.text) and fact.text.startswith(other.text)
+    said = [(fact.kind, fact.text) for fact in kept.values()]
+    # What another one says, and more, is not shown.
+    more = {
+        (kind, text)
+        for kind, text in said
+        for of, longer in said
+        if of == kind and longer.startswith(text) and longer != text
+    }
+    return sorted((f for f in kept.values() if (f.kind, f.text) not in more), key=lambda fact: fact.ts_ms)
 
 
 def _weight(fact: Evidence) -> tuple[float, float]:

@@ -81,7 +81,10 @@ def lines(rows: Sequence[Row]) -> bytes:
 def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
     if depth > MAX_DEPTH:
         return
-    value = _named(value)
+    pairs = [pair for pair in value if isinstance(pair, dict)] if isinstance(value, list) else []
+    if pairs and all({"field", "value"} <= pair.keys() for pair in pairs):
+        # CloudWatch gives a row as a list of its fields, each with its name.
+        value = {str(pair["field"]): pair["value"] for pair in pairs}
     if isinstance(value, list):
         if value and all(isinstance(item, str) for item in value):
             yield from (Row(above, item) for item in value)
@@ -109,14 +112,6 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
     for item in fields.values():
         if isinstance(item, dict | list):
             yield from _rows(item, ts_ms, depth + 1)
-
-
-def _named(value: Any) -> Any:
-    """CloudWatch gives a row as a list of its fields, each with its name."""
-    pairs = [pair for pair in value if isinstance(pair, dict)] if isinstance(value, list) else []
-    if pairs and all({"field", "value"} <= pair.keys() for pair in pairs):
-        return {str(pair["field"]): pair["value"] for pair in pairs}
-    return value
 
 
 def _text(fields: Mapping[str, object]) -> str | None:

@@ -36,7 +36,12 @@ class Stacks:
         """Raises DependencyError where py-spy is not installed."""
         host = socket.gethostname()
         self.process = ClientProcess(service, host, f"{host}:{pid}")
-        self._command = [_py_spy(pid), "dump", "--pid", str(pid)]
+        beside = Path(sys.executable).with_name("py-spy")
+        py_spy = str(beside) if beside.is_file() else shutil.which("py-spy")
+        if py_spy is None:
+            why = f"process {pid} is a Python process: its stacks are read by py-spy (pip install py-spy)"
+            raise DependencyError(why)
+        self._command = [py_spy, "dump", "--pid", str(pid)]
         self._topic, self._session = settings.topics.logs[0], session
         self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
 
@@ -84,14 +89,6 @@ class Page:
         who = {name: getattr(self.process, name).encode() for name in ("service", "host", "instance")}
         now_ms = int(time.time() * 1000)
         return RawRecord(value, Source(self._settings.topics.metrics[0], 0, 0), now_ms, None, who)
-
-
-def _py_spy(pid: int) -> str:
-    beside = Path(sys.executable).with_name("py-spy")
-    found = str(beside) if beside.is_file() else shutil.which("py-spy")
-    if found is None:
-        raise DependencyError(f"process {pid} is a Python process: its stacks are read by py-spy (pip install py-spy)")
-    return found
 
 
 def _why(said: str) -> str:

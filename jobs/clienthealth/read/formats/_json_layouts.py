@@ -123,8 +123,12 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         instance = f"{host}:{pid}"
     if service is None and pod is not None:
         service = service_of_pod(pod)
+    time = _first(document, at["time"])
+    nanos = number(_first(document, at["nanos"])) if at["nanos"] else None
+    seconds = number(time) if nanos is not None else None
+    exact = epoch(seconds + nanos / 1e9) if seconds is not None and nanos is not None else None
     return LogLine(
-        ts_ms=_time(document, at),
+        ts_ms=time_ms(time) if exact is None else exact,
         client=Identity(service=service, host=host, instance=instance, client_id=_first(document, at["client_id"])),
         level=_first(document, at["level"]),
         logger=_first(document, at["logger"]),
@@ -134,14 +138,6 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         file=_first(document, at["file"]),
         file_offset=offset(_first(document, at["file_offset"])),
     )
-
-
-def _time(document: Mapping[str, Any], at: Mapping[str, tuple[_Reading, ...]]) -> int | None:
-    time = _first(document, at["time"])
-    nanos = number(_first(document, at["nanos"])) if at["nanos"] else None
-    seconds = number(time) if nanos is not None else None
-    exact = epoch(seconds + nanos / 1e9) if seconds is not None and nanos is not None else None
-    return time_ms(time) if exact is None else exact
 
 
 @cache

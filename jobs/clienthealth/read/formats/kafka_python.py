@@ -60,7 +60,16 @@ def _decode(record: Record) -> list[Snapshot] | None:
     if any(map(_group, document)):
         process, client_id, groups = Samples(record.ts_ms, library="kafka-python"), None, document
     elif type(document.get("metrics")) is dict:
-        process, client_id, groups = _enveloped(document), text(document.get("client_id")), document["metrics"]
+        client_id, groups = text(document.get("client_id")), document["metrics"]
+        process = Samples(
+            millis(measurement(document.get("ts_ms"))),
+            service=text(document.get("service")),
+            host=text(document.get("host")),
+            instance=text(document.get("instance")),
+            library="kafka-python",
+            version=text(document.get("library_version")),
+            group=text(document.get("group_id")),
+        )
     else:
         return None
     for name, metrics in groups.items():
@@ -68,18 +77,6 @@ def _decode(record: Record) -> list[Snapshot] | None:
         if group is not None and type(metrics) is dict:
             _read(process, client_id, group, metrics)
     return process.snapshots()
-
-
-def _enveloped(envelope: Mapping[str, Any]) -> Samples:
-    return Samples(
-        millis(measurement(envelope.get("ts_ms"))),
-        service=text(envelope.get("service")),
-        host=text(envelope.get("host")),
-        instance=text(envelope.get("instance")),
-        library="kafka-python",
-        version=text(envelope.get("library_version")),
-        group=text(envelope.get("group_id")),
-    )
 
 
 def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mapping[str, Any]) -> None:

@@ -159,12 +159,8 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     any_client = bool(named or polled)
     for kind, parts in _FRAMES:
         named_already = named if kind == "producer" else any_client if kind == "consumer" else False
-        if not named_already and any(_shows(thread, kind, parts) for thread in dump.threads):
+        fetches = kind == "legacy-consumer" and any(t.name.startswith(FETCHER_THREAD) for t in dump.threads)
+        shown = any(part in frame for thread in dump.threads for frame in thread.frames for part in parts)
+        if not named_already and (fetches or shown):
             any_client = True
             yield None, kind
-
-
-def _shows(thread: Thread, kind: Kind, parts: tuple[str, ...]) -> bool:
-    if kind == "legacy-consumer" and thread.name.startswith(FETCHER_THREAD):
-        return True
-    return any(part in frame for frame in thread.frames for part in parts)

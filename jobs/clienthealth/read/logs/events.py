@@ -93,7 +93,11 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         events.append(replace(_event(line, text, at, wording.id, match.groupdict()), own=own))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
-        events.append(_event(line, message, source, DUMP_LINE, _line_position(line, source)))
+        # Its file and offset there, or the topic's partition for one.
+        here = line.file is None or line.file_offset is None
+        offset = source.offset * BYTES_PER_LINE if here else line.file_offset
+        file = line.file[-MAX_NAME:] if line.file is not None else f"{source.topic}/{source.partition}"
+        events.append(_event(line, message, source, DUMP_LINE, {"file": file, "offset": str(offset)}))
     return events, dumps
 
 
@@ -153,11 +157,3 @@ def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]
     prefix = KAFKA_PREFIX.search(text, 0, cut)
     named = f"{prefix[0]}] " if prefix else ""
     return f"{named}…{text[cut:]}", source
-
-
-def _line_position(line: LogLine, source: Source) -> dict[str, str | None]:
-    """Where the line of a dump stood: its file and offset there, or the topic's partition for one."""
-    if line.file is None:
-        return {"file": f"{source.topic}/{source.partition}", "offset": str(source.offset * BYTES_PER_LINE)}
-    at = source.offset * BYTES_PER_LINE if line.file_offset is None else line.file_offset
-    return {"file": line.file[-MAX_NAME:], "offset": str(at)}

@@ -81,17 +81,13 @@ def _client_in(message: str) -> str | None:
     elif " client_id=" in message:
         match = _PYTHON_PREFIX.search(message)
     elif "#producer-" in message or "#consumer-" in message:
-        return _client_of_handle(message)
+        # `name` of the first `name#producer-1` or `name#consumer-1`.
+        end = _HANDLE_END.search(message)
+        name = _HANDLE_NAME.search(message[max(0, end.start() - 255) : end.start()]) if end else None
+        return name.group() if name else None
     else:
         return None
     return match.group(1) if match else None
-
-
-def _client_of_handle(message: str) -> str | None:
-    """`name` of the first `name#producer-1` or `name#consumer-1`."""
-    end = _HANDLE_END.search(message)
-    name = _HANDLE_NAME.search(message[max(0, end.start() - 255) : end.start()]) if end else None
-    return name.group() if name else None
 
 
 def _client_of(thread: str) -> str | None:

@@ -8,7 +8,6 @@ or in columns are tried. What stands below the first line (a stack trace, the va
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from clienthealth.model.telemetry import Identity, LogLine
@@ -44,6 +43,11 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
+#: Last group of a match → the group of each field in the layout that matched.
+_GROUPS: dict[int, dict[str, int]] = {}
+for _, _names in _LAYOUTS:
+    _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
+    _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
 _TAIL = r"[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*(.*)"
 #: What no layout is: fields in brackets of any kind, in the two usual orders, and a level in brackets.
@@ -135,16 +139,3 @@ def _of_librdkafka(match: re.Match[str], stack: str | None) -> Entry:
         stack=stack,
     )
     return Entry(line, time)
-
-
-def _groups() -> Mapping[int, Mapping[str, int]]:
-    """Last group of a match → the group of each field in the layout that matched."""
-    by_last_group: dict[int, Mapping[str, int]] = {}
-    for _, names in _LAYOUTS:
-        first = max(by_last_group, default=1) + 1
-        groups = {name: first + position for position, name in enumerate(names)}
-        by_last_group.update(dict.fromkeys(groups.values(), groups))
-    return by_last_group
-
-
-_GROUPS = _groups()
