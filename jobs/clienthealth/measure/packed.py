@@ -9,6 +9,7 @@ A `Chunk` is what one decoding task has for one bucket of processes; `packer.Pac
 from __future__ import annotations
 
 import zlib
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import msgspec
@@ -17,6 +18,7 @@ from clienthealth.measure.columns import Ints, Table
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Identity, Member
+from clienthealth.read.logs.bursts import sample_key
 
 METRICS_MAX = max(map(len, CLIENT_METRICS.values()))
 
@@ -136,6 +138,18 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
     def process(self) -> tuple[str, str]:
         """Service and host of its process."""
         return self.service, self.host
+
+    @property
+    def signature(self) -> str:
+        """The id of its event's log pattern, '' of a dump."""
+        return self.event.signature if self.event is not None else ""
+
+    @property
+    def sample(self) -> Hashable:
+        """What entries that count as one have in common."""
+        if self.event is not None:
+            return self.service, self.host, sample_key(self.event)
+        return self.service, self.host, self.ts_ms, self.dump and self.dump.source
 
 
 class GroupPartition(msgspec.Struct, array_like=True, gc=False):

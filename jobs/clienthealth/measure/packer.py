@@ -6,7 +6,8 @@ That time is told by a record's neighbours on the topic (`topic_clock`): no cloc
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -27,7 +28,7 @@ from clienthealth.measure.packed import (
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.read.logs.bursts import sample_key
+from clienthealth.read.logs.bursts import is_new, of_each_process
 
 #: Neighbours on a topic that tell the time together, and how far (ms) a time may be from theirs and still be believed.
 NEIGHBOURS, SKEW_MS = 64, 60_000
@@ -86,13 +87,12 @@ class Packer:
     """Collects what is decoded into one chunk per bucket."""
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
-        """`max_events`: of one signature of one process, of which the newest are kept."""
+        """`max_events`: so many of one process are kept, see `bursts.of_each_process`."""
         self._buckets, self._max_events = buckets, max_events
-        self._events: dict[tuple[str, str, str], list[int]] = {}
-        self._open: dict[int, _Open] = {}
+        self._open: defaultdict[int, _Open] = defaultdict(_Open)
         self._round = 0
         self._slots: dict[Who, Slot] = {}
-        self._samples: dict[tuple[object, ...], LogEntry] = {}
+        self._samples: dict[Hashable, LogEntry] = {}
         self.log_times: dict[tuple[str, str], int] = {}
         self.clock: tuple[int, int] | None = None
 
@@ -135,9 +135,7 @@ class Packer:
 
     def _enter(self, slot: Slot) -> None:
         """The chunk is new to the client."""
-        chunk = self._open.get(slot.bucket)
-        if chunk is None:
-            chunk = self._open[slot.bucket] = _Open()
+        chunk = self._open[slot.bucket]
         slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.whos)
         slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
         chunk.whos.append(slot.who)
@@ -175,10 +173,9 @@ class Packer:
             for topic in snapshot.topics
             if topic.partition is not None
         ]
-        bucket = bucket_of(who, self._buckets)
-        chunk = self._open.setdefault(bucket, _Open())
         assert snapshot.ts_ms is not None
-        chunk.groups.append(GroupReading(who, snapshot.ts_ms, snapshot.metrics.get("members"), partitions, source))
+        groups = self._open[bucket_of(who, self._buckets)].groups
+        groups.append(GroupReading(who, snapshot.ts_ms, snapshot.metrics.get("members"), partitions, source))
 
     def log_entry(
         self,
@@ -187,7 +184,7 @@ class Packer:
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process. Of a log storm only one entry per `sample_key` is kept.
+        """Add a log event or a dump of a process. Of a burst one entry per sample is kept.
 
         `process`: its service, host and instance, see `LogEntry`. `repeats`: how many such records it stands for.
         """
@@ -195,24 +192,8 @@ class Packer:
         entry = LogEntry(*process, event, dump, repeats)
         service, host = entry.process
         self.log_times[service, host] = max(entry.ts_ms, self.log_times.get((service, host), 0))
-        if event is not None:
-            key = (service, host, *sample_key(event))
-            first = self._samples.setdefault(key, entry)
-            if first is not entry:
-                first.repeats += repeats
-                return
-        bucket = bucket_of_process(service, host, self._buckets)
-        chunk = self._open.get(bucket)
-        if chunk is None:
-            chunk = self._open[bucket] = _Open()
-        ring = self._events.setdefault((service, host, "" if event is None else event.signature), [0])
-        if len(ring) <= self._max_events:
-            ring.append(len(chunk.log_entries))
-            chunk.log_entries.append(entry)
-        else:
-            chunk.log_entries[ring[1 + ring[0] % self._max_events]] = entry
-            ring[0] += 1
-            chunk.left_out += 1
+        if is_new(self._samples, entry):
+            self._open[bucket_of_process(service, host, self._buckets)].log_entries.append(entry)
 
     @property
     def held(self) -> int:
@@ -221,10 +202,9 @@ class Packer:
 
     def chunks(self) -> dict[int, Chunk]:
         """The chunks by bucket; the packer is empty again."""
-        chunks = {bucket: chunk.closed() for bucket, chunk in self._open.items()}
+        chunks = {bucket: chunk.closed(self._max_events) for bucket, chunk in self._open.items()}
         self._open.clear()
         self._samples.clear()
-        self._events.clear()
         self._round += 1
         self._time(chunks.values())
         return chunks
@@ -265,7 +245,7 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 class _Open:
     """A chunk while it is filled."""
 
-    __slots__ = ("_configs", "_names", "configs", "groups", "left_out", "log_entries", "names", "parts", "rows", "whos")
+    __slots__ = ("_configs", "_names", "configs", "groups", "log_entries", "names", "parts", "rows", "whos")
 
     def __init__(self) -> None:
         self.rows: list[bytes] = []
@@ -277,7 +257,6 @@ class _Open:
         self._names: dict[str, int] = {}
         self.log_entries: list[LogEntry] = []
         self.groups: list[GroupReading] = []
-        self.left_out = 0
 
     def name(self, name: str) -> int:
         at = self._names.get(name)
@@ -308,7 +287,8 @@ class _Open:
         at = -1 if thread is None else self.name(thread)
         self.parts.append(_part(row, self.name(topic), number, at, *values))
 
-    def closed(self) -> Chunk:
+    def closed(self, max_events: int) -> Chunk:
+        entries = list(of_each_process(self.log_entries, max_events))
         return Chunk(
             self.whos,
             [],
@@ -316,7 +296,7 @@ class _Open:
             self.names,
             b"".join(self.rows),
             b"".join(self.parts),
-            self.log_entries,
+            entries,
             self.groups,
-            left_out=self.left_out,
+            left_out=len(self.log_entries) - len(entries),
         )

@@ -19,7 +19,7 @@ comes too late; those that have ended are remembered (`BucketState.ended`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from clienthealth.model.values import grouped
 from clienthealth.monitor import also_seen, process_log, readings
 from clienthealth.monitor.readings import EVER_MS, NEVER_MS, SHIFT, keep_readings, kept
 from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
+from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
 #: So far (ms) may a process's newest line be ahead of metrics that are read without delay.
@@ -256,37 +257,10 @@ def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Coun
 
 def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
     """Keep the newest log entries of each process, and of all. `state.log_entries` is in order of time."""
-    most, of_all = settings.max_events_per_process, share(settings.max_events, settings)
-    kept, dropped = state.log_entries, 0
-    if len(kept) > most:
-        remaining: list[LogEntry] = []
-        for entries in grouped(kept, lambda entry: entry.process).values():
-            remaining += newest(entries, most, lambda entry: entry.event.signature if entry.event else "")
-        dropped, kept = len(kept) - len(remaining), remaining
-        left_out["events-per-process"] += dropped
-    if len(kept) > of_all:
-        fewer = newest(kept, of_all, lambda entry: entry.process)
-        left_out["events"] += len(kept) - len(fewer)
-        dropped, kept = dropped + len(kept) - len(fewer), fewer
-    if dropped:
-        state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
-
-
-def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """At most `most` of the items, which are in order of time: the newest of each sort; of rare sorts all."""
-    if len(items) <= most:
-        return list(items)
-    of_sort = grouped(items, sort)
-    each = _allowed({name: len(members) for name, members in of_sort.items()}, most)
-    return [item for members in of_sort.values() for item in members[max(0, len(members) - each) :]]
-
-
-def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """How many of each sort may stay, so that all together are no more than `most`; at least one."""
-    left = most
-    for position, size in enumerate(sorted(sizes.values())):
-        each = left // (len(sizes) - position)
-        if size > each:
-            return max(1, each)
-        left -= size
-    return most
+    entries = state.log_entries
+    of_process = of_each_process(entries, settings.max_events_per_process)
+    of_all = newest(of_process, share(settings.max_events, settings), lambda entry: entry.process)
+    if len(of_all) < len(entries):
+        left_out["events-per-process"] += len(entries) - len(of_process)
+        left_out["events"] += len(of_process) - len(of_all)
+        state.log_entries = sorted(of_all, key=lambda entry: entry.ts_ms)

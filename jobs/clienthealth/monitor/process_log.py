@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from clienthealth.model.values import grouped
 from clienthealth.modes import catalogue
 from clienthealth.modes._polls import reports_in_poll
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, mark
-from clienthealth.read.logs.bursts import sample_key
+from clienthealth.read.logs.bursts import is_new
 from clienthealth.read.logs.dumps import DUMP_LINE, rejoin
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeTold
@@ -86,21 +86,17 @@ def remember_gone(state: BucketState, numbers: Iterable[int]) -> None:
 
 
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
-    """Enter events and dumps into the state, each sample of a storm once; what is new, and how many came too late."""
+    """Enter events and dumps into the state, each sample of a burst once; what is new, and how many came too late."""
     if not entries:
         return [], 0
     closed = horizons(state, {entry.process for entry in entries}, settings)
     window, slide = 1000 * settings.window_seconds, 1000 * settings.slide_seconds
-    by_sample = {_sample(entry): entry for entry in state.log_entries}
+    kept: dict[Hashable, LogEntry] = {entry.sample: entry for entry in state.log_entries}
     new, late = [], 0
     for entry in entries:
-        sample = _sample(entry)
         if entry.ts_ms // slide * slide + window <= closed[entry.process]:
             late += 1
-        elif sample in by_sample:
-            by_sample[sample].repeats += entry.repeats
-        else:
-            by_sample[sample] = entry
+        elif is_new(kept, entry):
             new.append(entry)
     state.log_entries = sorted([*state.log_entries, *new], key=lambda entry: entry.ts_ms)
     if any(entry.dump is not None for entry in new):
@@ -110,13 +106,6 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
         state.told.remember(entry.process, None, entry.ts_ms)
         _remember(state, entry)
     return new, late
-
-
-def _sample(entry: LogEntry) -> tuple[object, ...]:
-    if entry.event is not None:
-        return (*entry.process, sample_key(entry.event))
-    assert entry.dump is not None
-    return (*entry.process, entry.dump.ts_ms, entry.dump.source)
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], silenced: Set[ProcessKey]) -> None:
