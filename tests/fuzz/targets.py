@@ -390,7 +390,7 @@ def attachments(data: bytes) -> None:
         assert (one.start_ms is None) == (one.end_ms is None) and (one.start_ms or 0) <= (one.end_ms or 0), one
     unread = any(one.unread for one in found.inputs)
     for client, verdicts in found.clients:
-        check_texts([getattr(client, field.name) for field in dataclasses.fields(client)])
+        check_texts(list(msgspec.structs.astuple(client)))
         for verdict in verdicts:
             assert not (unread and verdict.status == "ok"), verdict
             assert verdict.evidence or not verdict.unhealthy, verdict

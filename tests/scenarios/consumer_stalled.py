@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import LogEvent, Reading, Thread, ThreadDump
 from tests.scenarios._making import (
@@ -106,7 +108,7 @@ STREAMS = (
 def named(client_id: str, readings: Sequence[Reading] = (), dumps: Sequence[ThreadDump] = ()) -> ClientWindow:
     """A window of a consumer of this name."""
     made = window("consumer", readings, dumps=dumps)
-    return replace(made, client=replace(made.client, client_id=client_id))
+    return replace(made, client=msgspec.structs.replace(made.client, client_id=client_id))
 
 
 def expired(*seconds: float) -> list[LogEvent]:

@@ -18,9 +18,9 @@ W45  20 suspected minutes of order-producer;  W43  50 confirmed ones
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 

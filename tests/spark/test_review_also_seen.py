@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import UTC, datetime
 
+import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -24,7 +24,7 @@ def test_lines_and_clients_by_what_and_service_beside_the_period_before(spark: S
         values = {"also_seen": told} if seen else {}
         return minute_rows(client_rows(spark, [client]), start, count, values)
 
-    b, other = dataclasses.replace(A, client_id="b"), dataclasses.replace(A, service="billing")
+    b, other = msgspec.structs.replace(A, client_id="b"), msgspec.structs.replace(A, service="billing")
     noon, yesterday = datetime(2026, 11, 10, 12, tzinfo=UTC), datetime(2026, 11, 9, 12, tzinfo=UTC)
     history = (
         minutes(A, noon, 3, ("tls", 2), ("authorisation", 1))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 from pyspark.sql import SparkSession
 
 from clienthealth.model.clients import Client
@@ -29,7 +29,7 @@ def fault(
     ends: Change = "closed",
     confirmed: bool = True,
 ) -> Fault:
-    client = dataclasses.replace(ORDERS, service=service, client_id=client_id)
+    client = msgspec.structs.replace(ORDERS, service=service, client_id=client_id)
     stop = start + timedelta(minutes=5)
     return Fault(client, mode, start, stop, start if confirmed else None, detail=detail, ends=ends)
 

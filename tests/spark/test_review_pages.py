@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -17,7 +18,7 @@ from clienthealth.settings import PrometheusSettings, Settings
 from tests.spark.known_weeks import BLOCKING, DEADLOCK, METADATA, NOT_CLOSED, ORDERS, W46, at
 from tests.support.generated_history import Fault, verdicts
 
-OTHER = replace(ORDERS, instance="web-9:900")
+OTHER = msgspec.structs.replace(ORDERS, instance="web-9:900")
 NOW = timedelta(0)
 
 
@@ -37,7 +38,7 @@ FAULTS = (
     # Another mode of the same service is another page; one that was withdrawn rang all the same.
     fault(ORDERS, METADATA, "09:05", "09:08", "withdrawn"),
     # The same of another service.
-    fault(replace(OTHER, service="search"), DEADLOCK, "09:00", "09:30"),
+    fault(msgspec.structs.replace(OTHER, service="search"), DEADLOCK, "09:00", "09:30"),
     # Told only when it was over; a suspicion; taken over by another client: nobody was paged.
     Fault(ORDERS, METADATA, at(10, "12:00"), at(10, "12:05"), at(10, "12:00"), timedelta(minutes=5)),
     Fault(ORDERS, METADATA, at(10, "13:00"), at(10, "13:30")),

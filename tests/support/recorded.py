@@ -27,7 +27,7 @@ from clienthealth.model.telemetry import RawRecord
 from clienthealth.model.verdicts import Verdict
 from clienthealth.monitor import departures, readings
 from clienthealth.monitor.adjust import adjust
-from clienthealth.monitor.bucket import NO_LOG, Bucket, Span, client_of
+from clienthealth.monitor.bucket import NO_LOG, Bucket, Span
 from clienthealth.monitor.client_verdicts import window_starts
 from clienthealth.read.decode import decode_any, decode_logs, decode_metrics
 from clienthealth.read.recordings import Recorded as Read
@@ -53,7 +53,7 @@ class Recorded:
     @cached_property
     def client(self) -> Client:
         """Who it is."""
-        return client_of(self.bucket.state.whos[self.number])
+        return self.bucket.state.whos[self.number]
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from clienthealth.measure.packed import Who, who_of
+from clienthealth.measure.packed import who_of
+from clienthealth.model.clients import Client
 from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import RawRecord, Snapshot
 from clienthealth.model.values import number
-from clienthealth.monitor.bucket import client_of
 from clienthealth.read.decode import Decoded, decode_any, decode_metrics, key_parts
 from clienthealth.read.formats import Format, formats
 from clienthealth.settings import IdentitySettings, MonitorSettings, Settings
@@ -132,13 +132,13 @@ def test_where_no_instance_is_said_the_host_stands_for_it() -> None:
 def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
     """Replicas that send the same bytes and are told apart by a header: who is judged apart has a key of its own."""
 
-    def replica(named: str) -> list[Who]:
+    def replica(named: str) -> list[Client]:
         raw = (Raw(r.topic, r.value, r.offset, None, {"service": "shop", header: named}) for r in sample(name))
         return [who_of(snapshot.client) for one in raw for snapshot in decoded(one).snapshots]
 
     for one, other in zip(replica("pod-1"), replica("pod-2"), strict=True):
         if one.kind != "group" and (one.identity, one.process) != (other.identity, other.process):
-            assert client_of(one).key != client_of(other).key
+            assert one.key != other.key
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
+
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Count, Evidence, Status, Verdict
 from clienthealth.monitor.incidents import Incidents, OpenIncident
@@ -103,7 +105,7 @@ def test_ok_does_not_close_what_shows_no_recovery() -> None:
 
 def test_an_incident_of_a_nameless_process_becomes_that_of_its_client() -> None:
     book = Incidents()
-    nameless = dataclasses.replace(CLIENT, client_id="")
+    nameless = msgspec.structs.replace(CLIENT, client_id="")
     book.judged(nameless, [verdict("confirmed", 40_000)], end_ms=60_000)
     changes = book.moved(next(book.all), CLIENT)
     assert [(c.client.client_id, c.change) for c in changes] == [("", "moved"), (CLIENT.client_id, "opened")]

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from clienthealth.measure.packed import Who
+from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Verdict
 from clienthealth.monitor import also_seen, client_verdicts, departures, groups, minutes, process_log, readings
-from clienthealth.monitor.bucket import client_of
 from clienthealth.monitor.incidents import OpenIncident
 from clienthealth.monitor.state import BucketState, Run
 from clienthealth.monitor.whose import ProcessLog
@@ -153,12 +152,12 @@ def test_a_group_costs_no_other_of_its_cluster(monkeypatch: pytest.MonkeyPatch) 
     assert [key for key, _ in published.records] == ["shop|kafka:9092|g"]
 
 
-BAD = Who("shop", "bad", "bad:1", "on-bad", "producer")
+BAD = Client("shop", "bad", "bad:1", "on-bad", "producer")
 
 
 def incident(detail: int) -> OpenIncident:
     verdict = Verdict("producer-callback-deadlock", "suspected", detail={"waiting_threads": detail})
-    return OpenIncident(client_of(BAD), verdict, START, heard_ms=START)
+    return OpenIncident(BAD, verdict, START, heard_ms=START)
 
 
 def test_its_open_incident_stays_open_while_it_cannot_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:

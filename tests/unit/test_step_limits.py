@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from clienthealth.measure.packed import LogEntry, Who
+from clienthealth.measure.packed import LogEntry
+from clienthealth.model.clients import Client
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import MonitorSettings, Settings
 from tests.support.stepped import START, Stepped, logged, snapshot
@@ -102,12 +103,12 @@ def test_what_ends_at_once_is_looked_through_as_often_as_what_ends_alone() -> No
     assert passes(40) == passes(2)
 
 
-class LookedThrough(list[Who]):
+class LookedThrough(list[Client]):
     """Clients that count how often they are gone through."""
 
     times = 0
 
-    def __iter__(self) -> Iterator[Who]:
+    def __iter__(self) -> Iterator[Client]:
         self.times += 1
         return super().__iter__()
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from clienthealth.monitor.bucket import client_of
 from clienthealth.monitor.incidents import Transition
 from tests.support.stepped import Stepped, logged, snapshot
 
@@ -86,4 +85,4 @@ def test_replicas_beside_each_other_stay_two() -> None:
     monitor = Stepped()
     first = [s for s in range(0, 400, 10) if not 100 <= s < 110]
     run(monitor, [*(producer(s, "a") for s in first), *(producer(s, "b") for s in range(103, 400, 10))])
-    assert {client_of(who).instance for who in monitor.state.whos if who.client_id == "p"} == {"a", "b"}
+    assert {who.instance for who in monitor.state.whos if who.client_id == "p"} == {"a", "b"}

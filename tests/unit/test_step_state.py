@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 from clienthealth.measure.columns import Table
-from clienthealth.measure.packed import METRICS_MAX, LogEntry, Who
+from clienthealth.measure.packed import METRICS_MAX, LogEntry
+from clienthealth.model.clients import Client
 from clienthealth.model.errors import StateError
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
+from clienthealth.model.verdicts import Verdict
+from clienthealth.monitor.incidents import OpenIncident, Transition
 from clienthealth.monitor.state import UNDELIVERED, BucketState, Memory, load, save
 from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, logged, snapshot
@@ -128,10 +131,28 @@ def test_another_number_of_buckets_is_refused_in_one_sentence() -> None:
 
 def test_another_form_is_refused_in_one_sentence() -> None:
     data = save(BucketState(), 32)
-    with pytest.raises(StateError, match=r"written in form 9 of the state, this program reads form 2; run the release"):
+    with pytest.raises(StateError, match=r"written in form 9 of the state, this program reads form 3; run the release"):
         load(data[:3] + bytes([9]) + data[4:], 32)
     with pytest.raises(StateError, match="holds no state of this monitor"):
         load(b"something else", 32)
+
+
+def test_a_state_of_form_2_is_read() -> None:
+    client = Client("shop", "web-1", "h:1", "p", "producer", "java", "3.9.1")
+    verdict = Verdict("producer-not-closed", "suspected", START)
+    state = BucketState(time_ms=START)
+    state.incidents.reopen([OpenIncident(client, verdict, START)])
+    closed = Transition(client, verdict, "confirmed", "closed", START)
+    state.over.remember(("shop", "web-1", client.key, verdict.mode, START), closed, START)
+    data = save(state, 1)
+    saved = msgspec.msgpack.decode(data[4:])
+    ((_, remembered),) = saved["over"][0].values()
+    for one in (*saved["incidents"], remembered):
+        assert one["client"] == ["shop", "web-1", "h:1", "p", "producer", "java", "3.9.1", None]
+        names = ("service", "host", "instance", "client_id", "kind", "library", "version", "group")
+        one["client"] = dict(zip(names, one["client"], strict=True))
+    read = load(data[:3] + bytes([2]) + msgspec.msgpack.encode(saved), 1)
+    assert (list(read.incidents.all), read.over) == (list(state.incidents.all), state.over)
 
 
 def test_a_state_of_form_1_is_read() -> None:
@@ -162,9 +183,9 @@ def test_a_state_of_form_1_is_read() -> None:
     assert state.lifecycle.get(("shop", "web-1", "p")) == [("h:1", LogEvent(**line))]
     run = state.also_seen.get(("shop", "web-1", "h:1", "p", "producer", "tls"))
     assert run is not None and (run.lines, run.last_ms, run.unwritten) == (3, START - 7, 2)
-    producer = Who("shop", "web-1", "h:1", "p", "producer", "java", "3.9.1")
+    producer = Client("shop", "web-1", "h:1", "p", "producer", "java", "3.9.1")
     assert list(state.gone.items()) == [((*who[:5], START - 50.0), (producer, START - 100.0, START - 50.0))]
-    assert dict(state.former.items()) == {producer.key: producer}
+    assert dict(state.former.items()) == {producer.names: producer}
     assert dict(state.ended.items()) == {(1234,): START - 50}
     assert load(save(state, 1), 1).former == state.former
 
@@ -239,7 +260,7 @@ def of_another_release(state: BucketState) -> bytes | bytearray:
     before["producer"] = [*before["producer"][:2], before["producer"][3], "gone-total", *before["producer"][4:]]
     before["group"] = [*before["group"], *(f"other-{n}" for n in range(METRICS_MAX + 1 - len(before["group"])))]
     for at, row in enumerate(rows):
-        kind = state.whos[int(row[4])].kind
+        kind = state.whos[int(row[4])].kind or ""
         for position, name in enumerate(before[kind]):
             metric_names = list(CLIENT_METRICS[kind])
             new[at, HEAD + position] = row[HEAD + metric_names.index(name)] if name in metric_names else 77.0

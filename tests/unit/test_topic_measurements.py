@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -21,7 +22,7 @@ LIMITS = LagSettings(allowed_lag={"batch-*/audit": 50, "*/audit": 20})
 
 def of(client_id: str, kind: Kind, readings: list[Reading], group: str | None = None, **config: str) -> ClientWindow:
     """A window of 60 s; options with `_` for a full stop."""
-    client = dataclasses.replace(making.client(kind), client_id=client_id, group=group)
+    client = msgspec.structs.replace(making.client(kind), client_id=client_id, group=group)
     options = {name.replace("_", "."): value for name, value in config.items()}
     return ClientWindow(client, making.T0, making.at(60), tuple(readings), config=options)
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.diagnose.known import contexts, undated_topics
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.packed import Chunk, Who, encode, process_of, who_of
+from clienthealth.measure.packed import Chunk, encode, process_of, who_of
 from clienthealth.measure.packer import Packer
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
@@ -28,7 +29,7 @@ from clienthealth.model.verdicts import STATUS_ORDER, Seen, Verdict
 from clienthealth.modes import catalogue
 from clienthealth.monitor import also_seen, client_verdicts, departures, process_log, readings
 from clienthealth.monitor.adjust import adjust
-from clienthealth.monitor.bucket import Bucket, client_of
+from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.faults import isolated
 from clienthealth.monitor.state import BucketState, save
 from clienthealth.monitor.whose import kind_of
@@ -187,22 +188,20 @@ def _with_version(client: Client, versions: Mapping[tuple[str, str], Set[str]]) 
     unnamed = not client.version and client.library in (None, "", "java") and client.kind in ("producer", "consumer")
     if not unnamed or len(logged) != 1:
         return client
-    return dataclasses.replace(client, library="java", version=next(iter(logged)))
+    return msgspec.structs.replace(client, library="java", version=next(iter(logged)))
 
 
-def _also_seen(state: BucketState, clients: Iterable[Client]) -> dict[Client, list[Seen]]:
+def _also_seen(state: BucketState, clients: Sequence[Client]) -> dict[Client, list[Seen]]:
     """Trouble by client; what can be of several of a process, or is of none of them, by what its lines name."""
-    whos = {Who(c.service, c.host, c.instance, c.client_id, c.kind or ""): c for c in clients}
     by_client: dict[Client, list[Seen]] = {}
     runs = also_seen.by_process(state)
-    for who, client in whos.items():
-        one_of = Counter(other.kind for other in whos if other.process == who.process)
-        of_client = also_seen.seen(state, runs.get(who.process, ()), who, one_of)
+    for client in clients:
+        one_of = Counter[str | None](other.kind for other in clients if other.process == client.process)
+        of_client = also_seen.seen(state, runs.get(client.process, ()), client, one_of)
         if named := [seen for seen in of_client if not seen.of_process]:
             by_client[client] = named
-    for who, seen in also_seen.of_nobody(state, list(whos)):
-        client = client_of(who)
-        by_client.setdefault(client if who.kind else dataclasses.replace(client, kind=None), []).append(seen)
+    for named_client, seen in also_seen.of_nobody(state, clients):
+        by_client.setdefault(named_client, []).append(seen)
     return by_client
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.packed import Who
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.wording import listing
@@ -39,9 +38,9 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     unclocked = {whos[number].identity for number, topic in places if names[topic] in timeless}
     known = {}
     for client in clients:
-        process, who = (client.service, client.host), _who(client)
+        process = client.process
         events, dumps = _log_of(logs.get(process), client)
-        count = samples.get(who.identity, 0)
+        count = samples.get(client.identity, 0)
         look = Look(
             ClientWindow(client, 0, 0, logs=events, dumps=dumps),
             measured=count >= MIN_READINGS,
@@ -50,8 +49,8 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
         attached = Attached(
             look,
             samples=count,
-            last_ms=last_ms.get(who.identity, [0])[-1],
-            unread=_unread(process, inputs) or (NO_CLOCK if who.identity in unclocked else ""),
+            last_ms=last_ms.get(client.identity, [0])[-1],
+            unread=_unread(process, inputs) or (NO_CLOCK if client.identity in unclocked else ""),
             untimed=untimed,
             undated=undated,
             pasted=pasted,
@@ -69,16 +68,12 @@ def _topics(inputs: Iterable[Input], chosen: Callable[[Input], bool]) -> frozens
     return frozenset(topic for attached in inputs if chosen(attached) for topic in attached.topics)
 
 
-def _who(client: Client) -> Who:
-    return Who(client.service, client.host, client.instance, client.client_id, client.kind or "")
-
-
 def _log_of(log: ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
     """The log events that concern the client, and the dumps of its process, each joined again from its lines."""
     if log is None or not log.entries:
         return (), ()
     first, last = log.entries[0].ts_ms, log.entries[-1].ts_ms
-    events, dumps, *_ = log.within(first, last + 1).about(_who(client))
+    events, dumps, *_ = log.within(first, last + 1).about(client)
     return events, dumps
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from clienthealth.measure.columns import Ints, Table
+from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Identity, Member
@@ -60,48 +61,15 @@ class Parts(Table):
     thread: Ints
 
 
-class Who(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A client as it named itself last. `host`: where its process runs, its instance where no host is known."""
-
-    service: str
-    host: str
-    instance: str
-    client_id: str
-    kind: str
-    library: str | None = None
-    version: str | None = None
-    group: str | None = None
-
-    @property
-    def identity(self) -> tuple[str, str, str, str]:
-        """What stays the same as long as it is the same client."""
-        return self.service, self.instance, self.client_id, self.kind
-
-    @property
-    def key(self) -> tuple[str, str, str, str, str]:
-        """Its process and what tells it from others of that process."""
-        return self.service, self.host, self.instance, self.client_id, self.kind
-
-    @property
-    def process(self) -> tuple[str, str]:
-        """Service and host of its process."""
-        return self.service, self.host
-
-    @property
-    def home(self) -> tuple[str, str]:
-        """What it shares a bucket and a fault with: its process. A consumer group has none and stands alone."""
-        return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
-
-
-def who_of(identity: Identity) -> Who:
+def who_of(identity: Identity) -> Client:
     """A client by what a record says of it."""
     instance = identity.instance or identity.host or ""
-    return Who(
+    return Client(
         identity.service or "",
         identity.host or instance,
         instance,
         identity.client_id or "",
-        identity.kind or "",
+        identity.kind,  # type: ignore[arg-type]
         identity.library,
         identity.version,
         identity.group,
@@ -167,7 +135,7 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 class GroupReading(msgspec.Struct, array_like=True):
     """A consumer group at one moment. `source`: the input record."""
 
-    who: Who
+    who: Client
     ts_ms: int
     members: float | None
     partitions: list[GroupPartition]
@@ -182,7 +150,7 @@ class Chunk(msgspec.Struct, array_like=True):
     max_events_per_process` that the task itself left out.
     """
 
-    whos: list[Who] = []
+    whos: list[Client] = []
     heard: list[int] = []
     configs: list[dict[str, str]] = []
     names: list[str] = []
@@ -218,7 +186,7 @@ def decode(data: bytes | memoryview) -> Chunk:
     return _decode(data)
 
 
-def bucket_of(who: Who, buckets: int) -> int:
+def bucket_of(who: Client, buckets: int) -> int:
     """The bucket of a client: that of its process, so that logs, dumps and metrics of a process meet."""
     return bucket_of_process(*who.home, buckets)
 

@@ -21,10 +21,10 @@ from clienthealth.measure.packed import (
     LogEntry,
     Parts,
     Readings,
-    Who,
     bucket_of,
     bucket_of_process,
 )
+from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
@@ -70,7 +70,7 @@ class Slot:
 
     __slots__ = ("at", "bucket", "chunk", "config", "config_at", "pack", "pad", "round", "topic", "topic_at", "who")
 
-    def __init__(self, who: Who, buckets: int) -> None:
+    def __init__(self, who: Client, buckets: int) -> None:
         self.who = who
         self.bucket = bucket_of(who, buckets)
         self.pack, self.pad = _packing(who.kind)
@@ -91,12 +91,12 @@ class Packer:
         self._buckets, self._max_events = buckets, max_events
         self._open: defaultdict[int, _Open] = defaultdict(_Open)
         self._round = 0
-        self._slots: dict[Who, Slot] = {}
+        self._slots: dict[Client, Slot] = {}
         self._samples: dict[Hashable, LogEntry] = {}
         self.log_times: dict[tuple[str, str], int] = {}
         self.clock: tuple[int, int] | None = None
 
-    def slot(self, who: Who) -> Slot:
+    def slot(self, who: Client) -> Slot:
         """The slot of a client, to add readings to."""
         slot = self._slots.get(who)
         if slot is None:
@@ -140,14 +140,14 @@ class Packer:
         slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
         chunk.whos.append(slot.who)
 
-    def snapshot(self, snapshot: Snapshot, who: Who, source: Source) -> None:
+    def snapshot(self, snapshot: Snapshot, who: Client, source: Source) -> None:
         """Add a decoded snapshot of any format."""
         assert snapshot.ts_ms is not None
         if who.kind == "group":
             self._group(snapshot, who, source)
             return
         metrics = snapshot.metrics
-        values = [metrics.get(name, NAN) for name in _COLUMNS[who.kind]]
+        values = [metrics.get(name, NAN) for name in _COLUMNS[who.kind or ""]]
         where = source.topic, source.partition, source.offset
         every = snapshot.interval_ms or 10_000
         slot = self.slot(who)
@@ -155,7 +155,7 @@ class Packer:
         for topic in snapshot.topics:
             chunk.part(row, topic.topic, topic.partition, topic.thread, topic.metrics)
 
-    def _group(self, snapshot: Snapshot, who: Who, source: Source) -> None:
+    def _group(self, snapshot: Snapshot, who: Client, source: Source) -> None:
         def whole(metrics: Mapping[str, float], name: str) -> int | None:
             value = metrics.get(name)
             return None if value is None else int(value)
@@ -250,7 +250,7 @@ class _Open:
     def __init__(self) -> None:
         self.rows: list[bytes] = []
         self.parts: list[bytes] = []
-        self.whos: list[Who] = []
+        self.whos: list[Client] = []
         self.configs: list[dict[str, str]] = []
         self._configs: dict[int, int] = {}
         self.names: list[str] = []

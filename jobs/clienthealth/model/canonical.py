@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clienthealth.model.clients import Client
 from clienthealth.model.telemetry import Identity, Snapshot
 
-_NAMES = tuple(field.name for field in dataclasses.fields(Client))
+_NAMES = Client.__struct_fields__
 
 
 def snapshot(

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
+import msgspec
+
 Kind = Literal["producer", "consumer", "legacy-consumer", "group"]
-
-
-def escaped(part: str) -> str:
-    """A part of a client's key in which `|` does not separate."""
-    return part.replace("\\", "\\\\").replace("|", "\\|") if "|" in part or "\\" in part else part
 
 
 @lru_cache(maxsize=4096)
@@ -34,10 +31,11 @@ def key_parts(key: str) -> tuple[str, str, str] | None:
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
-    """Who reports. `instance` names the process (host:pid, pod uid); `client_id` is empty where only it is known.
+class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A client as it named itself last: the one type for it, from the packer to the page; tables hold its row number.
 
+    `host`: where its process runs, its instance where no host is known. `instance` names the process (host:pid, pod
+    uid); `client_id` is empty where only that is known.
     A consumer group: `library` is what reads it (broker), `version` its type (classic, consumer, streams, share, …).
     """
 
@@ -53,7 +51,31 @@ class Client:
     @property
     def key(self) -> str:
         """The key of the client on every topic: service|instance|client_id, `|` and `\\` in them escaped by `\\`."""
-        return "|".join(map(escaped, (self.service, self.instance, self.client_id)))
+        key = f"{self.service}|{self.instance}|{self.client_id}"
+        if key.count("|") == 2 and "\\" not in key:
+            return key
+        parts = (self.service, self.instance, self.client_id)
+        return "|".join(part.replace("\\", "\\\\").replace("|", "\\|") for part in parts)
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What stays the same as long as it is the same client."""
+        return self.service, self.instance, self.client_id, self.kind or ""
+
+    @property
+    def names(self) -> tuple[str, str, str, str, str]:
+        """Its process and what tells it from others of that process."""
+        return self.service, self.host, self.instance, self.client_id, self.kind or ""
+
+    @property
+    def process(self) -> tuple[str, str]:
+        """Service and host of its process."""
+        return self.service, self.host or self.instance
+
+    @property
+    def home(self) -> tuple[str, str]:
+        """What it shares a bucket and a fault with: its process. A consumer group has none and stands alone."""
+        return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from clienthealth.measure.packed import LogEntry, Who
+from clienthealth.measure.packed import LogEntry
+from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Seen
 from clienthealth.modes import catalogue
 from clienthealth.monitor.state import BucketState, Run
@@ -61,7 +62,7 @@ def by_process(state: BucketState) -> Mapping[tuple[str, str], Sequence[Run]]:
     return runs
 
 
-def seen(state: BucketState, runs: Sequence[Run], who: Who, kinds: Mapping[str, int]) -> list[Seen]:
+def seen(state: BucketState, runs: Sequence[Run], who: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
     """The trouble of a client. `runs`: of its process; `kinds`: how many clients of each kind that has.
 
     Lines that name no client are of the only one that they can be of; of several, each is told of them.
@@ -75,7 +76,7 @@ def seen(state: BucketState, runs: Sequence[Run], who: Who, kinds: Mapping[str, 
     return list(by_what.values())
 
 
-def of_nobody(state: BucketState, clients: Sequence[Who]) -> list[tuple[Who, Seen]]:
+def of_nobody(state: BucketState, clients: Sequence[Client]) -> list[tuple[Client, Seen]]:
     """The trouble that is of none of these clients, or of several, with the client or process that the lines name."""
     left = []
     for process, runs in by_process(state).items():
@@ -83,7 +84,7 @@ def of_nobody(state: BucketState, clients: Sequence[Who]) -> list[tuple[Who, See
         for run in runs:
             concerned = [who for who in beside if _concerns(state, run, who)]
             if not concerned or (len(concerned) > 1 and not run.client_id):
-                named = Who(*process, run.instance or process[1], run.client_id, run.kind)
+                named = Client(*process, run.instance or process[1], run.client_id, run.kind or None)
                 left.append((named, _seen(run, {"": len(concerned)})))
     return left
 
@@ -101,7 +102,7 @@ def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, 
     return [{"what": what, "lines": lines} for what, lines in sorted(counts.items())]
 
 
-def _concerns(state: BucketState, run: Run, who: Who) -> bool:
+def _concerns(state: BucketState, run: Run, who: Client) -> bool:
     if run.client_id not in ("", who.client_id) or run.kind not in ("", who.kind):
         return False
     if run.instance in ("", who.instance):
@@ -115,6 +116,6 @@ def _together(one: Seen, other: Seen) -> Seen:
     return replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
 
 
-def _seen(run: Run, kinds: Mapping[str, int]) -> Seen:
+def _seen(run: Run, kinds: Mapping[str | None, int]) -> Seen:
     several = not run.client_id and sum(n for kind, n in kinds.items() if run.kind in ("", kind) or not kind) > 1
     return Seen(run.what, run.lines, run.first_ms, run.last_ms, run.text, run.source, several)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from clienthealth.measure.client_window import LEAD_MS, ClientWindow
 from clienthealth.measure.columns import Floats, Ints
-from clienthealth.measure.packed import LogEntry, Readings, Who
+from clienthealth.measure.packed import LogEntry, Readings
 from clienthealth.measure.view import About, Rows, Windows
-from clienthealth.model.clients import Client, Kind
-from clienthealth.model.health_record import encoded
+from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Reading, ThreadDump, TopicReading
 from clienthealth.model.values import grouped
@@ -42,27 +41,6 @@ class Span(NamedTuple):
     end: int
     lo: int = 0
     hi: int = 0
-
-
-class ClientCard:
-    """A client as the judges know it, its key, and its JSON."""
-
-    __slots__ = ("client", "json", "key")
-
-    def __init__(self, who: Who) -> None:
-        kind: Kind = who.kind  # type: ignore[assignment]
-        names = (who.service, who.host, who.instance, who.client_id)
-        self.client = Client(*names, kind, who.library, who.version, who.group)
-        self.key = self.client.key
-        self.json = encoded(self.client)
-
-
-client_card = lru_cache(maxsize=100_000)(ClientCard)
-
-
-def client_of(who: Who) -> Client:
-    """The client as the judges know it."""
-    return client_card(who).client
 
 
 @dataclass
@@ -177,23 +155,23 @@ class Bucket:
         """The trouble of each process that no failure mode is about."""
         return also_seen.by_process(self.state)
 
-    def also_seen(self, who: Who, kinds: Mapping[str, int] | None = None) -> list[Seen]:
+    def also_seen(self, who: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
         """The trouble of a client that no failure mode is about.
 
         `kinds`: how many clients of each kind its process has, where not only those that report count.
         """
         if who.process not in self.runs:
             return []
-        reporting = Counter(self.state.whos[number].kind for number in self.numbers.get(who.process, ()))
+        reporting = Counter[str | None](self.state.whos[number].kind for number in self.numbers.get(who.process, ()))
         return also_seen.seen(self.state, self.runs[who.process], who, reporting if kinds is None else kinds)
 
-    def alone(self, who: Who) -> bool:
+    def alone(self, who: Client) -> bool:
         """Does no other client of the same kind of its process report?"""
         return self._crowds[who.process, who.kind] < 2
 
     @cached_property
-    def _crowds(self) -> Counter[tuple[tuple[str, str], str]]:
-        return Counter((who.process, who.kind) for who in self.state.whos)
+    def _crowds(self) -> Counter[tuple[ProcessKey, str | None]]:
+        return Counter[tuple[ProcessKey, str | None]]((who.process, who.kind) for who in self.state.whos)
 
     _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
@@ -209,14 +187,14 @@ class Bucket:
     def known(self, number: int, name: str) -> tuple[Ints, Floats]:
         """When a client reported a metric, as far back as its readings are kept, and what it said."""
         lo, hi = np.searchsorted(self.readings.who, [number, number + 1])
-        column = self.readings.values[lo:hi, list(CLIENT_METRICS[self.state.whos[number].kind]).index(name)]
+        column = self.readings.values[lo:hi, list(CLIENT_METRICS[self.state.whos[number].kind or ""]).index(name)]
         known = ~np.isnan(column)
         return self.readings.ts[lo:hi][known], column[known]
 
     def _reading(self, row: int) -> Reading:
         state, readings = self.state, self.readings
         values = readings.values[row].tolist()
-        names = CLIENT_METRICS[state.whos[int(readings.who[row])].kind]
+        names = CLIENT_METRICS[state.whos[int(readings.who[row])].kind or ""]
         metrics = {name: v for name, v in zip(names, values, strict=False) if v == v}
         topics = tuple(map(self._topic, range(self.part_begin[row], self.part_begin[row + 1])))
         return Reading(int(readings.ts[row]), metrics, topics, state.source(row))
@@ -231,14 +209,14 @@ class Bucket:
             {name: v for name, v in zip(TOPIC_METRICS, parts.values[part].tolist(), strict=True) if v == v},
         )
 
-    def window(self, who: Who, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
+    def window(self, who: Client, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
         """A window of a client as the judges see it. `number`: its number, None where it does not report."""
         start, end, lo, hi = span
         events, dumps, earlier, earlier_events = log
         before = max(0, start - max(LEAD_MS, end - start))
         lead = lo if number is None else int(np.searchsorted(self.keys, (number << SHIFT) | before))
         return ClientWindow(
-            client_of(who),
+            who,
             start,
             end,
             tuple(map(self.reading, range(lo, hi))),
@@ -253,4 +231,4 @@ class Bucket:
         )
 
     def _table(self, number: int, lo: int, hi: int) -> Windows:
-        return self.windows(self.state.whos[number].kind, *(np.array([one]) for one in (number, lo, hi)))
+        return self.windows(self.state.whos[number].kind or "", *(np.array([one]) for one in (number, lo, hi)))

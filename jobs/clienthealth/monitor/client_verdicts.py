@@ -18,17 +18,17 @@ import numpy as np
 from clienthealth.measure.client import client_indicators
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Ints
-from clienthealth.measure.packed import LogEntry, Who
+from clienthealth.measure.packed import LogEntry
 from clienthealth.measure.view import MIN_READINGS
 from clienthealth.model.clients import Client
-from clienthealth.model.health_record import Written, seen_json, verdicts_json, worst
+from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.monitor import recovery
 from clienthealth.monitor.adjust import Context, Reporting, adjust
-from clienthealth.monitor.bucket import NO_LOG, Bucket, Span, WindowLog, client_card, client_of
+from clienthealth.monitor.bucket import NO_LOG, Bucket, Span, WindowLog
 from clienthealth.monitor.incidents import Incidents, Transition
 from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, skew_seconds, skew_words
 from clienthealth.monitor.state import ProcessKey
@@ -232,8 +232,9 @@ class _Judgement:
 
     def _client(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> None:
         """Judge the windows of a client, the `at`th that was asked about, and make its record. `ids`: of its modes."""
-        card, newest, seen = client_card(self.state.whos[number]), gated.newest[at], gated.seen[at]
-        if self._must_be_judged(card.key, gated.suspected[at]):
+        who, newest, seen = self.state.whos[number], gated.newest[at], gated.seen[at]
+        key = who.key
+        if self._must_be_judged(key, gated.suspected[at]):
             judged = self._judged(gated, at, number, seen)
             worst_status: str
             verdicts, worst_status = verdicts_json(judged), worst(judged)
@@ -245,16 +246,16 @@ class _Judgement:
         record = Written(
             window_start=int(gated.touched.start[newest]),
             window_end=int(gated.touched.end[newest]),
-            client=card.json,
+            client=encoded(who),
             samples=gated.samples[at],
             indicators=indicators,
             verdicts=verdicts,
             worst=worst_status,
             last_seen=seen,
             config={name: config[name] for name in CONFIG_OPTIONS if name in config},
-            also_seen=list(map(seen_json, self.bucket.also_seen(self.state.whos[number]))),
+            also_seen=list(map(seen_json, self.bucket.also_seen(who))),
         )
-        self.records.append((card.key, record.encode()))
+        self.records.append((key, record.encode()))
 
     def _judged(self, gated: Gated, position: int, number: int, seen: int) -> list[Verdict]:
         """The newest verdicts on a client, after all verdicts on its windows have been entered into the incidents."""
@@ -282,7 +283,7 @@ class _Judgement:
             at = gated.begin[position] + step
             return self.bucket.window(who, number, touched.span(at), touched.logs.get(at, NO_LOG))
 
-        return self._entered(client_of(who), judged, seen, offset, window_at)
+        return self._entered(who, judged, seen, offset, window_at)
 
     def _reporting(self, number: int) -> Reporting | None:
         """How a client reports, where a line can be held against its next sample; None if it reports too seldom."""
@@ -290,14 +291,14 @@ class _Judgement:
         every, last, heard = int(clients.every[number]), int(clients.last[number]), int(clients.heard[number])
         return None if every > USUAL_INTERVAL_MS else Reporting(every, last, self.state.time_ms - heard)
 
-    def _known(self, who: Who, reports: Reporting | None = None) -> Context:
+    def _known(self, who: Client, reports: Reporting | None = None) -> Context:
         """What is known of a client beside any of its windows. `reports`: how it reports samples."""
         starts = [
             start.ts_ms
             for start in self.bucket.starts.get(who.process, ())
             if start.client_id == who.client_id and start.instance in ("", who.instance)
         ]
-        return Context(starts=starts, reporting=reports, incidents=self.incidents.verdicts(client_of(who).key))
+        return Context(starts=starts, reporting=reports, incidents=self.incidents.verdicts(who.key))
 
     def _entered(
         self,
@@ -325,7 +326,7 @@ class _Judgement:
     def _judge_unreporting(self, log: ProcessLog, new: Sequence[LogEntry]) -> None:
         """Clients that do not report but that the process logs about: judged by log entries alone."""
         slide, length = 1000 * self.settings.monitor.slide_seconds, 1000 * self.settings.monitor.window_seconds
-        windows: dict[Who, list[ClientWindow]] = defaultdict(list)
+        windows: dict[Client, list[ClientWindow]] = defaultdict(list)
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for who in inside.unreporting_clients():
@@ -344,15 +345,14 @@ class _Judgement:
             offset = max(0, self.state.time_ms - last)
             visible = self._entered(newest.client, judged, last, offset, of_client.__getitem__)
             self.incidents.heard(newest.client.key, last, offset)
-            if who.client_id and who.key not in self.state.former and self.incidents.of_client(newest.client.key):
-                self.state.former.remember(who.key, who, self.state.time_ms)
+            if who.client_id and who.names not in self.state.former and self.incidents.of_client(who.key):
+                self.state.former.remember(who.names, who, self.state.time_ms)
             (indicators,) = client_indicators(newest.table, self.settings.lag)
             also = self.bucket.also_seen(who, {kind: len(names) for kind, names in log.named.items()})
-            card = client_card(who)
             record = Written(
                 window_start=newest.start_ms,
                 window_end=newest.end_ms,
-                client=card.json,
+                client=encoded(who),
                 samples=0,
                 indicators=indicators,
                 verdicts=verdicts_json(visible),
@@ -360,7 +360,7 @@ class _Judgement:
                 last_seen=last,
                 also_seen=list(map(seen_json, also)),
             )
-            self.records.append((card.key, record.encode()))
+            self.records.append((who.key, record.encode()))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
         """The verdict by log entries alone: a client that reports nothing may well log its own end."""

@@ -23,7 +23,7 @@ from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import modes
 from clienthealth.monitor import ends, intake
 from clienthealth.monitor.adjust import Context, adjust
-from clienthealth.monitor.bucket import Bucket, client_of
+from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.client_verdicts import Record, shown
 from clienthealth.monitor.incidents import Departure, OpenIncident, Transition
 from clienthealth.monitor.process_log import OVERDUE
@@ -169,9 +169,9 @@ def _left_open(
         state.incidents.departed(key, mode, gone, lost)
         if over:
             changes += state.incidents.ended(key, mode, departed_ms)
-    state.former.forget(who.key)
+    state.former.forget(who.names)
     if left and not over:
-        state.former.remember(who.key, who, state.time_ms)
+        state.former.remember(who.names, who, state.time_ms)
     return changes
 
 
@@ -212,7 +212,7 @@ def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Re
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
     if before_ms // every_ms == state.time_ms // every_ms:
         return []
-    living = {client_of(who).key for who in state.whos}
+    living = {who.key for who in state.whos}
     of_client: dict[str, list[OpenIncident]] = {}
     for incident in state.incidents.all:
         gone = modes()[incident.verdict.mode].absence or incident.departed_ms
@@ -239,7 +239,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     gap = float(bucket.gaps[number])
     logs, spoke = ends.last_words(bucket, ends.Silence(who, first, last, int(clients.every[number]), gap))
     return ClientWindow(
-        client_of(who),
+        who,
         start_ms=first,
         end_ms=int(last + gap),
         readings=readings,
@@ -260,9 +260,9 @@ def keep(bucket: Bucket) -> Set[str]:
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())
     too_many = state.former.evict(state.time_ms, limit=intake.share(monitor.max_clients, monitor))
-    ended = {client_of(former[key]).key for key in too_many}
+    ended = {former[key].key for key in too_many}
     for _, who in state.former.items():
-        key = client_of(who).key
+        key = who.key
         departed = next((one for one in state.incidents.of_client(key).values() if one.departed_ms), None)
         if departed is not None and ends.has_ended(bucket, who, departed.departed_ms, departed.alone):
             ended.add(key)

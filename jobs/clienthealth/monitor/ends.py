@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clienthealth.measure.packed import LogEntry, Who
+from clienthealth.measure.packed import LogEntry
+from clienthealth.model.clients import Client
 from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.readings import LogEvent, Reading, Sign
 from clienthealth.modes._polls import reports_in_poll
@@ -19,7 +20,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 class Silence(NamedTuple):
     """A client that is silent: its first and last reading (epoch ms), its interval, and how long it may be silent."""
 
-    who: Who
+    who: Client
     first_ms: float
     last_ms: float
     every_ms: float
@@ -116,7 +117,7 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
 
 
-def has_ended(bucket: Bucket, who: Who, departed_ms: int, alone: bool) -> bool:
+def has_ended(bucket: Bucket, who: Client, departed_ms: int, alone: bool) -> bool:
     """True if a client that reports no more is known to have ended.
 
     A line says that it has closed, or that its process was killed; or a client of its name, on its host, came later
@@ -141,7 +142,7 @@ def has_ended(bucket: Bucket, who: Who, departed_ms: int, alone: bool) -> bool:
     )
 
 
-def namesakes(bucket: Bucket, who: Who) -> Sequence[Life]:
+def namesakes(bucket: Bucket, who: Client) -> Sequence[Life]:
     """When other clients of its name were there, in other processes of its host."""
     return [
         life
@@ -150,7 +151,7 @@ def namesakes(bucket: Bucket, who: Who) -> Sequence[Life]:
     ]
 
 
-def is_by_process(bucket: Bucket, entry: LogEntry, who: Who, departed_ms: int) -> bool:
+def is_by_process(bucket: Bucket, entry: LogEntry, who: Client, departed_ms: int) -> bool:
     """True if the process of a client that does not report wrote an entry. `departed_ms`: its last reading, else 0."""
     if departed_ms:
         return _goes_on(bucket, entry, Silence(who, departed_ms, departed_ms, 0, 0))
@@ -158,7 +159,7 @@ def is_by_process(bucket: Bucket, entry: LogEntry, who: Who, departed_ms: int) -
     return owner(entry.instance, entry.ts_ms, who, bucket.lives[who.process], name) == "mine"
 
 
-def that_were_beside(bucket: Bucket, who: Who, key: str) -> Sequence[int]:
+def that_were_beside(bucket: Bucket, who: Client, key: str) -> Sequence[int]:
     """The clients that go on of the process of one whose silence is the fault, as far as that can be told."""
     state, others = bucket.state, bucket.numbers[who.process]
     if reports_in_poll(who.library):

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
+
+import msgspec
 
 from clienthealth.measure.packed import Chunk, decode, encode
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.monitor import readings
-from clienthealth.monitor.bucket import client_of
 from clienthealth.monitor.incidents import Incidents
 from clienthealth.monitor.intake import only
 from clienthealth.monitor.state import BucketState, load, save
@@ -26,7 +27,7 @@ T = TypeVar("T")
 
 REASON = "step-failed"
 MAX_REASON = 300
-#: Service and host; of a consumer group, which has no process, what it stands alone as (`Who.home`).
+#: Service and host; of a consumer group, which has no process, what it stands alone as (`Client.home`).
 Home = tuple[str, str]
 #: A state and chunks, as bytes: a run that raises leaves what it was given half done.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
@@ -115,7 +116,7 @@ def _part(
     for memory in state.by_process:
         memory.only(homes)
     state.groups = [group for group in state.groups if group.who.home in homes]
-    state.incidents = Incidents(i for i in state.incidents.all if _home(i.client) in homes | incidents)
+    state.incidents = Incidents(i for i in state.incidents.all if i.client.home in homes | incidents)
     chunks = [only(chunk, lambda who: who.home in homes) for chunk in chunks]
     for chunk in chunks:
         chunk.log_entries = [entry for entry in chunk.log_entries if entry.process in homes]
@@ -131,11 +132,7 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
     for entries in (state.log_entries, state.waiting, *(chunk.log_entries for chunk in chunks)):
         yield from (entry.process for entry in entries)
     yield from (key[:2] for memory in state.by_process for key in memory)
-    yield from (_home(incident.client) for incident in state.incidents.all)
-
-
-def _home(client: Client) -> Home:
-    return client.service, client.host or client.instance
+    yield from (incident.client.home for incident in state.incidents.all)
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
@@ -146,8 +143,8 @@ def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exc
         if len(table):
             at = int(table.ts.argmax())
             where = Source(names[table.topic[at]], int(table.partition[at]), int(table.offset[at]))
-            inputs.append((int(table.ts[at]), client_of(whos[table.who[at]]), where))
-    inputs += [(group.ts_ms, client_of(group.who), group.source) for chunk in chunks for group in chunk.groups]
+            inputs.append((int(table.ts[at]), whos[table.who[at]], where))
+    inputs += [(group.ts_ms, group.who, group.source) for chunk in chunks for group in chunk.groups]
     for entries in (state.log_entries, *(chunk.log_entries for chunk in chunks)):
         for entry in entries[-1:]:
             record = entry.event or entry.dump
@@ -157,7 +154,7 @@ def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exc
     nobody = (0, Client(*home, home[1], "", None), None)
     _, client, source = max(inputs, key=lambda one: one[0], default=nobody)
     if len(named) > 1:
-        client = replace(client, client_id="")
+        client = msgspec.structs.replace(client, client_id="")
     return Fault(client, reason(mistake), source)
 
 

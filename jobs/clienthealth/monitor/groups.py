@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +11,10 @@ from numpy.typing import NDArray
 
 from clienthealth.measure.lag import Observation, Partition, group_lag
 from clienthealth.measure.lag_state import FINE
-from clienthealth.measure.packed import Chunk, GroupReading, Who
+from clienthealth.measure.packed import Chunk, GroupReading
+from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, verdicts_json, worst
 from clienthealth.model.values import grouped
-from clienthealth.monitor.bucket import client_of
 from clienthealth.monitor.client_verdicts import Record
 from clienthealth.monitor.minutes import MINUTE_MS, Row
 from clienthealth.monitor.state import BucketState, GroupState
@@ -106,7 +105,7 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
         group.minute = row if row["minute"] >= group.unwritten_ms else None
     group.data = data[data[:, 0] >= window_start(group.newest_ms, settings.lag)].tobytes()
     assert record is not None
-    return client_of(group.who).key, record.encode()
+    return group.who.key, record.encode()
 
 
 def _inside(data: Matrix, last_ms: int, limits: LagSettings) -> NDArray[np.bool_]:
@@ -115,12 +114,12 @@ def _inside(data: Matrix, last_ms: int, limits: LagSettings) -> NDArray[np.bool_
 
 def _written(group: GroupState, data: Matrix, last_ms: int, settings: Settings) -> Written:
     histories, owners = _histories(group, data, last_ms)
-    who = client_of(group.who)
+    who = group.who
     indicators = group_lag(who.group or who.client_id, histories, owners, group.members, settings.lag)
     return Written(
         window_start=window_start(last_ms, settings.lag),
         window_end=last_ms,
-        client=encoded(dataclasses.replace(who, kind="group")),
+        client=encoded(who),
         samples=len(np.unique(data[:, 0])),
         indicators=indicators,
         verdicts=verdicts_json([]),
@@ -157,7 +156,7 @@ def _observed(data: Matrix) -> list[Observation]:
     return list(zip(times.tolist(), *columns, strict=True))
 
 
-def _minute(who: Who, record: Written) -> Row:
+def _minute(who: Client, record: Written) -> Row:
     lags = record.indicators["lag"]
     behind = max(lags, key=lambda lag: (lag["records"] or -1, lag["seconds"] or -1.0, lag["topic"]), default=None)
     row: Row = {

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
@@ -66,7 +68,7 @@ def change_row(change: Transition) -> bytes:
     """What the history keeps of a change, as JSON: columns of its table of verdicts, times in epoch ms."""
     verdict = change.verdict
     row = {
-        **dataclasses.asdict(change.client),
+        **msgspec.structs.asdict(change.client),
         "ts": change.ts_ms,
         "mode": verdict.mode,
         "status": verdict.status,

@@ -25,7 +25,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from clienthealth.measure.packed import Chunk, LogEntry, Who
+from clienthealth.measure.packed import Chunk, LogEntry
+from clienthealth.model.clients import Client
 from clienthealth.model.values import grouped
 from clienthealth.monitor import also_seen, process_log, readings
 from clienthealth.monitor.readings import EVER_MS, NEVER_MS, SHIFT, keep_readings, kept
@@ -221,7 +222,7 @@ def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
     return only(chunk, lambda who: who.identity not in refused) if refused else chunk
 
 
-def only(chunk: Chunk, stays_in: Callable[[Who], bool]) -> Chunk:
+def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
     """A chunk with only some of its clients and groups. Log entries stay as they are."""
     keep = np.array([stays_in(who) for who in chunk.whos], bool)
     groups = [reading for reading in chunk.groups if stays_in(reading.who)]

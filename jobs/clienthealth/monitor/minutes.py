@@ -18,7 +18,7 @@ from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Status, standing
 from clienthealth.modes import modes
 from clienthealth.monitor import also_seen
-from clienthealth.monitor.bucket import Bucket, Span, client_of
+from clienthealth.monitor.bucket import Bucket, Span
 from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.readings import SHIFT, horizons, skew_seconds
 from clienthealth.monitor.state import BucketState
@@ -81,7 +81,7 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
     rows = []
     for at, (number, start) in enumerate(zip(client.tolist(), begin.tolist(), strict=True)):
         who = bucket.state.whos[number]
-        key = client_of(who).key
+        key = who.key
         failures = lasting(bucket.state, key, closed.get(key, ()), start, start + MINUTE_MS)
         statuses: list[Status] = [*failures.values()]
         for mode, (suspected, reasons) in zip(live, gates, strict=True):
@@ -131,5 +131,5 @@ def remember(state: BucketState, changes: list[Transition]) -> None:
     for change in changes:
         if change.change in ("closed", "withdrawn"):
             client, mode = change.client, change.verdict.mode
-            key = client.service, client.host or client.instance, client.key, mode, change.ts_ms
+            key = *client.process, client.key, mode, change.ts_ms
             state.over.remember(key, change, change.ts_ms)

@@ -78,7 +78,7 @@ def remember_gone(state: BucketState, numbers: Iterable[int]) -> None:
     numbers, clients = [*numbers], state.clients
     for number in numbers:
         who, until_ms = state.whos[number], float(clients.last[number] + OVERDUE * clients.every[number])
-        state.gone.remember((*who.key, until_ms), Life(who, float(clients.first[number]), until_ms), state.time_ms)
+        state.gone.remember((*who.names, until_ms), Life(who, float(clients.first[number]), until_ms), state.time_ms)
     if state.gone:
         leaving = set(numbers)
         speak = {entry.process for entry in state.log_entries} | {key[:2] for key in state.lifecycle}

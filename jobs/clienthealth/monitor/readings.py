@@ -15,8 +15,9 @@ from typing import TypeVar
 import numpy as np
 
 from clienthealth.measure.columns import Bools, Floats, Ints
-from clienthealth.measure.packed import Chunk, Parts, Readings, Who
+from clienthealth.measure.packed import Chunk, Parts, Readings
 from clienthealth.measure.packer import SKEW_MS
+from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS, LEAST
 from clienthealth.monitor.state import UNDELIVERED, BucketState, Clients
 from clienthealth.settings import MonitorSettings
@@ -115,7 +116,7 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
         keep_readings(state, ~some[who] | (ts <= clients.last[who]))
 
 
-def _numbered(state: BucketState, whos: Sequence[Who], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
+def _numbered(state: BucketState, whos: Sequence[Client], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
     """The number of each client in the state; new clients are added, the names of known ones are renewed."""
     numbered = np.empty(len(whos), np.int64)
     new = 0
@@ -291,7 +292,7 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
     return [texts[at] for at in np.flatnonzero(used).tolist()], new_position
 
 
-def totals_added_up(readings: Readings, whos: Sequence[Who]) -> Readings:
+def totals_added_up(readings: Readings, whos: Sequence[Client]) -> Readings:
     """Readings in which totals that count since the one before (OTLP's delta temporality) count on from the first."""
     of_delta = np.unique(readings.who[readings.delta > 0])
     if not len(of_delta):

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from clienthealth.measure.columns import Floats, Ints
-from clienthealth.measure.packed import Who
 from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.values import grouped
 from clienthealth.modes import modes
 from clienthealth.monitor import readings
-from clienthealth.monitor.bucket import INTERVALS, client_of
+from clienthealth.monitor.bucket import INTERVALS
 from clienthealth.monitor.incidents import OpenIncident, Transition
 from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start, lives
 from clienthealth.monitor.state import BucketState
@@ -39,7 +38,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
     keys: list[str] = []
     changes: list[Transition] = []
     for old, new in pairs:
-        before, now = client_of(state.whos[old]), client_of(state.whos[new])
+        before, now = state.whos[old], state.whos[new]
         for incident in [*state.incidents.of_client(before.key).values()]:
             changes += state.incidents.moved(incident, now)
         keys.append(before.key)
@@ -66,10 +65,8 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     of the one that reports under its name, with whatever instance its metrics name.
     """
     names = {(who.process, who.client_id, who.kind) for who in state.whos} if state.former else set()
-    spoken_of: dict[tuple[str, str | None], Who] = {
-        (client_of(who).key, who.kind): who
-        for _, who in state.former.items()
-        if (who.process, who.client_id, who.kind) in names
+    spoken_of: dict[tuple[str, str | None], Client] = {
+        (who.key, who.kind): who for _, who in state.former.items() if (who.process, who.client_id, who.kind) in names
     }
     open_ = [
         *(incident for incident in state.incidents.all if not incident.client.client_id),
@@ -86,15 +83,14 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     logs, reporting, there = process_logs(state), grouped(state.whos, lambda who: who.process), lives(state)
     named = []
     for incident in open_:
-        client = incident.client
-        process = client.service, client.host or client.instance
+        client, process = incident.client, incident.client.process
         log = logs.get(process) or ProcessLog(process, (), reporting[process], lives=there[process])
         if who := spoken_of.get((client.key, client.kind)):
             whose = log.reports_as(who)
         else:
             whose = log.only(client.kind, client.instance) if client.kind else None
         if whose is not None:
-            named.append((incident, client_of(whose)))
+            named.append((incident, whose))
     return named
 
 
@@ -109,7 +105,7 @@ def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
     clients = state.clients
     silent = np.flatnonzero(state.time_ms - clients.heard > OVERDUE * clients.every)
     new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent
-    begun: dict[tuple[str, ...], list[int]] = {}
+    begun: dict[tuple[str | None, ...], list[int]] = {}
     for number in new.tolist():
         who = state.whos[number]
         begun.setdefault((*who.process, who.client_id, who.kind), []).append(number)
@@ -149,7 +145,7 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
 def _totals(state: BucketState, number: int) -> Floats:
     """A client's readings of what it counts since its start; none where it counts otherwise."""
     lo, hi = np.searchsorted(state.readings.who, [number, number + 1])
-    names = CLIENT_METRICS[state.whos[number].kind]
+    names = CLIENT_METRICS[state.whos[number].kind or ""]
     columns = [at for at, name in enumerate(names) if name.endswith("-total")]
     totals: Floats = state.readings.values[lo:hi][:, columns]
     return totals[:0] if (state.readings.delta[lo:hi] > 0).any() else totals

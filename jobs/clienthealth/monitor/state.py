@@ -11,13 +11,14 @@ import zlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 import numpy as np
 
 from clienthealth.measure.columns import Floats, Ints, Table
-from clienthealth.measure.packed import METRICS_MAX, Chunk, LogEntry, Parts, Readings, Who
+from clienthealth.measure.packed import METRICS_MAX, Chunk, LogEntry, Parts, Readings
+from clienthealth.model.clients import Client, Kind
 from clienthealth.model.errors import StateError
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source
@@ -29,11 +30,11 @@ K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
 #: Service and host: what tells processes apart whose clients need not name an instance.
 ProcessKey = tuple[str, str]
-#: Of a client: service, host, instance, client id, kind (`Who.key`); of lines of a trouble also what it is.
+#: Of a client: service, host, instance, client id, kind (`Client.names`); of lines of a trouble also what it is.
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
-VERSION = 2
+VERSION = 3
 _MAGIC = b"KCH"
 
 #: What tells how much a producer still had to deliver: its newest known values outlive the readings.
@@ -84,7 +85,7 @@ class GroupState(msgspec.Struct):
     unwritten_ms    the first minute that may still be written to the history (epoch ms)
     """
 
-    who: Who
+    who: Client
     members: float | None = None
     partitions: list[tuple[str, int, Member | None]] = []
     data: bytes = b""
@@ -97,7 +98,7 @@ class GroupState(msgspec.Struct):
 class Life(NamedTuple):
     """When a client was there, by its own clock (epoch ms): from its first reading until the next was overdue."""
 
-    who: Who
+    who: Client
     first_ms: float
     until_ms: float
 
@@ -115,7 +116,7 @@ class Run(msgspec.Struct, array_like=True):
 
     instance: str
     client_id: str
-    kind: str
+    kind: Kind | Literal[""]
     what: str
     lines: int
     first_ms: int
@@ -198,7 +199,7 @@ class Kept(msgspec.Struct, kw_only=True):
     waiting   log entries that are not judged until metrics have got so far; `waited_ms`: for how long any wait, by
               steps of this monitor
 
-    And what is remembered (`Memory`), by process, `Who.key` or `mark`:
+    And what is remembered (`Memory`), by process, `Client.names` or `mark`:
 
     told      processes of which a log line or a thread dump was read
     lifecycle lines about the beginning and the end of a client, by process and client id, each with the instance
@@ -216,14 +217,14 @@ class Kept(msgspec.Struct, kw_only=True):
     idle_ms: int = 0
     stepped_ms: int = 0
     waited_ms: int = 0
-    whos: list[Who] = []
+    whos: list[Client] = []
     groups: list[GroupState] = []
     waiting: list[LogEntry] = []
     told: Memory[ProcessKey, None] = msgspec.field(default_factory=Memory)
     lifecycle: Memory[tuple[str, str, str], list[tuple[str, LogEvent]]] = msgspec.field(default_factory=Memory)
     also_seen: Memory[RunKey, Run] = msgspec.field(default_factory=Memory)
     gone: Memory[tuple[str, str, str, str, str, float], Life] = msgspec.field(default_factory=Memory)
-    former: Memory[ClientKey, Who] = msgspec.field(default_factory=Memory)
+    former: Memory[ClientKey, Client] = msgspec.field(default_factory=Memory)
     over: Memory[tuple[str, str, str, str, int], Transition] = msgspec.field(default_factory=Memory)
     shared: Memory[tuple[int, int], None] = msgspec.field(default_factory=Memory)
     ended: Memory[tuple[int], int] = msgspec.field(default_factory=Memory)
@@ -322,13 +323,13 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     """The inverse of `save`, for states that any released version wrote. Raises StateError."""
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
-    if data[3] not in (1, VERSION):
+    if not 1 <= data[3] <= VERSION:
         raise StateError(
             f"the checkpoint was written in form {data[3]} of the state, this program reads form {VERSION}; "
             "run the release that wrote it, or begin anew with another folder in [monitor] checkpoint"
         )
     body: Any = memoryview(data)[4:]
-    saved = _decoder.decode(body if data[3] == VERSION else _encoder.encode(_of_form_1(msgspec.msgpack.decode(body))))
+    saved = _decoder.decode(body if data[3] == VERSION else _encoder.encode(_earlier(data[3], body)))
     if saved.buckets != buckets:
         raise StateError(
             f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets says {buckets}; "
@@ -346,8 +347,17 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     )
 
 
-def _of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """A state of form 1, where each memory had a form of its own; what is remembered for minutes alone begins anew."""
+def _earlier(form: int, body: Any) -> dict[str, Any]:
+    """A state of form 1 or 2 as form 3 has it: there the parts of the clients of incidents had names."""
+    saved = msgspec.msgpack.decode(body)
+    saved |= _memories_of_form_1(saved) if form == 1 else {}
+    for one in (*saved["incidents"], *(change for _, change in saved["over"][0].values())):
+        one["client"] = [*one["client"].values()]
+    return saved  # type: ignore[no-any-return]
+
+
+def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
+    """There each memory had a form of its own; what is remembered for minutes alone begins anew."""
     now_ms = saved["time_ms"]
     lines = zip(saved["farewells"], saved["instances"], strict=True)
     memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {
@@ -359,7 +369,7 @@ def _of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
         "ended": {(mark,): (now_ms, newest) for mark, newest in saved["ended"].items()},
     }
     memories |= {"over": {}, "shared": {}, "reported_once": {}}
-    return saved | {name: [kept] for name, kept in memories.items()}
+    return {name: [kept] for name, kept in memories.items()}
 
 
 def _table(kind: type[T], data: bytes, head: int, width: int) -> T:

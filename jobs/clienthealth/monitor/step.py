@@ -24,7 +24,7 @@ from clienthealth.monitor import (
     recovery,
     renamed,
 )
-from clienthealth.monitor.bucket import Bucket, client_of
+from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.client_verdicts import Record
 from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.minutes import Row
@@ -124,7 +124,7 @@ def forget(state: BucketState, settings: MonitorSettings, living: Set[ProcessKey
     state.gone.evict(now_ms, 900_000)
     state.ended.evict(now_ms, limit=clients)
     for key, who in [*state.former.items()]:
-        if not state.incidents.of_client(client_of(who).key):
+        if not state.incidents.of_client(who.key):
             state.former.forget(key)
     return len(too_many)
 

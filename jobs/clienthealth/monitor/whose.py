@@ -21,8 +21,8 @@ import numpy as np
 
 from clienthealth.measure.client_window import LEAD_MS
 from clienthealth.measure.columns import Floats, Ints
-from clienthealth.measure.packed import LogEntry, Who
-from clienthealth.model.clients import Kind
+from clienthealth.measure.packed import LogEntry
+from clienthealth.model.clients import Client, Kind
 from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.values import grouped, option
@@ -62,7 +62,7 @@ def _of_processes() -> frozenset[str]:
     return frozenset(name for name, meaning in catalogue().by_id.items() if meaning.process)
 
 
-def owner(instance: str | None, ts_ms: int, who: Who, lives: Sequence[Life], name: str | None) -> Owner:
+def owner(instance: str | None, ts_ms: int, who: Client, lives: Sequence[Life], name: str | None) -> Owner:
     """Whose a line or dump is that may be of `who`, by the instance that it names and by its time.
 
     `name`: the client that it speaks of, None where it names none.
@@ -78,7 +78,7 @@ def owner(instance: str | None, ts_ms: int, who: Who, lives: Sequence[Life], nam
     return "anybody's" if any(life.who.identity == who.identity and life.at(ts_ms) for life in lives) else "another's"
 
 
-def lifecycle_lines(state: BucketState, who: Who, alone: bool) -> list[tuple[str, LogEvent]]:
+def lifecycle_lines(state: BucketState, who: Client, alone: bool) -> list[tuple[str, LogEvent]]:
     """The kept lines that speak of the beginning and end of clients of this name, with the instances that they name.
 
     What names no client is of the only one of its kind in the process (`alone`), or of all where it speaks of the
@@ -90,11 +90,11 @@ def lifecycle_lines(state: BucketState, who: Who, alone: bool) -> list[tuple[str
     return sorted(lines, key=lambda said: said[1].ts_ms)
 
 
-def _is_of(event: LogEvent, who: Who) -> bool:
+def _is_of(event: LogEvent, who: Client) -> bool:
     return _kinds().get(event.signature, who.kind) == who.kind
 
 
-def logged_options(state: BucketState, who: Who, alone: bool) -> dict[str, str]:
+def logged_options(state: BucketState, who: Client, alone: bool) -> dict[str, str]:
     """The options that a client logged when it was started last."""
     said = [(i, event) for i, event in lifecycle_lines(state, who, alone) if event.signature in CONFIG_LOGGED]
     own = any(instance == who.instance for instance, _ in said)
@@ -121,10 +121,10 @@ class ProcessLog:
 
     process: ProcessKey
     entries: Sequence[LogEntry]
-    reporting: Sequence[Who]
-    former: Sequence[Who] = ()
+    reporting: Sequence[Client]
+    former: Sequence[Client] = ()
     lives: Sequence[Life] = ()
-    named: Mapping[str, Set[str]] = field(default_factory=dict)
+    named: Mapping[str | None, Set[str]] = field(default_factory=dict)
     topics: Mapping[str, Set[str]] = field(default_factory=dict)
     earlier: Sequence[LogEntry] = ()
     lead: Sequence[LogEntry] = ()
@@ -139,7 +139,7 @@ class ProcessLog:
         return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:], lead=lead)
 
     def about(
-        self, who: Who
+        self, who: Client
     ) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]:
         """The events that concern a client, by its name or without one, the dumps of its process, and those before.
 
@@ -156,7 +156,7 @@ class ProcessLog:
         ]
         return tuple(events), tuple(dumps), tuple(earlier), tuple(self._about(self.lead, who)[0])
 
-    def _about(self, entries: Iterable[LogEntry], who: Who) -> tuple[list[LogEvent], list[ThreadDump]]:
+    def _about(self, entries: Iterable[LogEntry], who: Client) -> tuple[list[LogEvent], list[ThreadDump]]:
         events, dumps = [], []
         for entry in entries:
             event = entry.event
@@ -175,15 +175,15 @@ class ProcessLog:
                 dumps.append(entry.dump)
         return events, dumps
 
-    def _owner(self, entry: LogEntry, who: Who, name: str | None) -> Owner:
+    def _owner(self, entry: LogEntry, who: Client, name: str | None) -> Owner:
         """Whose an entry is: where the log names the instance of a client, what names another one is not of it."""
         if entry.instance and entry.instance != who.instance and who.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, who, self.lives, name)
 
-    def unreporting_clients(self) -> list[Who]:
+    def unreporting_clients(self) -> list[Client]:
         """Clients that are logged about but do not report; the process itself stands for one without a name."""
-        clients: dict[Who, None] = {}
+        clients: dict[Client, None] = {}
         for instance, client_id, kind in self.named_clients():
             if self._named_by(instance, client_id, kind, self.reporting):
                 continue
@@ -192,15 +192,17 @@ class ProcessLog:
             if not former:
                 service, host = self.process
                 name = client_id or self._only(kind) or ""
-                clients[Who(service, host, instance or host, name, kind)] = None
+                clients[Client(service, host, instance or host, name, kind)] = None
         return list(clients)
 
-    def reports_as(self, who: Who) -> Who | None:
+    def reports_as(self, who: Client) -> Client | None:
         """The client that reports under the name of one that only its log speaks of; None where none or several do."""
         clients = self._named_by(who.instance, who.client_id, who.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != who.identity else None
 
-    def _named_by(self, instance: str | None, client_id: str | None, kind: str, clients: Iterable[Who]) -> list[Who]:
+    def _named_by(
+        self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
+    ) -> list[Client]:
         """The clients that such a name can mean in a line of a process."""
         known = any(life.who.instance == instance for life in self.lives)
         return [
@@ -211,20 +213,20 @@ class ProcessLog:
             and (client.instance == instance or not (known or (instance and client.instance in self.instances)))
         ]
 
-    def _only(self, kind: str) -> str | None:
+    def _only(self, kind: str | None) -> str | None:
         """The name of the process's only client of a kind."""
         names = self.named.get(kind, ())
         return next(iter(names)) if len(names) == 1 else None
 
-    def only(self, kind: Kind, instance: str) -> Who | None:
+    def only(self, kind: Kind, instance: str) -> Client | None:
         """The only client of a kind, as it reports or did; where it never did, as one of process `instance`."""
         clients = [who for who in (*self.reporting, *self.former) if who.kind == kind and who.client_id]
         name = self._only(kind)
         if clients or not name:
             return clients[0] if len(clients) == 1 else None
-        return Who(*self.process, instance, name, kind)
+        return Client(*self.process, instance, name, kind)
 
-    def _concerns(self, event: LogEvent, who: Who) -> bool:
+    def _concerns(self, event: LogEvent, who: Client) -> bool:
         """Does an event name the client, or no client and its kind?
 
         Of several clients that do not report, a line that names none is of none: no metrics would tell which it means.
@@ -238,13 +240,13 @@ class ProcessLog:
         reports = any(who.identity == other.identity for other in self.reporting)
         return single or reports or event.signature in _of_processes()
 
-    def _is_shared(self, event: LogEvent, who: Who) -> bool:
+    def _is_shared(self, event: LogEvent, who: Client) -> bool:
         """True if a line names no client, and the process reports several that it can be of: it is of one of them."""
         if event.client_id is not None or event.signature in _of_processes() or self._clients_of_topic(event, who.kind):
             return False
         return sum(other.kind == who.kind and other.instance == who.instance for other in self.reporting) > 1
 
-    def _clients_of_topic(self, event: LogEvent, kind: str) -> Set[str]:
+    def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
         """The clients of a kind that the log names together with the event's topic."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
@@ -309,9 +311,9 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
     return logs
 
 
-def _names(log: ProcessLog, remembered: Iterable[tuple[str, LogEvent]]) -> dict[str, set[str]]:
+def _names(log: ProcessLog, remembered: Iterable[tuple[str, LogEvent]]) -> dict[str | None, set[str]]:
     """By kind the names of a process's clients: those that report, and those in its log, also in earlier lines."""
-    named: dict[str, set[str]] = defaultdict(set)
+    named: dict[str | None, set[str]] = defaultdict(set)
     for who in (*log.reporting, *log.former):
         named[who.kind].add(who.client_id)
     for _, client_id, kind in log.named_clients():
@@ -323,7 +325,9 @@ def _names(log: ProcessLog, remembered: Iterable[tuple[str, LogEvent]]) -> dict[
     return named
 
 
-def contradicted(who: Who, known: Known, config: Mapping[str, str], events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
+def contradicted(
+    who: Client, known: Known, config: Mapping[str, str], events: Iterable[LogEvent]
+) -> tuple[LogEvent, ...]:
     """Return those of the lines about a client that its samples before and after them refute."""
     return tuple(event for event in events if _refuted(event, known, config)) if who.library == COUNTS else ()
 

@@ -83,14 +83,12 @@ class Summary(msgspec.Struct):
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
     """Open incidents as `stepper` takes them: each task unpacks those of its own buckets alone."""
-    from clienthealth.measure.packed import bucket_of_process
+    from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
     of_bucket: dict[int, list[OpenIncident]] = {}
     for incident in opened:
-        client = incident.client
-        bucket = bucket_of_process(client.service, client.host or client.instance, buckets)
-        of_bucket.setdefault(bucket, []).append(incident)
+        of_bucket.setdefault(bucket_of(incident.client, buckets), []).append(incident)
     return {bucket: compressed(_pack(incidents)) for bucket, incidents in of_bucket.items()}
 
 

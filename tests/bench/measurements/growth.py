@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from clienthealth.measure.packed import Who, encode
+from clienthealth.measure.packed import encode
 from clienthealth.measure.packer import Packer, Slot
 from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
@@ -156,7 +156,7 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
     packer = Packer(1)
     slots = [
         Slot(
-            Who(
+            Client(
                 f"service-{n % 40}", f"host-{n}", f"host-{n}:4711", "order-producer", "producer", "java", "3.9.1", None
             ),
             1,
