@@ -29,14 +29,14 @@ import zstandard
 
 from clienthealth.diagnose import examine as examining
 from clienthealth.model import canonical
-from clienthealth.model.clients import Client, ClientProcess
+from clienthealth.model.clients import Client, ClientProcess, key_parts
 from clienthealth.model.errors import DependencyError, InputError
 from clienthealth.model.metrics import CLIENT_METRICS, MOST, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Dump, Identity, LogLine, RawRecord, Snapshot, Stream
 from clienthealth.modes import catalogue
 from clienthealth.read import decode, mbeans
-from clienthealth.read.decode import KINDS, Decoded, decode_any, decode_logs, decode_metrics, key_parts, latest_ms
+from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics, latest_ms
 from clienthealth.read.formats import Format, formats
 from clienthealth.read.formats._json_layouts import any_layout
 from clienthealth.read.formats._log_lines import opened
@@ -98,7 +98,12 @@ def check(decoded: Decoded) -> None:
 def check_snapshot(snapshot: Snapshot) -> None:
     """Is it whole, of a known client and a believable time, with known names and values that are known?"""
     client = snapshot.client
-    assert client.client_id and client.kind in KINDS and client.service is not None and client.instance is not None
+    assert (
+        client.client_id
+        and client.kind in CLIENT_METRICS
+        and client.service is not None
+        and client.instance is not None
+    )
     check_identity(client)
     assert snapshot.error is None
     assert snapshot.ts_ms is not None and EARLIEST_MS <= snapshot.ts_ms <= latest_ms(SETTINGS, ARRIVED_MS)
@@ -281,7 +286,7 @@ def _line_by_line(text: str, source: Source) -> None:
 def _names(text: str) -> None:
     """As the name of an MBean, of a client in one (as JMX quotes it), and as a part of a client's key."""
     bean = mbeans.parts(text)
-    assert bean.kind is None or bean.kind in KINDS
+    assert bean.kind is None or bean.kind in CLIENT_METRICS
     assert bean.names.keys() <= {name for names in mbeans.NAMES.values() for name in names}
     quoted = "".join({"\n": "\\n", "\\": "\\\\", '"': '\\"', "*": "\\*", "?": "\\?"}.get(c, c) for c in text)
     named = mbeans.parts(f'kafka.producer:type=producer-metrics,client-id="{quoted}"')

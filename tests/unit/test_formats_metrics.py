@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from clienthealth.measure.packed import who_of
-from clienthealth.model.clients import Client
+from clienthealth.model.clients import Client, key_parts
 from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import RawRecord, Snapshot
 from clienthealth.model.values import number
-from clienthealth.read.decode import Decoded, decode_any, decode_metrics, key_parts
+from clienthealth.read.decode import Decoded, decode_any, decode_metrics
 from clienthealth.read.formats import Format, formats
 from clienthealth.settings import IdentitySettings, MonitorSettings, Settings
 from tests.support.golden_metrics import AT, GOLDEN, KEYS, Row

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from clienthealth.read.decode import key_parts
+from clienthealth.model.clients import key_parts
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 

@@ -56,12 +56,6 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     return min(before, state.idle_ms)
 
 
-def _unheard_after(state: BucketState) -> Ints:
-    """For how long nothing may arrive from anybody until each client is said to be gone, in ms."""
-    silent = np.maximum(0, state.time_ms - state.clients.heard)
-    return np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
-
-
 def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transition]]:
     """The records of clients of which nothing is heard, as of nobody; whether they have ended nobody can say.
 
@@ -71,25 +65,15 @@ def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transiti
     state = bucket.state
     if not state.idle_ms:
         return [], []
-    after = _unheard_after(state)
+    silent = np.maximum(0, state.time_ms - state.clients.heard)
+    # For how long nothing may arrive from anybody until each client is said to be gone.
+    after = np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
-    return _of_all([_unheard(bucket, number) for number in numbers.tolist()])
+    return _of_all([_judged(bucket, number, all_silent=True) for number in numbers.tolist()])
 
 
 def _of_all(clients: Sequence[tuple[Record, list[Transition]]]) -> tuple[list[Record], list[Transition]]:
     return [record for record, _ in clients], [change for _, changes in clients for change in changes]
-
-
-def _unheard(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
-    state, settings = bucket.state, bucket.settings
-    seen = departure(bucket, number)
-    departed_ms, key = int(state.clients.last[number]), seen.client.key
-    verdicts = adjust("moment", judge_windows([seen], settings.modes, absence=True), Context(all_silent=True))
-    offset = int(state.clients.heard[number]) - departed_ms
-    changes = state.incidents.judged(seen.client, verdicts, departed_ms, offset)
-    also = bucket.also_seen(state.whos[number])
-    visible = shown(verdicts, state.incidents, key)
-    return (key, _record(seen.client, visible, seen.start_ms, departed_ms, settings, also)), changes
 
 
 def forgive(state: BucketState, before_ms: int) -> None:
@@ -113,7 +97,6 @@ def departed(bucket: Bucket) -> Ints:
     last_heard = state.clients.heard
     silent = state.time_ms - last_heard
     usual = OVERDUE * state.clients.every
-    state.shared.evict(int(last_heard.min()), 0)
     for begin, end in state.shared:
         silent -= np.where(end - begin > usual, np.maximum(0, end - np.maximum(begin, last_heard)), 0)
     return np.flatnonzero(silent >= bucket.gaps + 1000 * bucket.settings.absence.watermark_seconds)
@@ -124,16 +107,19 @@ def judge(bucket: Bucket, gone: Ints) -> tuple[list[Record], list[Transition]]:
     return _of_all([_judged(bucket, number) for number in gone.tolist()])
 
 
-def _judged(bucket: Bucket, number: int) -> tuple[Record, list[Transition]]:
+def _judged(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[Record, list[Transition]]:
+    """The record of a client that is silent, and how incidents changed. `all_silent`: as everybody is."""
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)
-    departed_ms = int(state.clients.last[number])
-    key = seen.client.key
-    of_end = judge_windows([seen], settings.modes, absence=True)
-    verdicts = adjust("moment", of_end, Context(incidents=state.incidents.verdicts(key)))
-    silent = silenced(silence(bucket, number, seen), settings.modes)
+    departed_ms, key = int(state.clients.last[number]), seen.client.key
     offset = int(state.clients.heard[number]) - departed_ms
-    changes = _left_open(bucket, number, seen, verdicts, silent, offset)
+    silent: list[Verdict] = []
+    changes: list[Transition] = []
+    known = Context(all_silent=True) if all_silent else Context(incidents=state.incidents.verdicts(key))
+    verdicts = adjust("moment", judge_windows([seen], settings.modes, absence=True), known)
+    if not all_silent:
+        silent = silenced(silence(bucket, number, seen), settings.modes)
+        changes += _left_open(bucket, number, seen, verdicts, silent, offset)
     changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
     visible = shown([*verdicts, *silent], state.incidents, key)
     also = bucket.also_seen(state.whos[number])

@@ -98,7 +98,8 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
     record: Written | None = None
     lasts = times[np.append(np.diff(times // MINUTE_MS) > 0, True)] if len(times) else times
     for last in [int(t) for t in lasts.tolist() if t // MINUTE_MS * MINUTE_MS >= running] or [group.newest_ms]:
-        record = _written(group, data[_inside(data, last, settings.lag)], last, settings)
+        inside = (data[:, 0] >= window_start(last, settings.lag)) & (data[:, 0] <= last)
+        record = _written(group, data[inside], last, settings)
         row = _minute(group.who, record)
         if group.minute is not None and group.minute["minute"] < row["minute"]:
             minutes.append(group.minute)
@@ -106,10 +107,6 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
     group.data = data[data[:, 0] >= window_start(group.newest_ms, settings.lag)].tobytes()
     assert record is not None
     return group.who.key, record.encode()
-
-
-def _inside(data: Matrix, last_ms: int, limits: LagSettings) -> NDArray[np.bool_]:
-    return (data[:, 0] >= window_start(last_ms, limits)) & (data[:, 0] <= last_ms)
 
 
 def _written(group: GroupState, data: Matrix, last_ms: int, settings: Settings) -> Written:

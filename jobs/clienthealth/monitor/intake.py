@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from clienthealth.measure.packed import Chunk, LogEntry
 from clienthealth.model.clients import Client
@@ -182,17 +183,12 @@ def without_room(
             services[identity[0]] += 1
             continue
         refused.add(identity)
-    _remember_once(state, once, settings)
-    return frozenset(refused)
-
-
-def _remember_once(state: BucketState, once: Sequence[Identity], settings: MonitorSettings) -> None:
-    """Remember clients that reported once and found no room; where there is room for all, this is forgotten."""
     if not once:
+        # There is room for all.
         state.reported_once = Memory()
     for identity in once:
         state.reported_once.remember(mark(identity), None, state.time_ms)
-    state.reported_once.evict(state.time_ms, limit=share(REPORTED_ONCE, settings))
+    return frozenset(refused)
 
 
 def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity]) -> Set[Identity]:
@@ -227,10 +223,10 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
     keep = np.array([stays_in(who) for who in chunk.whos], bool)
     groups = [reading for reading in chunk.groups if stays_in(reading.who)]
     if keep.all():
-        return chunk if len(groups) == len(chunk.groups) else _with(chunk, groups=groups)
+        return chunk if len(groups) == len(chunk.groups) else replace(chunk, groups=groups)
     rows, parts = kept(chunk.readings, chunk.topic_parts, keep[chunk.readings.who])
     rows.who = (np.cumsum(keep) - 1)[rows.who]
-    return _with(
+    return replace(
         chunk,
         whos=[who for who, stay in zip(chunk.whos, keep.tolist(), strict=True) if stay],
         heard=[heard for heard, stay in zip(chunk.heard, keep.tolist(), strict=True) if stay],
@@ -238,11 +234,6 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
         parts=parts.data(),
         groups=groups,
     )
-
-
-def _with(chunk: Chunk, **changes: object) -> Chunk:
-    fields = {name: getattr(chunk, name) for name in chunk.__struct_fields__}
-    return Chunk(**{**fields, **changes})
 
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:

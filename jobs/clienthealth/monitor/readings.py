@@ -70,13 +70,12 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
     horizon = horizons(state, settings)[:known_clients]
     grid = grid_of(state, settings)
     names = {name: at for at, name in enumerate(state.names)}
-    configs: dict[int, int] = {}
     readings, parts, count = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
         name_at = _entered(state.names, chunk.names, names)
         new.who, new.topic = numbered[new.who], name_at[new.topic]
-        new.config = _configured(state, chunk.configs, configs)[new.config]
+        new.config = _configured(state, chunk.configs)[new.config]
         known = np.flatnonzero(new.who < len(horizon))
         who, slide = new.who[known], grid.slide[new.who[known]]
         still_open = np.ones(len(new), bool)
@@ -139,23 +138,20 @@ def _entered(texts: list[str], names: Sequence[str], positions: dict[str, int]) 
     """The position of each name in the state; the last element, which position -1 means, is none."""
     entered = np.full(len(names) + 1, -1)
     for at, name in enumerate(names):
-        position = positions.get(name)
-        if position is None:
-            position = positions[name] = len(texts)
+        if name not in positions:
+            positions[name] = len(texts)
             texts.append(name)
-        entered[at] = position
+        entered[at] = positions[name]
     return entered
 
 
-def _configured(state: BucketState, configs: Sequence[dict[str, str]], seen: dict[int, int]) -> Ints:
+def _configured(state: BucketState, configs: Sequence[dict[str, str]]) -> Ints:
     """The same of each configuration."""
     configured = np.full(len(configs) + 1, -1)
     for at, config in enumerate(configs):
-        position = next((p for p, other in enumerate(state.configs) if other == config), None)
-        if position is None:
-            position = len(state.configs)
+        if config not in state.configs:
             state.configs.append(config)
-        configured[at] = position
+        configured[at] = state.configs.index(config)
     return configured
 
 

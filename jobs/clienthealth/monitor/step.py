@@ -122,6 +122,10 @@ def forget(state: BucketState, settings: MonitorSettings, living: Set[ProcessKey
     # What was closed is in the minutes by then, of which a batch may bring hours.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
+    # A silence of all counts for those that were heard of last before it ended.
+    state.shared.evict(int(state.clients.heard.min(initial=now_ms)), 0)
+    # Of more clients that were left out it is known of the newest that they reported once.
+    state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings))
     state.ended.evict(now_ms, limit=clients)
     for key, who in [*state.former.items()]:
         if not state.incidents.of_client(who.key):

@@ -49,23 +49,17 @@ from clienthealth.read.formats import Format, Record, _pushed, formats
 from clienthealth.read.formats._log_lines import named, opened
 from clienthealth.read.formats._payload import PayloadError, framed, unpacked, without_message_path
 from clienthealth.read.formats._protobuf import signal
-from clienthealth.read.formats._typed import UNKNOWN, Fast, FastClient, FastTopic, fast
+from clienthealth.read.formats._typed import fast
 from clienthealth.settings import IdentitySettings, Settings, TopicSettings
 
 __all__ = [
     "HEADERS",
-    "KINDS",
-    "UNKNOWN",
     "Decoded",
-    "Fast",
-    "FastClient",
-    "FastTopic",
     "decode_any",
     "decode_logs",
     "decode_metrics",
     "decode_said",
     "fast",
-    "key_parts",
     "latest_ms",
     "speaks_of",
 ]
@@ -73,8 +67,6 @@ __all__ = [
 #: Record headers that are read.
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
-
-KINDS: tuple[str, ...] = tuple(CLIENT_METRICS)
 
 #: What may stand before the first character of a record: white space and a byte order mark.
 BLANKS = " \t\r\n\ufeff"

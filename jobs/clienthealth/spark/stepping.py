@@ -175,7 +175,7 @@ def advance(
         )
 
     if kept.exists:
-        before: bytes | bytearray = decompressed(_bytes(kept.get[0]))
+        before: bytes | bytearray = decompressed(bytes(kept.get[0]))
     elif bucket in opened or any(chunk.whos or chunk.log_entries or chunk.groups for chunk in map(decode, packed)):
         incidents = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
         first = BucketState()
@@ -201,10 +201,6 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
     return dataclasses.replace(
         incident, seen_ms=max(incident.seen_ms, since_ms), heard_ms=max(incident.heard_ms, now_ms)
     )
-
-
-def _bytes(value: Any) -> bytes:
-    return bytes(value)
 
 
 def _rows(published: Published, bucket: int, most: int) -> tuple[list[Row], Summary]:
@@ -296,7 +292,7 @@ class _Kept(msgspec.Struct, array_like=True):
 def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
     """Counts for the monitor's own metrics, and from time to time what was read for the history."""
     counts = [count for item in data for count in counts_of(item)]
-    kept = _unpack_kept(_bytes(state.get[0])) if state.exists else _Kept()
+    kept = _unpack_kept(bytes(state.get[0])) if state.exists else _Kept()
     if not counts and not kept.rows:
         return []
     rows = {(row.minute_ms, row.topic): row for row in kept.rows}
