@@ -50,6 +50,7 @@ PROVEN = {
         ),
         "tests/kafka/test_runbooks.py",
     ),
+    "amtool silence": "tests/rules/test_amtool.py",
     "py-spy": "not run: needs the right to trace processes",
     "journalctl": "not run: needs systemd",
     "date -u; chronyc": "not run: needs a time service",

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+import urllib.request
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from clienthealth_exporters.alerts.build import alertmanager_config
+from deploy.demo.processes import free_port
+from tests.laws.pages import pages
 from tests.support.alert_rules import ROOT, Rule, alerts
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("amtool") is None, reason="amtool is not installed")
+RUNBOOKS = {Path(path).stem: text for path, text in pages().items() if path.startswith("alerts/runbooks/")}
 CONFIG = ROOT / "alerts/alertmanager.yml"
 
 
@@ -25,6 +32,46 @@ def test_config_is_valid(config: str, tmp_path: Path) -> None:
         path.write_text(alertmanager_config("http://127.0.0.1:9/hook", group_wait="1s"), "utf-8")
     done = subprocess.run(["amtool", "check-config", str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an Alertmanager."""
+    folder, port = tmp_path_factory.mktemp("alertmanager"), free_port()
+    program = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
+    assert program is not None
+    (folder / "alertmanager.yml").write_text(alertmanager_config("http://127.0.0.1:9/hook", group_wait="1s"), "utf-8")
+    options = ["--config.file=alertmanager.yml", "--storage.path=data", "--cluster.listen-address="]
+    with (folder / "out").open("wb") as out:
+        listening = [program, *options, f"--web.listen-address=127.0.0.1:{port}"]
+        with subprocess.Popen(listening, cwd=folder, stdout=out, stderr=subprocess.STDOUT) as process:
+            eventually(lambda: _answers(f"http://127.0.0.1:{port}/-/ready"))
+            yield f"http://127.0.0.1:{port}"
+            process.terminate()
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("name", sorted(RUNBOOKS))
+def test_the_silence_of_a_runbook_is_one(name: str, alertmanager: str) -> None:
+    """By the commands of the page a silence is made that names alerts of that page, for an hour."""
+    commands = re.findall(r"^amtool silence add .*$", RUNBOOKS[name], re.MULTILINE)
+    assert commands
+    for command in commands:
+        added = [*shlex.split(command), f"--alertmanager.url={alertmanager}", "--author=test"]
+        silence = subprocess.run(added, capture_output=True, text=True, check=True).stdout.strip()
+        with urllib.request.urlopen(f"{alertmanager}/api/v2/silence/{silence}", timeout=30) as answer:
+            made = json.load(answer)
+        by_label = {matcher["name"]: matcher["value"] for matcher in made["matchers"]}
+        assert {"alertname", "cluster", "env"} <= by_label.keys()
+        named = by_label["alertname"].split("|")
+        assert named == ["ALERT"] or all(f"| {alert} |" in RUNBOOKS[name] for alert in named)
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=str)

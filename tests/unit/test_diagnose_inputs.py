@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -160,6 +161,28 @@ def test_several_writers_are_told_apart(tmp_path: Path) -> None:
     file = tmp_path / "compose.log"
     file.write_text("\n".join(mixed) + "\n")
     assert worst(statuses(file)[0], METADATA) == "confirmed"
+
+
+def test_lines_that_stern_passes_on_keep_their_times(tmp_path: Path) -> None:
+    file = tmp_path / "app.log"
+    file.write_text("".join(f"orders-7d9f8b6c5-x2x7q orders {line}\n" for line in LOG.splitlines()))
+    by_mode, inputs = statuses(file)
+    assert worst(by_mode, METADATA) == "confirmed"
+    assert inputs["app.log"].timed and inputs["app.log"].start_ms is not None
+
+
+def test_an_answer_without_anything_in_it_takes_the_time_from_no_other(tmp_path: Path) -> None:
+    """A bulk read of Jolokia from before the client was there, then three of it."""
+    request = {"mbean": "kafka.producer:type=producer-metrics,client-id=p", "type": "read"}
+    absent = [{"request": request, "status": 404, "error": "No MBean"}]
+    there = [
+        [{"request": request, "status": 200, "timestamp": 1_795_200_000 + at, "value": {"select-total": 100.0 + at}}]
+        for at in (0, 10, 20)
+    ]
+    file = tmp_path / "jolokia.json"
+    file.write_text("\n".join(json.dumps(answer, indent=2) for answer in (absent, *there)))
+    read = statuses(file)[1]["jolokia.json"]
+    assert (read.start_ms, read.end_ms, read.timed) == (1_795_200_000_000, 1_795_200_020_000, True)
 
 
 def test_json_lines_among_text_are_read_one_by_one(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ class Reader:
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
         telling = [document for document in every if self._listed(document, alone)]
         values = [document.value for document in every]
-        if not telling and alone and not exports.of_documents(values) and not metrics.kind_of(text):
+        if alone and (telling or not (exports.of_documents(values) or metrics.kind_of(text))):
             telling = every
         taken = {number for document in telling for number in document.lines}
         listed = [one for document in telling for one in self._listed(document, alone) or [document.value]]
@@ -276,6 +276,8 @@ class Reader:
     def _document(self, number: int, value: bytes) -> Recorded:
         """A record of JSON. One that says no time has the file's, or at least its place in the order."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
+        # An answer without anything in it (404) has no time, and needs none.
+        timeless = timeless and bool(self._decoded(value, self.now_ms).snapshots)
         return self._record("any", number, value, None if timeless else 0)
 
     def _has_metrics(self, content: bytes) -> bool:
@@ -288,8 +290,8 @@ class Reader:
         lacks = any(error.startswith(("missing-identity", "missing-timestamp")) for error in decoded.errors)
         return decoded.format not in (None, "plain_text") and bool(decoded.snapshots or decoded.lines or lacks)
 
-    def _decoded(self, content: bytes) -> Decoded:
-        raw = RawRecord(content, Source(self._stream.file, 0, 0), 0, None, {"instance": b"-"})
+    def _decoded(self, content: bytes, ts_ms: int = 0) -> Decoded:
+        raw = RawRecord(content, Source(self._stream.file, 0, 0), ts_ms, None, {"instance": b"-"})
         return decode_any(raw, self.settings, self.now_ms)
 
     def _metrics(self, kind: str, text: Iterable[str]) -> Iterator[Recorded]:

@@ -275,6 +275,7 @@ _PREFIXES: tuple[tuple[str, bytes], ...] = (
         + rb") (?P<key>[\w.:-]{1,255} [^\s:\[\]]{1,64}(?:\[\d+\])?): ?",
     ),
     ("compose", rb"(?!\d{1,100} {0,60}\|)(?P<key>[A-Za-z0-9][\w.-]{0,100}) {0,60}\| ?"),
+    ("stern", rb"(?P<key>[a-z0-9][a-z0-9.]{0,252}-[a-z0-9.-]{1,252} [a-z0-9][a-z0-9-]{0,62}) "),
     ("timestamps", rb"(?P<time>" + _NANOS + rb")(?: |$)"),
     ("severity", rb"<\d{1,3}>(?=\S)"),
 )
@@ -344,7 +345,7 @@ def _next_prefix(lines: Sequence[bytes], learned: set[str]) -> tuple[str, re.Pat
             continue
         if name in ("timestamps", "syslog") and not _is_before_lines(name, matches):
             continue
-        if name == "compose" and not _is_compose(matches):
+        if (name == "compose" and not _is_compose(matches)) or (name == "stern" and not _is_stern(matches)):
             continue
         return name, pattern
     return None
@@ -370,3 +371,10 @@ def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}
     return not keys & levels and len(keys) <= max(2, len(matches) // 3) and len(bars) <= max(1, len(keys))
+
+
+def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
+    """Few pods with their containers, and lines behind them that begin with a time or go on."""
+    rests = [match.string[match.end() :] for match in matches]
+    few = len({match["key"] for match in matches}) <= max(2, len(matches) // 20)
+    return few and 2 * sum(bool(_TIMED_REST.match(rest) or _GOES_ON.match(rest)) for rest in rests) > len(rests)
