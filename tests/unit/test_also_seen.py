@@ -11,13 +11,15 @@ import pytest
 from clienthealth.diagnose.examine import examine
 from clienthealth.diagnose.outcome import NOT_JUDGED, exit_code, json_lines
 from clienthealth.diagnose.report import Style, html_report, report
+from clienthealth.model.clients import Kind
 from clienthealth.model.health_record import decode
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import LogLine
 from clienthealth.modes import catalogue, modes
 from clienthealth.monitor.state import BucketState, load, save
-from clienthealth.read.logs.also_seen import BY_ID, TROUBLES
+from clienthealth.read.logs.also_seen import BY_ID, TROUBLES, lint
 from clienthealth.read.logs.events import events_and_dumps
+from clienthealth.read.logs.self_descriptions import MOST_OPTIONS, options_in, options_logged
 from clienthealth.settings import Settings
 from tests.support.stepped import START, Stepped, logged, snapshot
 
@@ -29,7 +31,8 @@ def test_they_stand_in_one_place_each_with_what_it_is_and_what_to_do() -> None:
     borrowed = {wording.also for wording in catalogue().wordings}
     for trouble in TROUBLES:
         assert trouble.sentence.endswith(".") and trouble.action.endswith(".")
-        assert trouble.wordings or trouble.id in borrowed
+        assert trouble.wordings or trouble.when or trouble.id in borrowed
+        assert bool(trouble.when) == trouble.source.startswith("https://")
     assert not BY_ID.keys() & modes().keys()
 
 
@@ -116,6 +119,33 @@ than 1048576, which is the value of the max.request.size configuration.
 """
 
 
+SPRING = """\
+2026-11-22T00:12:43.750Z  INFO 4711 --- [main] o.a.k.clients.producer.ProducerConfig    : ProducerConfig values:
+\tacks = -1
+\tclient.id = portal
+\tretries = 0
+2026-11-22T00:12:43.754Z  INFO 4711 --- [main] .apache.kafka.common.utils.AppInfoParser : Kafka version: 3.3.1
+"""
+
+
+def test_diagnose_names_version_and_options_where_nothing_can_be_judged(tmp_path: Path) -> None:
+    """Neither a hint nor a version heads the report, and neither is a finding."""
+    (tmp_path / "app.log").write_text(SPRING)
+    found = examine([tmp_path], Settings())
+    text = " ".join(
+        report(found.clients, found.inputs, also_seen=found.also_seen, style=Style(120, False, False)).split()
+    )
+    assert f"CANNOT JUDGE portal ({tmp_path.name}, producer, java 3.3.1)" in text
+    assert (
+        "Also seen its sends are not retried, 2026-11-22 00:12:43 UTC." in text and "“retries = 0” (app.log:1)" in text
+    )
+    bugs = "KAFKA-13834"  # fixed in 3.3.0
+    assert "Version java 3.3.1: known bugs" in text and "KAFKA-14303" in text and bugs not in text
+    assert exit_code(found.clients, found.inputs) == NOT_JUDGED
+    (line,) = json_lines(found.clients, found.inputs, found.also_seen)
+    assert json.loads(line)["version"]["upgrade_to"] == "4.1.2"
+
+
 def test_diagnose_tells_how_often_when_where_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_text(LOG)
     found = examine([tmp_path], Settings())
@@ -149,3 +179,77 @@ def test_trouble_of_nobody_that_is_known_is_told_of_the_process(tmp_path: Path) 
     (row,) = map(json.loads, json_lines(found.clients, found.inputs, found.also_seen))
     assert (row["verdicts"], [seen["what"] for seen in row["also_seen"]]) == ([], ["out-of-memory"])
     assert exit_code(found.clients, found.inputs) == NOT_JUDGED
+
+
+SOUND = {"acks": "-1", "retries": "2147483647", "delivery.timeout.ms": "120000", "request.timeout.ms": "30000"}
+
+
+# Each by hand from what Kafka's documentation says of the option.
+@pytest.mark.parametrize(
+    ("kind", "options", "expected"),
+    [
+        ("producer", {}, []),
+        ("producer", {"acks": "1"}, ["options-acks"]),
+        ("producer", {"retries": "0"}, ["options-retries-none"]),
+        ("producer", {"retries": "0x"}, []),
+        ("producer", {"delivery.timeout.ms": "59999"}, ["options-delivery-timeout"]),
+        ("producer", {"delivery.timeout.ms": "60000"}, []),
+        ("producer", {"enable.idempotence": "false", "max.in.flight.requests.per.connection": "5"}, ["options-order"]),
+        ("producer", {"enable.idempotence": "false", "max.in.flight.requests.per.connection": "1"}, []),
+        ("producer", {"measured.waiting_threads": "3", "max.block.ms": "60000"}, ["options-send-blocks"]),
+        ("producer", {"measured.waiting_threads": "0", "max.block.ms": "60000"}, []),
+        (
+            "producer",
+            {"measured.buffer_used_ratio": "0.95", "buffer.memory": "1048000", "batch.size": "16384", "acks": "0"},
+            ["options-buffer-small", "options-acks"],
+        ),
+        ("producer", {"client.id": "producer-1"}, ["options-client-id"]),
+        ("producer", {"client.id": "producer-of-orders"}, []),
+        ("producer", {"reconnect.backoff.max.ms": "50"}, ["options-reconnect"]),
+        ("consumer", {"acks": "1", "client.id": "consumer-billing-12"}, ["options-client-id"]),
+        ("consumer", {"heartbeat.interval.ms": "5000", "session.timeout.ms": "10000"}, ["options-heartbeat"]),
+        ("consumer", {"heartbeat.interval.ms": "3000", "session.timeout.ms": "10000"}, []),
+        ("consumer", {"enable.auto.commit": "true", "max.poll.interval.ms": "900000"}, ["options-auto-commit"]),
+        ("consumer", {"max.poll.interval.ms": "300000", "measured.full_poll_ms": "400000"}, ["options-poll-too-large"]),
+        ("consumer", {"max.poll.interval.ms": "300000", "measured.full_poll_ms": "200000"}, []),
+        ("consumer", {"metadata.max.age.ms": "3600000"}, ["options-metadata-age"]),
+    ],
+)
+def test_options_are_held_against_what_the_documentation_says(
+    kind: Kind, options: dict[str, str], expected: list[str]
+) -> None:
+    found = lint({**(SOUND if kind == "producer" else {}), **options}, kind)
+    assert [trouble.id for trouble, _ in found] == expected
+
+
+START_OF_CLIENT = """ProducerConfig values:\n\tacks = 1\n\tbootstrap.servers = [kafka://me:pw@kafka-1:9092]
+\tclient.id = p\n\tcompression.type = none\n\tinterceptor.classes = []\n\tretries = 5\n\tsasl.jaas.config = a "hunter2"
+\tsasl.mechanism = PLAIN\n\tssl.key.password = hunter2\n\tssl.keystore.location = null\n\tvault.token = hunter2\n"""
+
+
+def test_all_options_of_a_start_are_kept_but_no_secret_and_not_without_bound() -> None:
+    line = LogLine(ts_ms=START, message=START_OF_CLIENT)
+    (event,) = events_and_dumps(line, Source("t", 0, 0), catalogue())[0]
+    assert options_logged(event.captures) == {
+        "acks": "1",
+        "bootstrap.servers": "[kafka://(hidden)@kafka-1:9092]",
+        "client.id": "p",
+        "compression.type": "none",
+        "retries": "5",
+        "sasl.mechanism": "PLAIN",
+    }
+    assert "pw@" not in repr(event.captures)
+    many = "ProducerConfig values:\n" + "".join(f"\to.{n} = {'x' * 50}\n" for n in range(1000))
+    assert len(options_in(many)) == MOST_OPTIONS
+    assert options_in("\tlong.one = " + "x" * 5_000) == {}
+
+
+def test_the_options_of_a_start_go_out_with_the_client_and_into_its_minutes() -> None:
+    monitor = Stepped()
+    for second in range(0, 300, 10):
+        said = [logged(second + 1, "producer-config", "p", client="p", acks="1", lingerMs="5")] if second == 20 else []
+        monitor.batch([snapshot(second, METRICS), *said], second + 10)
+    assert monitor.records["shop|h:1|p"]["config"] == {"acks": "1", "linger.ms": "5"}
+    assert counts(monitor) == {"options-acks": 1}
+    (seen,) = monitor.records["shop|h:1|p"]["also_seen"]
+    assert seen["text"] == "acks = 1"

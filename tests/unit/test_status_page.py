@@ -366,6 +366,13 @@ def test_a_clients_page_has_the_options_that_judgement_looks_at() -> None:
     assert "Its configuration" not in get(deadlock(), path="/client", query=NAMED)
 
 
+def test_a_clients_page_says_what_its_options_cost_what_it_measures_itself_first() -> None:
+    options = {"acks": "1", "max.block.ms": "60000"}  # four threads wait in send()
+    said = text(get(deadlock(config=options), path="/client", query=NAMED))
+    measured, hint = "callers waiting: waiting_threads = 4, max.block.ms = 60000", "all replicas hint : acks = 1"
+    assert said.index(measured) < said.index(hint)
+
+
 def test_a_clients_page_has_what_is_known_of_its_version() -> None:
     page = get(deadlock(), path="/client", query=NAMED)
     assert '<a href="https://issues.apache.org/jira/browse/KAFKA-10790">KAFKA-10790</a>' in page

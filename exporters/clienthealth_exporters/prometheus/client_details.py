@@ -11,8 +11,10 @@ from markupsafe import Markup
 
 from clienthealth.model import wording
 from clienthealth.model.health_record import HealthRecord, amount
+from clienthealth.model.values import option
 from clienthealth.platform.html_page import curves, element, grid, line, tick
 from clienthealth.platform.html_page import plot as svg_plot
+from clienthealth.read.logs.also_seen import MEASURED, lint
 from clienthealth_exporters.prometheus.client_card import View
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, PLOTTED, Track
 from clienthealth_exporters.prometheus.states import State
@@ -59,11 +61,25 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         "plots": drawn,
         "incidents": sorted(incidents, reverse=True),
         "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
-        # Of those that a judgement looks at; what it does not tell has the library's default, or another.
-        "options": list(record.config.items()),
+        # What it does not tell has the library's default, or another.
+        "options": sorted(record.config.items()),
+        "advice": lint({**record.config, **_measured(record)}, record.client.kind),
         "known": list(_known(record)),
         "evidence": "\n".join(evidence) if len(evidence) > 1 else "",
     }
+
+
+def _measured(record: HealthRecord) -> dict[str, str]:
+    """What a client measures that its options are held against, by names that begin with `measured.`."""
+    figures = {
+        "buffer_used_ratio": record.value("buffer_used_ratio", "last"),
+        "waiting_threads": record.value("buffer", "waiting_threads"),
+    }
+    idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")
+    most = option(record.config.get("max.poll.records"))
+    if idle is not None and rate and most:
+        figures["full_poll_ms"] = 1000 * most * (1 - idle) / rate
+    return {f"{MEASURED}{name}": f"{value:g}" for name, value in figures.items() if value is not None}
 
 
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:

@@ -143,7 +143,9 @@ class _Report:
         for finding in story.findings:
             lines += self._finding(finding)
         label = "Also seen"
-        for also in story.also:
+        told = [also for also in story.also if self.verbose or not (also.hint and story.findings)]
+        self.hidden |= len(told) < len(story.also)
+        for also in told:
             where = f" ({also.where})" if also.where else ""
             text = also.text if self.verbose else textwrap.shorten(also.text, QUOTED, placeholder=" …")
             lines += self._labelled(label, f"{also.title}, {also.count}. {also.sentence} “{text}”{where}")

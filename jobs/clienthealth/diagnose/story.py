@@ -93,7 +93,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """Trouble that no mode is about: how often and when, what it is, the first line and where it stood, what to do."""
+    """Trouble that no mode is about: how often and when, what it is, the first line and where it stood, what to do.
+
+    hint: nothing shows that it has harmed the client
+    """
 
     title: str
     count: str
@@ -101,6 +104,7 @@ class Also:
     text: str
     where: str
     action: str
+    hint: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,8 +162,9 @@ def stories(
 def _with_trouble(story: Story, trouble: tuple[Also, ...]) -> Story:
     """The story with what was also seen; where no mode can be judged, that is its headline."""
     headline = story.headline
-    if trouble and story.status == "unknown" and not story.healthy:
-        titles = ", ".join(list(dict.fromkeys(one.title for one in trouble))[:MOST_TITLES])
+    grave = [one.title for one in trouble if not one.hint]
+    if grave and story.status == "unknown" and not story.healthy:
+        titles = ", ".join(list(dict.fromkeys(grave))[:MOST_TITLES])
         headline = titles[0].upper() + titles[1:]
     return replace(story, also=trouble, headline=headline)
 
@@ -174,7 +179,9 @@ def also(seen: Seen, untimed: frozenset[str] = frozenset()) -> Also:
         until = "" if first in (UNTIMED, last) else f" to {last[11:] if first[:10] == last[:10] else last}"
         count = f"{seen.lines:,} lines, {first.removesuffix(' UTC') if until else first}{until}"
     where = f"{PurePosixPath(seen.source.topic).name}:{seen.source.offset + 1}" if seen.source is not None else ""
-    return Also(trouble.says, count, trouble.sentence, seen.text.strip().split("\n", 1)[0], where, trouble.action)
+    action = f"{trouble.action} {trouble.source}".rstrip()
+    text = seen.text.strip().split("\n", 1)[0]
+    return Also(trouble.says, count, trouble.sentence, text, where, action, trouble.hint)
 
 
 _GRAVITY = list(BY_ID).index

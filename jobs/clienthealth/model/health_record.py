@@ -135,7 +135,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     worst             see `worst`; of a group ok while its lag is fine, else unknown
     last_seen         when the client was last heard of
     departed          it has gone since
-    config            those of its options that a judgement looks at
+    config            its options: those that it reports, and all that it logged at its start
     also_seen         its trouble that no mode is about, as `seen_json` gives it
     """
 

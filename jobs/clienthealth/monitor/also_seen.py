@@ -7,17 +7,20 @@ client has of trouble, whatever its log says else, and is forgotten an hour afte
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Literal
 
 from clienthealth.measure.packed import LogEntry
-from clienthealth.model.clients import Client
+from clienthealth.model.clients import Client, Kind
+from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Seen
 from clienthealth.modes import catalogue
 from clienthealth.monitor.state import BucketState, Run
 from clienthealth.monitor.whose import kind_named
-from clienthealth.read.logs.also_seen import BY_ID, Trouble
+from clienthealth.read.logs.also_seen import BY_ID, Trouble, lint
+from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
 
 @cache
@@ -30,21 +33,26 @@ def _troubles() -> Mapping[str, Trouble]:
 
 def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
     """Count the lines of trouble."""
-    troubles = _troubles()
-    telling = [entry for entry in entries if entry.event is not None and entry.event.signature in troubles]
-    for entry in sorted(telling, key=lambda entry: entry.ts_ms):
-        event = entry.event
-        assert event is not None
-        trouble = troubles[event.signature]
-        named = entry.instance or "", event.client_id or "", trouble.kind or kind_named(event) or "", trouble.id
+    telling = [(entry, *told) for entry in entries if entry.event is not None for told in _told(entry.event)]
+    for entry, event, trouble, kind, text in sorted(telling, key=lambda told: told[0].ts_ms):
+        named = entry.instance or "", event.client_id or "", kind, trouble.id
         key = (*entry.process, *named)
         run = state.also_seen.get(key)
         if run is None or (not is_told(run) and event.ts_ms - run.last_ms > 1000 * trouble.apart_seconds):
-            run = Run(*named, 0, event.ts_ms, event.ts_ms, event.text, event.source, 0)
+            run = Run(*named, 0, event.ts_ms, event.ts_ms, text, event.source, 0)
         run.lines += entry.repeats
         run.unwritten += entry.repeats
         run.last_ms = max(run.last_ms, event.ts_ms)
         state.also_seen.remember(key, run, run.last_ms)
+
+
+def _told(event: LogEvent) -> Iterator[tuple[LogEvent, Trouble, Kind | Literal[""], str]]:
+    """The trouble that a line tells, with the kind of its client and the text that tells it."""
+    if trouble := _troubles().get(event.signature):
+        yield event, trouble, trouble.kind or kind_named(event) or "", event.text
+    if event.signature in CONFIG_LOGGED:
+        kind = catalogue().by_id[event.signature].kind
+        yield from ((event, trouble, kind or "", text) for trouble, text in lint(options_logged(event.captures), kind))
 
 
 def is_told(run: Run) -> bool:

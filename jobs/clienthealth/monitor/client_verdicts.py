@@ -22,7 +22,6 @@ from clienthealth.measure.packed import LogEntry
 from clienthealth.measure.view import MIN_READINGS
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
-from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import LiveMode, Mode
@@ -252,7 +251,7 @@ class _Judgement:
             verdicts=verdicts,
             worst=worst_status,
             last_seen=seen,
-            config={name: config[name] for name in CONFIG_OPTIONS if name in config},
+            config=config,
             also_seen=list(map(seen_json, self.bucket.also_seen(who))),
         )
         self.records.append((key, record.encode()))

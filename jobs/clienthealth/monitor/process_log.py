@@ -138,9 +138,15 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     key = (*entry.process, client_id)
     kept = state.lifecycle.get(key) or []
     same = [position for position, (_, other) in enumerate(kept) if other.signature == event.signature]
+    instance = entry.instance or ""
+    for at in same if event.signature in CONFIG_LOGGED else ():
+        if kept[at][0] == instance:
+            # Of an earlier start those that a pattern names are enough.
+            few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
+            kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:
         del kept[same[1]]
-    kept.append((entry.instance or "", event))
+    kept.append((instance, event))
     state.lifecycle.remember(key, kept, event.ts_ms)
 
 

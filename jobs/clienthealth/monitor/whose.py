@@ -23,7 +23,6 @@ from clienthealth.measure.client_window import LEAD_MS
 from clienthealth.measure.columns import Floats, Ints
 from clienthealth.measure.packed import LogEntry
 from clienthealth.model.clients import Client, Kind
-from clienthealth.model.metrics import CONFIG_OPTIONS
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.values import grouped, option
 from clienthealth.modes import catalogue
@@ -102,7 +101,7 @@ def logged_options(state: BucketState, who: Client, alone: bool) -> dict[str, st
     for instance, event in said:
         if instance == who.instance or not own:
             options |= options_logged(event.captures)
-    return {name: options[name] for name in CONFIG_OPTIONS if name in options}
+    return options
 
 
 @dataclass(frozen=True)

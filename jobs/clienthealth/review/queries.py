@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from clienthealth.configuration.installation import fixed_labels
 from clienthealth.configuration.owners import read_owners
 from clienthealth.modes import modes
+from clienthealth.read.logs.also_seen import TROUBLES
 from clienthealth.review import (
     capacity,
     client_minutes,
@@ -162,7 +163,7 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """That of the last of two periods, the most lines first."""
+    """That of the last of two periods, the most lines first, mere hints last."""
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = {(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0}
     told = [
@@ -172,7 +173,8 @@ def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
         for row in rows
         if row["period"] == 1
     ]
-    return sorted(told, key=lambda seen: (-seen.lines, seen.what, seen.service))
+    hints = {trouble.id for trouble in TROUBLES if trouble.hint}
+    return sorted(told, key=lambda seen: (seen.what in hints, -seen.lines, seen.what, seen.service))
 
 
 def _quality(quality: DataFrame, minutes: DataFrame, period: Period, overall: slo.ServiceSlo) -> Quality:

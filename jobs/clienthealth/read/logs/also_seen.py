@@ -6,9 +6,45 @@ authentication and TLS, are also why modes happen: those modes read the same lin
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
+from clienthealth.model.clients import Kind
 from clienthealth.read.logs.wordings import Meaning, meanings, table
+
+#: How the names of measurements begin, among options.
+MEASURED = "measured."
+
+
+class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"one_of": "is"}):
+    """What an option of a client is: one of some texts, or a number that is below or above another.
+
+    option  its name; those that begin with `measured.` are what the client itself measures
+    like    a pattern of its whole text
+    of      another option, of which `below` and `above` are then multiples
+    """
+
+    option: str
+    one_of: tuple[str, ...] = ()
+    like: str = ""
+    below: float | None = None
+    above: float | None = None
+    of: str = ""
+
+    def holds(self, options: Mapping[str, str]) -> bool:
+        """False too where an option is not known."""
+        text, number = options.get(self.option), _number(options.get(self.option))
+        if text is not None and (self.one_of or self.like):
+            return text.lower() in self.one_of or bool(self.like and re.fullmatch(self.like, text))
+        unit = _number(options.get(self.of)) if self.of else 1.0
+        if number is None or unit is None:
+            return False
+        return (self.below is not None and number < self.below * unit) or (
+            self.above is not None and number > self.above * unit
+        )
 
 
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
@@ -19,6 +55,8 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     action         what to do
     least          fewer lines of one run are everyday life and not told
     apart_seconds  lines further apart than this are two runs, of which the later one is told
+    when           what it is told by where no line words it: the options that a client logs at its start, all of them
+    source         where the library's own pages say it; '' where a line does
     """
 
     id: str
@@ -26,9 +64,33 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     action: str
     least: int = 1
     apart_seconds: int = 3_600
+    when: tuple[Condition, ...] = ()
+    source: str = ""
+
+    @property
+    def hint(self) -> bool:
+        """True if nothing shows that it has harmed the client: it stands behind everything else."""
+        return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
 
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
 #: All of them by id, the gravest first.
 BY_ID = meanings({name: {**entry, "id": name} for name, entry in _TABLES.items()}, Trouble, "logs/also_seen.toml: ")
 TROUBLES = tuple(BY_ID.values())
+
+
+def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
+    """What is to be said of a client's options, each with those that it is about: what is measured first."""
+    found = []
+    for trouble in TROUBLES if options else ():
+        if trouble.when and trouble.kind in (None, kind) and all(one.holds(options) for one in trouble.when):
+            names = dict.fromkeys(name for one in trouble.when for name in (one.option, one.of) if name)
+            found.append((trouble, ", ".join(f"{name.removeprefix(MEASURED)} = {options[name]}" for name in names)))
+    return sorted(found, key=lambda item: item[0].hint)

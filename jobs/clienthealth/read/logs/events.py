@@ -14,10 +14,12 @@ from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import LogLine
 from clienthealth.model.values import MAX_NAME
+from clienthealth.platform.secrecy import shown
 from clienthealth.read.logs.also_seen import Trouble
 from clienthealth.read.logs.dump_formats import DEADLOCK, HOLDER, SHIPPED
 from clienthealth.read.logs.dumps import DUMP_LINE, dumps_of, is_line
 from clienthealth.read.logs.fields import KAFKA_PREFIX, body_of, named_client
+from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_in
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
@@ -90,7 +92,10 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
                 continue
             told.add(trouble)
         text, at = _telling_line(line, source, body, match)
-        events.append(replace(_event(line, text, at, wording.id, match.groupdict()), own=own))
+        captures = match.groupdict()
+        if wording.id in CONFIG_LOGGED:
+            captures = shown({name: value for name, value in captures.items() if value}) | options_in(body)
+        events.append(replace(_event(line, text, at, wording.id, captures), own=own))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
         # Its file and offset there, or the topic's partition for one.

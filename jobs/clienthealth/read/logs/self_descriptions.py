@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from clienthealth.platform.secrecy import is_secret, shown
 from clienthealth.read.logs.wordings import Meaning, meanings, table
 
 #: By their names in `self_descriptions.toml`.
@@ -14,6 +16,22 @@ SELF_DESCRIPTIONS = tuple(BY_NAME.values())
 CONFIG_LOGGED = frozenset().union(*(line.ids for name, line in BY_NAME.items() if name.endswith("-config")))
 
 
+#: So many options of a client are kept, each so long.
+MOST_OPTIONS, LONGEST_OPTION = 120, 200
+_OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILINE)
+
+
+def options_in(text: str) -> dict[str, str]:
+    """All options of a block that lists one a line, but those that are not set, and no secret."""
+    told = {name: value.strip() for name, value in _OPTION.findall(text) if not is_secret(name)}
+    kept = {name: value for name, value in told.items() if value not in ("null", "[]") and len(value) <= LONGEST_OPTION}
+    return dict([*shown(kept).items()][:MOST_OPTIONS])
+
+
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
     """The options that such a line captured, by their names: requestTimeoutMs is request.timeout.ms."""
-    return {"".join(f".{c.lower()}" if c.isupper() else c for c in name): text for name, text in captures.items()}
+    return {
+        "".join(f".{c.lower()}" if c.isupper() else c for c in name): text
+        for name, text in captures.items()
+        if name not in ("address", "client")
+    }

@@ -170,10 +170,14 @@ class Catalogue:
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
-    """How a logger's name begins, its packages shortened to any length (`o.a.k.clients`)."""
+    """How a logger's name begins, its packages shortened to any length (`o.a.k.clients`).
+
+    Spring Boot cuts a long name at its left: of the first package nothing may be left (`.apache.kafka.common.utils`).
+    """
     *packages, last = logger.split(".")
+    shortened = "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages[1:])
     return re.compile(
-        "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages)
+        rf"(?:{packages[0][0]}(?:{packages[0][1:]})?)?\.{shortened}"
         + (last if last[0].isupper() else rf"{last[0]}(?:{last[1:]})?\b"),
         re.ASCII,
     )
