@@ -148,6 +148,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "close-waits-for-brokers-that-are-gone",
         window("consumer", every(10, {"connection-count": still()}), dumps=closing(5, 25, 50, thread=LEAVING)),
     ),
+    suspects("a-backtrace-inside-rd-kafka-destroy", window("consumer", logs=[line(5, "librdkafka-destroy-frame")])),
     unknown("closes-for-10-s", window("consumer", dumps=closing(5, 15))),
     unknown("the-log-ends-while-it-closes", window("consumer", logs=[mine(line(50, "consumer-closing"))])),
     unknown("not-polled-for-a-minute", window("consumer", polls(lambda s: 40 + s))),

@@ -95,6 +95,14 @@ REFUSED = sending(rising(200), still(MIB), record_retry_total=rising(180), recor
 FAILING = {"connection_close_total": since(10, 1)}
 
 SCENARIOS: tuple[Scenario, ...] = (
+    *(
+        make(
+            f"a-line-of-a-batch-with-{left}-attempts-left",
+            window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
+        )
+        # 1,173 tries take two minutes at least, 8 less than a second; without any left the batch is given up.
+        for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
+    ),
     suspects("address-out-of-reach", window(readings=sending(stuck_at(400, 10), **FAILING))),
     suspects(
         "half-of-a-short-delivery-timeout-is-over",

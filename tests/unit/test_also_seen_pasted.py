@@ -25,8 +25,6 @@ TOLD = [
     (f"WARN {P} {NOT_LEADER} UNKNOWN_TOPIC_ID", 2, "unknown topic", "orders-0"),
     ("ERROR org.apache.kafka.clients.producer.BufferExhaustedException: Failed to allocate 16384 bytes within the "
      "configured max blocking time 60000 ms.", 1, "no room in the buffer", "16384 bytes"),
-    ("#4  0x00007f47e80b0812 in rd_kafka_destroy_app (rk=0x7f4e7f3e9000, flags=<optimized out>) at rdkafka.c:939", 1,
-     "a close waits for librdkafka", "rd_kafka_destroy_app"),
     ("INFO [GroupCoordinator 1]: Member c-1-7c in group billing has left group billing through explicit `LeaveGroup`; "
      "client reason: consumer poll timeout has expired. (kafka.coordinator.group.GroupCoordinator)", 2,
      "this is a broker's log", "client reason"),
@@ -147,8 +145,12 @@ def test_what_was_pasted_is_told_with_how_often_and_what_to_do(
 
 @pytest.mark.parametrize(("line", "times"), EVERYDAY)
 def test_everyday_life_is_not_told(line: str, times: int, tmp_path: Path) -> None:
-    (tmp_path / "pasted.log").write_text(pasted(line, times))
+    """In a log. Who picks those lines out of it asks about them, but for what every client does."""
+    around = "2026-11-20 10:59:00,000 INFO [main] shop.Orders - an order has come\n" * 60
+    (tmp_path / "pasted.log").write_text(pasted(line, times) + around)
     assert not examine([tmp_path], Settings()).also_seen
+    (tmp_path / "pasted.log").write_text(pasted(line, times))
+    assert bool(examine([tmp_path], Settings()).also_seen) is line.startswith("WARN")
 
 
 def test_a_line_is_counted_once_for_one_trouble_however_many_wordings_find_it(tmp_path: Path) -> None:

@@ -170,7 +170,9 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
     clients.sort(key=lambda item: item[0].key)
     versions = _versions_logged(bucket.state)
     clients = [(_with_version(client, versions), verdicts) for client, verdicts in clients]
-    return clients, _also_seen(bucket.state, [client for client, _ in clients])
+    return clients, _also_seen(
+        bucket.state, [client for client, _ in clients], sum(attached.read for attached in inputs) <= EXCERPT_LINES
+    )
 
 
 def _versions_logged(state: BucketState) -> Mapping[tuple[str, str], Set[str]]:
@@ -191,16 +193,20 @@ def _with_version(client: Client, versions: Mapping[tuple[str, str], Set[str]]) 
     return msgspec.structs.replace(client, library="java", version=next(iter(logged)))
 
 
-def _also_seen(state: BucketState, clients: Sequence[Client]) -> dict[Client, list[Seen]]:
+#: Nobody pastes a whole log of so few lines: they were picked out.
+EXCERPT_LINES = 60
+
+
+def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
     """Trouble by client; what can be of several of a process, or is of none of them, by what its lines name."""
     by_client: dict[Client, list[Seen]] = {}
-    runs = also_seen.by_process(state)
+    runs = also_seen.by_process(state, excerpt)
     for client in clients:
         one_of = Counter[str | None](other.kind for other in clients if other.process == client.process)
         of_client = also_seen.seen(state, runs.get(client.process, ()), client, one_of)
         if named := [seen for seen in of_client if not seen.of_process]:
             by_client[client] = named
-    for named_client, seen in also_seen.of_nobody(state, clients):
+    for named_client, seen in also_seen.of_nobody(runs, state, clients):
         by_client.setdefault(named_client, []).append(seen)
     return by_client
 

@@ -52,6 +52,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice    instead of the mode's action; what stands in braces is taken from the detail, else it stays in capitals
     lasts     it takes a while to mend: `until_then` of the mode goes with the advice
     assumed   it is named where nothing tells why: what another window of the same failure tells holds before it
+    timeless  lines without a time prove it, whatever `needs_times` of the mode says
 
     advice_by_library: the advice where it differs, by a part of the library's name.
     """
@@ -65,6 +66,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice_by_library: Mapping[str, str] = {}
     lasts: bool = False
     assumed: bool = False
+    timeless: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:
         """Why it happened, '' where not enough is known to say it."""

@@ -309,7 +309,9 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 
 
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    reason, attached = modes()[verdict.mode].needs_times, context.attached
+    mode, attached = modes()[verdict.mode], context.attached
+    cause = mode.cause(verdict)
+    reason = "" if cause and cause.timeless else mode.needs_times
     lines = _topics(verdict, "log")
     if not reason or attached is None or not verdict.unhealthy or not lines or len(lines) < len(verdict.evidence):
         return verdict

@@ -55,17 +55,24 @@ def _told(event: LogEvent) -> Iterator[tuple[LogEvent, Trouble, Kind | Literal["
         yield from ((event, trouble, kind or "", text) for trouble, text in lint(options_logged(event.captures), kind))
 
 
-def is_told(run: Run) -> bool:
-    """Are there enough lines of it to be told? What another release counted may be unknown to this one."""
+#: Trouble of which less than so many lines are everyday life is told of an excerpt, whatever their number.
+EVERYDAY_LINES = 8
+
+
+def is_told(run: Run, excerpt: bool = False) -> bool:
+    """Are there enough lines of it to be told? What another release counted may be unknown to this one.
+
+    excerpt  the lines are all that somebody has picked out of a log
+    """
     trouble = BY_ID.get(run.what)
-    return trouble is not None and run.lines >= trouble.least
+    return trouble is not None and (run.lines >= trouble.least or (excerpt and trouble.least < EVERYDAY_LINES))
 
 
-def by_process(state: BucketState) -> Mapping[tuple[str, str], Sequence[Run]]:
+def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
     """The runs of each process that are told."""
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():
-        if is_told(run):
+        if is_told(run, excerpt):
             runs[key[:2]].append(run)
     return runs
 
@@ -84,10 +91,15 @@ def seen(state: BucketState, runs: Sequence[Run], who: Client, kinds: Mapping[st
     return list(by_what.values())
 
 
-def of_nobody(state: BucketState, clients: Sequence[Client]) -> list[tuple[Client, Seen]]:
-    """The trouble that is of none of these clients, or of several, with the client or process that the lines name."""
+def of_nobody(
+    runs_of: Mapping[tuple[str, str], Sequence[Run]], state: BucketState, clients: Sequence[Client]
+) -> list[tuple[Client, Seen]]:
+    """The trouble that is of none of these clients, or of several, with the client or process that the lines name.
+
+    `runs_of`: by process, as `by_process` gives them.
+    """
     left = []
-    for process, runs in by_process(state).items():
+    for process, runs in runs_of.items():
         beside = [who for who in clients if who.process == process]
         for run in runs:
             concerned = [who for who in beside if _concerns(state, run, who)]

@@ -34,6 +34,7 @@ COMPLETED = FILE.reads("completed")
 FAILED = FILE.reads("failed")
 CLOSING = FILE.reads("closing")
 CLOSED = FILE.reads("closed")
+DESTROYING = FILE.reads("destroying")
 CONNECTOR_CONFIG = FILE.reads("self-descriptions.connector-config")
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
@@ -83,6 +84,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     seen = closing(window)
     facts = [] if seen is None else _hanging(window, seen, limits)
     facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
+    facts = facts or [Fact.of("log", event, DESTROYS) for event in events(window, DESTROYING)[-1:]]
     if facts:
         where = {"thread": seen.thread, "frame": seen.where} if seen else {}
         return conclude(ID, facts, {"cause": "close-hangs", **where})
@@ -281,6 +283,7 @@ def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
     return None if dumps or events(window, OUTAGE) else GATE.reason(window.table, limits)
 
 
+DESTROYS = "a backtrace finds a thread inside rd_kafka_destroy, which waits until all threads of librdkafka have ended"
 UNDER_WAY = "its shutdown had begun, and what was read ends before it completed"
 LOOKING = "it looks for its offset manager, and what was read does not show that it found one"
 BLIND = "nothing is fetched, and neither a log line nor a thread dump tells why; metrics cannot show this fault"

@@ -43,6 +43,10 @@ REFUSED_PER_SECOND = 0.2
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
+#: Attempts that a producer has by default from 2.1 on (retries).
+ENDLESS = 2**31 - 1
+
+
 class Thresholds(Limits, of=FILE):
     """When records wait too long."""
 
@@ -292,10 +296,24 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     failed = _refused(window) or _unreachable(window) or events(window, TIMED_OUT)
     span = (failed[-1].ts_ms - failed[0].ts_ms) / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
+    lasting |= _tried_for(failed) >= limits.suspect_stalled_seconds
     if failed and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(len(failed), 'line')} in {elapsed(span)} as {quoted(failed[-1].text)}"
         facts.append(Fact.of("log", failed[-1], text, since=failed[0]))
     return facts
+
+
+def _tried_for(refused: Sequence[LogEvent]) -> float:
+    """For how many seconds at least a batch was sent again and again, by the attempts that are left to it.
+
+    There is a tenth of a second between two of them (retry.backoff.ms); without any left it is given up.
+    """
+    tried = 0.0
+    for left in (int(event.captures["left"]) for event in refused if "left" in event.captures):
+        if left == 0:
+            return np.inf
+        tried = max(tried, 0.1 * (ENDLESS - left) if left > ENDLESS // 2 else 0.0)
+    return tried
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:

@@ -36,6 +36,8 @@ _OF_RDKAFKA = re.compile(r"%\d\|")
 _QUOTED, _OPENED = re.compile(r"([\"`])[^\"`]*\1"), re.compile(r"(?<!\\)[\"`][^\"`]*\Z")
 #: What stands before a value in quotation marks: `msg=`, `"message": `, `[`.
 _KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
+#: What stands before a text that source code passes on.
+_CALL = re.compile(r"\.[a-z]\w{0,99}\(\Z", re.ASCII)
 #: Why a line is its program's own: so much of it is looked at for an exception, and for where a layout ends.
 MAX_BEFORE = 500
 #: An exception, or librdkafka's error in Python, that ends where the library's words begin.
@@ -122,6 +124,8 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return False
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
+    if opened and _CALL.search(unquoted[: opened.start()]):
+        return None
     value = opened is not None and _KEY.search(unquoted[: opened.start()])
     prefix = KAFKA_PREFIX.search(before)
     words = before[: prefix.start()] if prefix else before
