@@ -8,16 +8,12 @@ from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
+from clienthealth.configuration.owners import Owner
 from clienthealth.review.actions import Action
 from clienthealth.review.clusters import side_by_side, write_all
 from clienthealth.review.content import NB
 from clienthealth.review.incidents import Links
-from clienthealth.review.model import (
-    AlsoSeen,
-    ModeChange,
-    Page,
-    Quality,
-)
+from clienthealth.review.model import AlsoSeen, Fleet, KnownBugs, ModeChange, Page, Quality
 from clienthealth.review.period import Period
 from clienthealth.review.render import definitions, html, markdown, write
 from clienthealth.review.slo import Loss, Minutes, total
@@ -320,3 +316,16 @@ def test_trouble_that_no_mode_is_about_is_told_by_service_with_what_to_do() -> N
     assert "TLS failed" in told and "orders" in told and "1,200" in told and "of-a-later-release" in told
     assert "TLS failed: The TLS handshake with a broker failed, so no connection came about. Compare" in told
     assert "No other trouble in their logs." in markdown(review())
+
+
+def test_trouble_and_versions_with_known_bugs_name_the_team_that_owns_the_service() -> None:
+    orders = dataclasses.replace(service("orders", FINE, FINE), owner=Owner("checkout"))
+    bugs = (
+        KnownBugs("billing", "java", "3.3.1", 7, ("KAFKA-14303",), "4.1.2"),
+        KnownBugs("orders", "librdkafka", "2.5.0", 2, ("#4833",), "2.10.1"),
+    )
+    rows = [AlsoSeen("options-acks", "orders", 3, 3, 0)]
+    told = markdown(review(services=[orders], also_seen=rows, fleet=Fleet(known_bugs=bugs))).replace(NB, " ")
+    assert "its records are acknowledged by less than all replicas | orders (checkout) | 3 |" in told
+    assert "| billing |  | java 3.3.1 | 7 | KAFKA-14303 | 4.1.2 |" in told
+    assert "| orders | checkout | librdkafka 2.5.0 | 2 | \\#4833 | 2.10.1 |" in told

@@ -182,9 +182,14 @@ def list_teams(review: Review) -> list[Team]:
     ]
 
 
+def teams_of(review: Review) -> dict[str, str]:
+    """Return the teams by the services that they own."""
+    return {slo.service: slo.owner.team for slo in review.services if slo.owner}
+
+
 def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
     """Return the versions with known bugs, each with the team that owns the service, '' where none does."""
-    team = {slo.service: slo.owner.team for slo in review.services if slo.owner}
+    team = teams_of(review)
     return sorted(((team.get(row.service, ""), row) for row in review.fleet.known_bugs), key=lambda item: item[0])
 
 
