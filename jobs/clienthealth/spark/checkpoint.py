@@ -202,12 +202,13 @@ def numbers(spark: SparkSession, buckets: int, partitions: int) -> tuple[int, ..
     Spark puts a group on a partition by a hash of its number. Numbered 0, 1, 2, … 32 buckets fall on two partitions as
     12 and 20, on eight as 1 to 6 each, and most cores wait for one.
     """
-    hashing = cast(Any, spark._jvm).org.apache.spark.unsafe.hash.Murmur3_x86_32
+    # Looked up once: Py4J asks the JVM for a name each time, and on a busy machine now and then finds none.
+    hash_int = cast(Any, spark._jvm).org.apache.spark.unsafe.hash.Murmur3_x86_32.hashInt
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []
     number = 0
     while len(chosen) < buckets:
-        partition = hashing.hashInt(number, SEED) % partitions
+        partition = hash_int(number, SEED) % partitions
         if left[partition]:
             left[partition] -= 1
             chosen.append(number)
