@@ -19,7 +19,7 @@ import pytest
 from clienthealth.configuration import load
 from clienthealth.model.errors import ServiceError
 from clienthealth.model.subscription import Subscription, subscriptions
-from clienthealth.ops.doctor import brokers
+from clienthealth.ops.doctor import records
 from clienthealth.ops.doctor.brokers import kafka_works
 from clienthealth.platform.kafka import admin, consumer, producer
 from clienthealth.settings import KafkaSettings, Settings
@@ -131,7 +131,7 @@ def test_a_mistake_is_told_in_words_without_secrets(
     sentence: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(brokers, "TIMEOUT_MS", 3000)
+    monkeypatch.setitem(records.CLIENT, "bootstrap_timeout_ms", 3000)
     right = settings.kafka.options
     changed = {**right, option: right[option].replace(PASSWORD, "not-the-password") if wrong is None else wrong}
     if wrong == "other-ca.pem":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import logging
 import traceback
@@ -19,6 +20,7 @@ from clienthealth.model.errors import HealthError, SettingsError
 from clienthealth.modes import modes
 from clienthealth.ops import cli
 from clienthealth.ops.cli import _stderr
+from clienthealth.ops.doctor import records
 from clienthealth.platform.logins import python_options
 from clienthealth.platform.secrecy import HIDDEN, redacted
 from clienthealth.platform.web import SECURITY_HEADERS
@@ -222,12 +224,13 @@ def test_no_command_shows_a_secret(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
-    monkeypatch.setattr("clienthealth.ops.doctor.brokers.TIMEOUT_MS", 300)
+    monkeypatch.setitem(records.CLIENT, "bootstrap_timeout_ms", 300)
     monkeypatch.setenv(variable, value)
     # The doctor tries the folders of the settings, which are below the current one.
     monkeypatch.chdir(tmp_path)
     if "with Spark" not in command:
-        monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+        found = importlib.util.find_spec
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyspark" else found(name))
     with pytest.raises(SystemExit):
         cli.main([word for word in command if word != "with Spark"])
     shown = "".join(capsys.readouterr())
