@@ -65,6 +65,8 @@ METADATA_TEXTS = (
 
 
 #: What people write about such a line, and no program logs.
+#: Source code that passes the text on.
+SOURCE = f'    assertThat(log).contains("{TIMEOUT}");\n'
 QUOTING = (
     f"How do I get rid of {TIMEOUT[:-1]}?\n",
     f"The documentation says: where a producer fails with {TIMEOUT} the topic is missing.\n",
@@ -72,12 +74,12 @@ QUOTING = (
     f"// {TIMEOUT}\n",
     '-    assert "Topic orders not present in metadata after 60000 ms." in log\n'
     '+    raise TimeoutException("Topic orders not present in metadata after 60000 ms.")\n',
-    f'    assertThat(log).contains("{TIMEOUT}");\n',
 )
 
 
 @pytest.mark.parametrize(
-    ("text", "status"), [*((text, "confirmed") for text in METADATA_TEXTS), *((text, "suspected") for text in QUOTING)]
+    ("text", "status"),
+    [*((text, "confirmed") for text in METADATA_TEXTS), *((text, "suspected") for text in QUOTING), (SOURCE, "")],
 )
 def test_one_line_of_a_client_is_enough(text: str, status: str, tmp_path: Path) -> None:
     assert worst(judged(text, tmp_path), METADATA) == status

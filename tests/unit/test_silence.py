@@ -192,7 +192,7 @@ EXITS = [
     ("librdkafka-killed", BILLING, "unknown", "nothing of an end in order, or of a kill", [0, 150], None),
     ("kafka-python-returns", BILLING, "ok", "", None, None),
     ("kafka-python-closed-too-short", BILLING, "unknown", "its close() was still delivering", [0, 5976], None),
-    ("kafka-python-killed", BILLING, "suspected", "it still had to deliver 2 records", [0, 2], "suspected"),
+    ("kafka-python-killed", BILLING, "unknown", "all that was read ends there", [0, 2], "suspected"),
     ("kafka-python-2-forced", BILLING, "suspected", "Proceeding to force close", None, "confirmed"),
     ("aiokafka-returns", "", "suspected", "Unclosed AIOKafkaProducer", None, "suspected"),
 ]

@@ -277,7 +277,8 @@ class Reader:
         """A record of JSON. One that says no time has the file's, or at least its place in the order."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
         # An answer without anything in it (404) has no time, and needs none.
-        timeless = timeless and bool(self._decoded(value, self.now_ms).snapshots)
+        dated = self._decoded(value, self.now_ms) if timeless else None
+        timeless = dated is not None and bool(dated.snapshots or dated.lines)
         return self._record("any", number, value, None if timeless else 0)
 
     def _has_metrics(self, content: bytes) -> bool:
