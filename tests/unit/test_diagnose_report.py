@@ -84,8 +84,7 @@ CONFIRMED  order-producer  (orders, producer, java 3.9.1)
   Cause       A callback calls get() on the only I/O thread, which alone could
               deliver the result.
   Known       buffer used ratio 93%
-  Ruled out   back-pressure (by a thread dump); a broker outage (by a thread
-              dump)
+  Ruled out   back-pressure, a broker outage (by a thread dump)
   Left open   a slow callback (a second thread dump ten seconds later would
               tell)
   What to do  Restart the process, and change the callback so that it never

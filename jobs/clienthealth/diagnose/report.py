@@ -19,6 +19,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import Verdict
+from clienthealth.model.wording import by_reason
 from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
@@ -182,7 +183,7 @@ class _Report:
             lines += self._labelled("Known", "; ".join(f"{name} {value}" for name, value in finding.detail))
         for label, others in (("Ruled out", finding.ruled_out), ("Left open", finding.not_ruled_out)):
             if others:
-                lines += self._labelled(label, "; ".join(others))
+                lines += self._labelled(label, by_reason(others))
         lines += self._labelled("What to do", finding.remedy)
         return lines + self._labelled("Runbook", f"kafka-health explain {finding.mode}")
 

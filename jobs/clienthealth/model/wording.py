@@ -112,6 +112,15 @@ def exact_percent(ratio: float, digits: int) -> str:
     return f"{text} %"
 
 
+def by_reason(rulings: Iterable[str]) -> str:
+    """Texts such as `an idle topic (by its log)` as one, each reason said once."""
+    whats: dict[str, list[str]] = {}
+    for ruling in rulings:
+        what, _, why = ruling.partition(" (")
+        whats.setdefault(why, []).append(what)
+    return "; ".join(f"{', '.join(of_one)} ({why}" if why else ", ".join(of_one) for why, of_one in whats.items())
+
+
 def listing(names: Iterable[str], most: int = 3) -> str:
     """In a sentence: `a`, `a and b`, `a, b, c and 4 more`."""
     every = list(names)

@@ -18,6 +18,8 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from clienthealth.model.wording import by_reason
+
 SCRIPT_PATH = "/page.js"
 #: Units across a plot in which the points of its curves are given: a tenth of a per cent.
 _ACROSS = 1000
@@ -48,6 +50,7 @@ def templates(package: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["foreign"] = foreign
+    environment.filters["by_reason"] = by_reason
     environment.globals.update(style=style, script_path=SCRIPT_PATH, element=element)
     return environment
 
