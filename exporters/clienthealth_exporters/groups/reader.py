@@ -17,7 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -215,7 +215,9 @@ class GroupReader:
                 missed = self._groups_of_broker.get(broker, ())
                 attempt.groups.update(dict.fromkeys(missed, f"broker {broker}: {error_text(result)}"))
             else:
-                included = {name: group for name, group in result.items() if self._included(name)}
+                included = {name: group for name, group in result.items() if self._include.fullmatch(name)}
+                if self._exclude:
+                    included = {name: g for name, g in included.items() if not self._exclude.fullmatch(name)}
                 attempt.left_out += len(result) - len(included)
                 listed |= included
                 self._groups_of_broker[broker] = set(included)
@@ -225,9 +227,6 @@ class GroupReader:
         for name in listed:
             attempt.groups.pop(name, None)
         return listed
-
-    def _included(self, name: str) -> bool:
-        return bool(self._include.fullmatch(name)) and not (self._exclude and self._exclude.fullmatch(name))
 
     def _committed(
         self, admin: KafkaAdminClient, listed: Mapping[str, Listed], attempt: _Attempt
@@ -351,7 +350,12 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     }
     for row in group.members:
         if hasattr(row, "member_assignment"):
-            given = _of_classic(row.member_assignment) if group.protocol_type == "consumer" else []
+            given = []
+            # Members write it for each other, and a broker lets any bytes pass.
+            with suppress(struct.error, ValueError, IndexError):
+                if group.protocol_type == "consumer":
+                    decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
+                    given = [(part.topic, part.partitions) for part in decoded.assigned_partitions]
         elif hasattr(row.assignment, "active_tasks"):
             tasks = row.assignment.active_tasks
             given = [(topic, task.partitions) for task in tasks for topic in topics.get(task.subtopology_id, ())]
@@ -359,15 +363,6 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
             given = [(part.topic_name, part.partitions) for part in row.assignment.topic_partitions]
         member = Member(row.client_id, row.member_id, row.client_host, getattr(row, "member_epoch", None))
         yield member, [TopicPartition(topic, number) for topic, numbers in given for number in numbers]
-
-
-def _of_classic(assignment: bytes) -> list[tuple[str, Sequence[int]]]:
-    """Partitions by topic. Members write it for each other, and a broker lets any bytes pass."""
-    try:
-        decoded = ConsumerProtocolAssignment.decode(assignment)
-    except (struct.error, ValueError, IndexError):
-        return []
-    return [(part.topic, part.partitions) for part in decoded.assigned_partitions]
 
 
 @dataclass(slots=True)

@@ -99,18 +99,17 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
             for row in record.rows("lag"):
                 value, partition = amount(row.get(self.lag)), amount(row.get("partition"))
                 if value is not None and partition is not None:
-                    member = _member(record, row.get("member")) if self.scope == "group" else ()
+                    member: tuple[str, ...] = ()
+                    if self.scope == "group" and record.client.kind == "group":
+                        seen = row.get("member")
+                        named = seen if isinstance(seen, dict) else {}
+                        member = tuple([str(named.get(name) or "") for name in ("host", "consumer_id", "client_id")])
+                    elif self.scope == "group":
+                        member = record.client.host, "", record.client.client_id
                     samples.append(((row["topic"], str(int(partition)), *member), value))
             return tuple(samples)
 
         return READS[self.reads] if self.reads else of_partitions if self.lag else numbers if self.stats else number
-
-
-def _member(record: HealthRecord, member: Any) -> tuple[str, ...]:
-    if record.client.kind != "group":
-        return record.client.host, "", record.client.client_id
-    named = member if isinstance(member, dict) else {}
-    return tuple([str(named.get(name) or "") for name in ("host", "consumer_id", "client_id")])
 
 
 def _known(samples: Iterable[tuple[tuple[str, ...], float | None]]) -> tuple[Sample, ...]:

@@ -194,7 +194,18 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            self._age(now)
+            # Who has been silent for the time to live is forgotten; who is silent is unknown.
+            oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
+            for key in [key for key, state in self._states.items() if state.written < oldest]:
+                self._forgotten(self._states.pop(key))
+                self._version += 1
+            for key in [key for key, (_, written) in self._elsewhere.items() if written < oldest]:
+                del self._elsewhere[key]
+                self._version += 1
+            for key, state in [item for item in self._states.items() if item[1].silent_from < now]:
+                reason = f"nothing was heard of it after {wording.moment(state.seen, now)}"
+                self._states[key] = self._state(key, aged(state.raw, reason), round(1000 * state.written))
+                self._version += 1
             version, states = self._live
             if version == self._version:
                 return states
@@ -245,20 +256,6 @@ class States:
                     state.lines = lines(record, self._settings.prometheus.cluster_name, self._begin)
                 series.append(Shown(state.lines, of_group or state.group not in groups, state.shown))
         return series
-
-    def _age(self, now: float) -> None:
-        """Forget who has been silent for the time to live, and take for unknown who is silent."""
-        oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
-        for key in [key for key, state in self._states.items() if state.written < oldest]:
-            self._forgotten(self._states.pop(key))
-            self._version += 1
-        for key in [key for key, (_, written) in self._elsewhere.items() if written < oldest]:
-            del self._elsewhere[key]
-            self._version += 1
-        for key, state in [item for item in self._states.items() if item[1].silent_from < now]:
-            reason = f"nothing was heard of it after {wording.moment(state.seen, now)}"
-            self._states[key] = self._state(key, aged(state.raw, reason), round(1000 * state.written))
-            self._version += 1
 
     def _room(self, new: State) -> bool:
         """Whether there is room for another client; somebody of less worth may have to make it."""

@@ -78,8 +78,15 @@ def minute_figures(w: Windows) -> dict[str, NDArray[Any]]:
     fullest queue; lag_records, lag_seconds and lag_topic of the partition furthest behind.
     """
     producer, unknown = w.kind == "producer", np.full(len(w), np.nan)
-    queue_ratio, queue_topic = _fullest(w)
-    lag_records, lag_topic = _furthest(w)
+    of_topics, of_partitions = queues(w), lags(w)
+    share = np.clip(of_topics.share, 0.0, 1.0)
+    queue_ratio, queue_topic = _greatest(w, of_topics.window, share, of_topics.topic)
+    records, topic = np.zeros(0), of_partitions.point
+    if len(of_partitions.point):
+        p = points(w)
+        records = np.where(of_partitions.blind, np.nan, np.trunc(p.records[of_partitions.point]))
+        topic = p.topic[of_partitions.point]
+    lag_records, lag_topic = _greatest(w, of_partitions.window, records, topic)
     return {
         "buffer_used_ratio_max": buffer_used_ratio(w)["max"] if producer else unknown,
         "callback_seconds_avg": callback_seconds(w)["avg"] if producer else unknown,
@@ -139,21 +146,6 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
             for at in np.flatnonzero(~present).tolist():
                 del rows[at][name]
     return rows
-
-
-def _fullest(w: Windows) -> tuple[Floats, NDArray[np.object_]]:
-    of_topics = queues(w)
-    share = np.clip(of_topics.share, 0.0, 1.0)
-    return _greatest(w, of_topics.window, share, of_topics.topic)
-
-
-def _furthest(w: Windows) -> tuple[Floats, NDArray[np.object_]]:
-    of_partitions = lags(w)
-    if not len(of_partitions.point):
-        return _greatest(w, of_partitions.window, np.zeros(0), of_partitions.point)
-    p = points(w)
-    records = np.where(of_partitions.blind, np.nan, np.trunc(p.records[of_partitions.point]))
-    return _greatest(w, of_partitions.window, records, p.topic[of_partitions.point])
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:

@@ -65,22 +65,20 @@ class ClientWindow:
     def table(self) -> Windows:
         """The window as an array of one window: row r is `readings[r]`."""
         rows: Callable[[], Windows] | None = self.__dict__["_rows"]
-        return _tabulated(self) if rows is None else rows()
-
-
-def _tabulated(window: ClientWindow) -> Windows:
-    readings, kind = window.readings, window.client.kind
-    return Windows(
-        kind,
-        Rows(
-            np.array([reading.ts_ms for reading in readings], np.int64),
-            _matrix([reading.metrics for reading in readings], POSITION.get(kind or "", {})),
-            *_parts(readings),
-        ),
-        np.zeros(1, np.int64),
-        np.full(1, len(readings), np.int64),
-        lambda _: about(window),
-    )
+        if rows is not None:
+            return rows()
+        readings, kind = self.readings, self.client.kind
+        return Windows(
+            kind,
+            Rows(
+                np.array([reading.ts_ms for reading in readings], np.int64),
+                _matrix([reading.metrics for reading in readings], POSITION.get(kind or "", {})),
+                *_parts(readings),
+            ),
+            np.zeros(1, np.int64),
+            np.full(1, len(readings), np.int64),
+            lambda _: about(self),
+        )
 
 
 def about(window: ClientWindow) -> About:

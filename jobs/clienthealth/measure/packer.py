@@ -120,7 +120,11 @@ class Packer:
         `topic`, `partition`, `offset`: the input record. `values`: in the order of its kind's CLIENT_METRICS.
         """
         if slot.round != self._round:
-            self._enter(slot)
+            # The chunk is new to the client.
+            chunk = self._open[slot.bucket]
+            slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.whos)
+            slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
+            chunk.whos.append(slot.who)
         chunk = slot.chunk
         # The decoder gives the same object for the same text.
         if config is not slot.config:
@@ -132,13 +136,6 @@ class Packer:
         )
         chunk.rows.append(head + slot.pad)
         return chunk, len(chunk.rows) - 1
-
-    def _enter(self, slot: Slot) -> None:
-        """The chunk is new to the client."""
-        chunk = self._open[slot.bucket]
-        slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.whos)
-        slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
-        chunk.whos.append(slot.who)
 
     def snapshot(self, snapshot: Snapshot, who: Client, source: Source) -> None:
         """Add a decoded snapshot of any format."""

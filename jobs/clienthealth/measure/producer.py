@@ -69,24 +69,21 @@ def seconds_to_full(w: Windows) -> Floats:
     # The slope is positive only where some reading shows more than the one before it.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
-        seconds[rising] = _until_full(w.at(rising), used)
+        w = w.at(rising)
+        u = used.values[w.rows]
+        reported = ~np.isnan(u)
+        u = np.where(reported, u, 0.0)
+        # From the window's first point on: squares of epoch times would lose their last digits.
+        since, origin = w.ts / 1000, used.first_row(w.lo, w.hi)
+        t = np.where(reported, since[w.rows] - since[origin][w.window_of_row], 0.0)
+        n = w.count(used)
+        sum_t, sum_u, sum_tt, sum_tu = (w.reduced(np.add, terms) for terms in (t, u, t * t, t * u))
+        denominator = n * sum_tt - sum_t * sum_t
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = (n * sum_tu - sum_t * sum_u) / denominator
+            climbs = (denominator > 0) & (slope > LEAST_SLOPE)
+            seconds[rising] = np.where(climbs, (1 - w.last(used)) / slope, np.nan)
     return seconds
-
-
-def _until_full(w: Windows, used: Column) -> Floats:
-    origin = used.first_row(w.lo, w.hi)
-    u = used.values[w.rows]
-    reported = ~np.isnan(u)
-    u = np.where(reported, u, 0.0)
-    # From the window's first point on: squares of epoch times would lose their last digits.
-    seconds = w.ts / 1000
-    t = np.where(reported, seconds[w.rows] - seconds[origin][w.window_of_row], 0.0)
-    n = w.count(used)
-    sum_t, sum_u, sum_tt, sum_tu = (w.reduced(np.add, terms) for terms in (t, u, t * t, t * u))
-    denominator = n * sum_tt - sum_t * sum_t
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = (n * sum_tu - sum_t * sum_u) / denominator
-        return np.where((denominator > 0) & (slope > LEAST_SLOPE), (1 - w.last(used)) / slope, np.nan)
 
 
 class _Stretches(NamedTuple):

@@ -137,7 +137,11 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     backlog = BACKLOG_SECONDS * np.nan_to_num(rate) / np.maximum(1, np.bincount(of_partitions.window, minlength=len(w)))
     records = p.records[of_partitions.point]
     fine = records <= _allowed(w, limits)
-    measured = _count(w, p, of_partitions) >= MIN_READINGS
+    # Has the window MIN_READINGS points of the partition?
+    measured, point = np.ones(len(records), np.bool_), of_partitions.point
+    for _ in range(MIN_READINGS):
+        measured = measured & (point >= 0) & (p.row[point] >= w.lo[of_partitions.window])
+        point = p.before[point]
     state = np.full(len(records), "OK", np.object_)
     state[~fine & (stands[of_partitions.window] | p.paused[of_partitions.point] | ~measured)] = "UNKNOWN"
     state[of_partitions.blind] = "UNKNOWN"
@@ -145,17 +149,6 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
         if climbs(_series(w, p, of_partitions, at), limits.dead_band_per_second):
             state[at] = "WARN"
     return state
-
-
-def _count(w: Windows, p: Points, of_partitions: Lags) -> Ints:
-    """How many points of its partition, MIN_READINGS at most, the window has of each of `lags`."""
-    lo, at, count = w.lo[of_partitions.window], of_partitions.point, np.zeros(len(of_partitions.point), np.int64)
-    inside = np.ones(len(at), np.bool_)
-    for _ in range(MIN_READINGS):
-        inside = inside & (at >= 0) & (p.row[at] >= lo)
-        count += inside
-        at = p.before[at]
-    return count
 
 
 def _series(w: Windows, p: Points, of_partitions: Lags, at: int) -> list[tuple[float, float]]:

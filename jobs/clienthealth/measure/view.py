@@ -136,13 +136,14 @@ class Windows:
         column = self._columns.get(name)
         if column is None:
             at = POSITION.get(self.kind or "", {}).get(name)
-            column = self._columns[name] = Column(unknown(len(self.ts))) if at is None else self._metric(at)
+            if at is None:
+                column = Column(unknown(len(self.ts)))
+            else:
+                # A sum is NaN if any of its terms is: one look at all columns.
+                whole = self.once_for_rows("whole", lambda: ~np.isnan(self.values.sum(axis=0)))
+                column = Column(self.values[:, at], bool(whole[at]))
+            self._columns[name] = column
         return column
-
-    def _metric(self, at: int) -> Column:
-        # A sum is NaN if any of its terms is: one look at all columns.
-        whole = self.once_for_rows("whole", lambda: ~np.isnan(self.values.sum(axis=0)))
-        return Column(self.values[:, at], bool(whole[at]))
 
     def col(self, name: str) -> Floats:
         """`column`'s values."""

@@ -299,10 +299,6 @@ def _explained(verdict: Verdict, context: Context) -> Verdict:
 LOOKED_AT = "records wait in its buffer, but nobody says that it ended: the metrics are of a moment at which it lived"
 
 
-def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    return context.incidents.get(verdict.mode, verdict)
-
-
 def _topics(verdict: Verdict, kind: str = "") -> list[str]:
     """Topics of the facts (of one kind) that name the record they were read from."""
     return [fact.source.topic for fact in verdict.evidence if fact.source is not None and kind in ("", fact.kind)]
@@ -425,7 +421,7 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     Adjustment(
         "open-incident",
         "shown",
-        _open_incident,
+        lambda verdict, context: context.incidents.get(verdict.mode, verdict),
         "An incident lasts longer than a window and has the onset and all the evidence.",
         "First of what is shown: everything after it speaks of the verdict that people see.",
     ),

@@ -7,7 +7,7 @@ client has of trouble, whatever its log says else, and is forgotten an hour afte
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Literal
@@ -33,7 +33,15 @@ def _troubles() -> Mapping[str, Trouble]:
 
 def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
     """Count the lines of trouble."""
-    telling = [(entry, *told) for entry in entries if entry.event is not None for told in _told(entry.event)]
+    telling: list[tuple[LogEntry, LogEvent, Trouble, Kind | Literal[""], str]] = []
+    for entry in entries:
+        event = entry.event
+        if event is not None and (trouble := _troubles().get(event.signature)):
+            telling.append((entry, event, trouble, trouble.kind or kind_named(event) or "", event.text))
+        if event is not None and event.signature in CONFIG_LOGGED:
+            of_kind = catalogue().by_id[event.signature].kind
+            wrong = lint(options_logged(event.captures), of_kind)
+            telling += [(entry, event, trouble, of_kind or "", text) for trouble, text in wrong]
     for entry, event, trouble, kind, text in sorted(telling, key=lambda told: told[0].ts_ms):
         named = entry.instance or "", event.client_id or "", kind, trouble.id
         key = (*entry.process, *named)
@@ -44,15 +52,6 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         run.unwritten += entry.repeats
         run.last_ms = max(run.last_ms, event.ts_ms)
         state.also_seen.remember(key, run, run.last_ms)
-
-
-def _told(event: LogEvent) -> Iterator[tuple[LogEvent, Trouble, Kind | Literal[""], str]]:
-    """The trouble that a line tells, with the kind of its client and the text that tells it."""
-    if trouble := _troubles().get(event.signature):
-        yield event, trouble, trouble.kind or kind_named(event) or "", event.text
-    if event.signature in CONFIG_LOGGED:
-        kind = catalogue().by_id[event.signature].kind
-        yield from ((event, trouble, kind or "", text) for trouble, text in lint(options_logged(event.captures), kind))
 
 
 #: Trouble of which less than so many lines are everyday life is told of an excerpt, whatever their number.
@@ -86,8 +85,11 @@ def seen(state: BucketState, runs: Sequence[Run], who: Client, kinds: Mapping[st
     for run in runs:
         if _concerns(state, run, who):
             one = _seen(run, kinds)
-            other = by_what.get((one.what, one.of_process))
-            by_what[one.what, one.of_process] = one if other is None else _together(one, other)
+            if other := by_what.get((one.what, one.of_process)):
+                # Both as one, with the line that came first.
+                first = min(one, other, key=lambda seen: seen.first_ms)
+                one = replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
+            by_what[one.what, one.of_process] = one
     return list(by_what.values())
 
 
@@ -128,12 +130,6 @@ def _concerns(state: BucketState, run: Run, who: Client) -> bool:
     if run.instance in ("", who.instance):
         return True
     return not any(other.process == who.process and other.instance == run.instance for other in state.whos)
-
-
-def _together(one: Seen, other: Seen) -> Seen:
-    """Both as one, with the line that came first."""
-    first = min(one, other, key=lambda seen: seen.first_ms)
-    return replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
 
 
 def _seen(run: Run, kinds: Mapping[str | None, int]) -> Seen:

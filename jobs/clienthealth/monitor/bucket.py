@@ -179,7 +179,23 @@ class Bucket:
         """A row as a reading."""
         reading = self._readings.get(row)
         if reading is None:
-            reading = self._readings[row] = self._reading(row)
+            state, readings, parts = self.state, self.readings, self.state.parts
+            values = readings.values[row].tolist()
+            names = CLIENT_METRICS[state.whos[int(readings.who[row])].kind or ""]
+            metrics = {name: v for name, v in zip(names, values, strict=False) if v == v}
+            topics = []
+            for part in range(self.part_begin[row], self.part_begin[row + 1]):
+                partition, thread = int(parts.partition[part]), int(parts.thread[part])
+                of_topic = zip(TOPIC_METRICS, parts.values[part].tolist(), strict=True)
+                topics.append(
+                    TopicReading(
+                        state.names[int(parts.topic[part])],
+                        partition if partition >= 0 else None,
+                        state.names[thread] if thread >= 0 else None,
+                        {name: v for name, v in of_topic if v == v},
+                    )
+                )
+            reading = self._readings[row] = Reading(int(readings.ts[row]), metrics, tuple(topics), state.source(row))
         return reading
 
     _readings: dict[int, Reading] = field(default_factory=dict)
@@ -190,24 +206,6 @@ class Bucket:
         column = self.readings.values[lo:hi, list(CLIENT_METRICS[self.state.whos[number].kind or ""]).index(name)]
         known = ~np.isnan(column)
         return self.readings.ts[lo:hi][known], column[known]
-
-    def _reading(self, row: int) -> Reading:
-        state, readings = self.state, self.readings
-        values = readings.values[row].tolist()
-        names = CLIENT_METRICS[state.whos[int(readings.who[row])].kind or ""]
-        metrics = {name: v for name, v in zip(names, values, strict=False) if v == v}
-        topics = tuple(map(self._topic, range(self.part_begin[row], self.part_begin[row + 1])))
-        return Reading(int(readings.ts[row]), metrics, topics, state.source(row))
-
-    def _topic(self, part: int) -> TopicReading:
-        names, parts = self.state.names, self.state.parts
-        partition, thread = int(parts.partition[part]), int(parts.thread[part])
-        return TopicReading(
-            names[int(parts.topic[part])],
-            partition if partition >= 0 else None,
-            names[thread] if thread >= 0 else None,
-            {name: v for name, v in zip(TOPIC_METRICS, parts.values[part].tolist(), strict=True) if v == v},
-        )
 
     def window(self, who: Client, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
         """A window of a client as the judges see it. `number`: its number, None where it does not report."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -122,6 +122,9 @@ class OfWindow(NamedTuple):
 
 
 class _Judgement:
+    #: Is all known that there will be of the clients? Then all their windows are judged, and no next sample is awaited.
+    all_known: ClassVar[bool] = False
+
     def __init__(self, bucket: Bucket, now_ms: int) -> None:
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -150,10 +153,6 @@ class _Judgement:
         for process, entries in fresh.items():
             self._judge_unreporting(self.bucket.logs[process], entries)
         return self.records, self.changes
-
-    def _must_be_judged(self, key: str, suspected: bool) -> bool:
-        """Must the client's windows be judged one by one, or do the gates decide?"""
-        return suspected or bool(self.incidents.of_client(key))
 
     def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
         """Windows, sorted by client and begin, that hold a new reading or a new log entry."""
@@ -233,7 +232,7 @@ class _Judgement:
         """Judge the windows of a client, the `at`th that was asked about, and make its record. `ids`: of its modes."""
         who, newest, seen = self.state.whos[number], gated.newest[at], gated.seen[at]
         key = who.key
-        if self._must_be_judged(key, gated.suspected[at]):
+        if self.all_known or gated.suspected[at] or self.incidents.of_client(key):
             judged = self._judged(gated, at, number, seen)
             worst_status: str
             verdicts, worst_status = verdicts_json(judged), worst(judged)
@@ -260,7 +259,11 @@ class _Judgement:
         """The newest verdicts on a client, after all verdicts on its windows have been entered into the incidents."""
         who, touched = self.state.whos[number], gated.touched
         judged: list[OfWindow] = []
-        known = self._known(who, self._reporting(number))
+        clients = self.state.clients
+        every, last, heard = int(clients.every[number]), int(clients.last[number]), int(clients.heard[number])
+        # A line is held against the next sample of a client, unless that reports too seldom.
+        seldom = self.all_known or every > USUAL_INTERVAL_MS
+        known = self._known(who, None if seldom else Reporting(every, last, self.state.time_ms - heard))
         for at in range(gated.begin[position], gated.end[position]):
             span = touched.span(at)
             window: ClientWindow | None = None
@@ -276,19 +279,12 @@ class _Judgement:
                 else:
                     verdicts.append(Verdict(mode.id, "ok"))
             judged.append(OfWindow(span.start, span.end, verdicts))
-        offset = int(self.state.clients.heard[number] - self.state.clients.last[number])
 
         def window_at(step: int) -> ClientWindow:
             at = gated.begin[position] + step
             return self.bucket.window(who, number, touched.span(at), touched.logs.get(at, NO_LOG))
 
-        return self._entered(who, judged, seen, offset, window_at)
-
-    def _reporting(self, number: int) -> Reporting | None:
-        """How a client reports, where a line can be held against its next sample; None if it reports too seldom."""
-        clients = self.state.clients
-        every, last, heard = int(clients.every[number]), int(clients.last[number]), int(clients.heard[number])
-        return None if every > USUAL_INTERVAL_MS else Reporting(every, last, self.state.time_ms - heard)
+        return self._entered(who, judged, seen, heard - last, window_at)
 
     def _known(self, who: Client, reports: Reporting | None = None) -> Context:
         """What is known of a client beside any of its windows. `reports`: how it reports samples."""
@@ -371,15 +367,11 @@ class _Judgement:
 class _Collected(_Judgement):
     """Collects the verdicts on all clients instead of entering them into the incidents."""
 
+    all_known = True
+
     def __init__(self, bucket: Bucket, now_ms: int) -> None:
         super().__init__(bucket, now_ms)
         self.verdicts: list[tuple[Client, list[tuple[int, list[Verdict]]]]] = []
-
-    def _must_be_judged(self, key: str, suspected: bool) -> bool:
-        return True
-
-    def _reporting(self, number: int) -> Reporting | None:
-        return None  # All that there is of the client is there.
 
     def _entered(
         self,

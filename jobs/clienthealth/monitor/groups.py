@@ -38,22 +38,17 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
         _enter(group, readings)
         group.heard_ms = max(group.newest_ms if group.newest_ms < state.time_ms else 0, state.time_ms)
         records.append(_record(group, settings, minutes))
-    return records, minutes + _passed(state, settings)
-
-
-def _passed(state: BucketState, settings: Settings) -> list[Row]:
-    """Return the minutes that no reading can change any more; forget groups without data for a whole lag window."""
-    rows = []
+    # Minutes that no reading can change any more are over; groups without data for a whole lag window are forgotten.
     limit = state.time_ms - 1000 * settings.lag.window_seconds
     for group in state.groups:
         silent_ms = state.time_ms - group.heard_ms + state.idle_ms
         over_ms = group.newest_ms + silent_ms - 1000 * settings.monitor.watermark_seconds - MINUTE_MS
         if group.minute is not None and (group.minute["minute"] <= over_ms or group.heard_ms < limit):
-            rows.append(group.minute)
+            minutes.append(group.minute)
             group.unwritten_ms = group.minute["minute"] + MINUTE_MS
             group.minute = None
     state.groups = [group for group in state.groups if group.heard_ms >= limit]
-    return rows
+    return records, minutes
 
 
 def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:

@@ -131,8 +131,13 @@ class Incidents:
             incident = self.of_client(client.key).get(verdict.mode)
             if verdict.unhealthy:
                 changes += self._enter(client, verdict, incident, end_ms, offset_ms)
-            elif incident and verdict.status == "ok" and _is_over(incident, end_ms, recovered):
-                changes.append(self._close(incident, "closed", end_ms))
+            elif incident and verdict.status == "ok":
+                if recovered is None:
+                    over = end_ms > incident.seen_ms
+                else:
+                    over = end_ms >= incident.seen_ms and recovered(verdict.mode)
+                if over:
+                    changes.append(self._close(incident, "closed", end_ms))
         return changes
 
     def _enter(
@@ -238,9 +243,3 @@ class Incidents:
             del self._open[key]
         over = dataclasses.replace(incident.verdict, status="ok")
         return Transition(incident.client, over, incident.verdict.status, change, ts_ms)
-
-
-def _is_over(incident: OpenIncident, end_ms: int, recovered: Callable[[str], bool] | None) -> bool:
-    if recovered is None:
-        return end_ms > incident.seen_ms
-    return end_ms >= incident.seen_ms and recovered(incident.verdict.mode)

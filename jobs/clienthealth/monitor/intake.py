@@ -109,7 +109,12 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    reached = _reached(state)
+    # The newest reading of each process, by its own clock.
+    newest = np.zeros(len(state.whos), np.int64)
+    np.maximum.at(newest, state.readings.who, state.readings.ts)
+    reached: dict[ProcessKey, int] = {}
+    for who, ts_ms in zip(state.whos, newest.tolist(), strict=True):
+        reached[who.process] = max(ts_ms, reached.get(who.process, 0))
     now: list[LogEntry] = []
     for process, of_process in grouped(every, lambda entry: entry.process).items():
         until = max(state.time_ms, reached.get(process, 0))
@@ -123,16 +128,6 @@ def due(
         now, state.waiting = every, []
     state.waited_ms = waited_ms if state.waiting else 0
     return now
-
-
-def _reached(state: BucketState) -> dict[ProcessKey, int]:
-    """The newest reading of each process, by its own clock."""
-    newest = np.zeros(len(state.whos), np.int64)
-    np.maximum.at(newest, state.readings.who, state.readings.ts)
-    reached: dict[ProcessKey, int] = {}
-    for who, ts_ms in zip(state.whos, newest.tolist(), strict=True):
-        reached[who.process] = max(ts_ms, reached.get(who.process, 0))
-    return reached
 
 
 T = TypeVar("T")

@@ -40,30 +40,24 @@ def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
     passed = horizons(state, bucket.settings.monitor) + state.idle_ms
     over = np.clip(passed // MINUTE_MS * MINUTE_MS, 0, ends)
     over[gone] = ends[gone]
-    rows = _rows(bucket, over, skew_seconds(state, now_ms))
+    number, minute = state.readings.who, state.readings.ts // MINUTE_MS * MINUTE_MS
+    due = (minute >= state.clients.minute[number]) & (minute + MINUTE_MS <= over[number])
+    rows: list[Row] = []
+    if due.any():
+        keys = np.unique((number[due] << SHIFT) | minute[due])
+        client, begin = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
+        kinds = np.array([who.kind for who in state.whos])[client]
+        off = skew_seconds(state, now_ms)
+        closed = grouped((change for _, change in state.over.items()), lambda change: change.client.key)
+        for kind in np.unique(kinds).tolist():
+            chosen = kinds == kind
+            rows += _of_kind(bucket, closed, kind, client[chosen], begin[chosen], off)
     for row in rows if state.also_seen else ():
         runs = bucket.runs.get((row["service"], row["host"]), ())
         if also := also_seen.unwritten(runs, row["client_id"], row["kind"]):
             row["also_seen"] = also
     state.clients.minute = np.maximum(state.clients.minute, over)
     return rows
-
-
-def _rows(bucket: Bucket, over: Ints, off: Floats) -> list[Row]:
-    state = bucket.state
-    number, minute = state.readings.who, state.readings.ts // MINUTE_MS * MINUTE_MS
-    due = (minute >= state.clients.minute[number]) & (minute + MINUTE_MS <= over[number])
-    if not due.any():
-        return []
-    keys = np.unique((number[due] << SHIFT) | minute[due])
-    client, begin = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
-    kinds = np.array([who.kind for who in state.whos])[client]
-    minute_rows: list[Row] = []
-    closed = grouped((change for _, change in state.over.items()), lambda change: change.client.key)
-    for kind in np.unique(kinds).tolist():
-        chosen = kinds == kind
-        minute_rows += _of_kind(bucket, closed, kind, client[chosen], begin[chosen], off)
-    return minute_rows
 
 
 Closed = Mapping[str, Sequence[Transition]]

@@ -175,7 +175,11 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> Set[
     reporting = {who.process for who in state.whos}
     living, kept = set(reporting), []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():
-        closed = _passed(state, entries, settings)
+        # A process that says nothing more still grows older by the clock of all.
+        last = max(entry.ts_ms for entry in entries)
+        silent = state.time_ms - last - 1000 * settings.watermark_seconds
+        clock = state.time_ms if silent > 0 else min(last, state.time_ms or last)
+        closed = clock - 1000.0 * settings.watermark_seconds
         needed = [entry for entry in entries if entry.ts_ms + length_ms > closed]
         kept += needed
         if needed:
@@ -187,14 +191,6 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> Set[
             kept += [entry for entry in with_whole_dumps(passed) if entry.dump is not None][-EARLIER_DUMPS:]
     state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
     return living
-
-
-def _passed(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> float:
-    # A process that says nothing more still grows older by the clock of all.
-    last = max(entry.ts_ms for entry in entries)
-    silent = state.time_ms - last - 1000 * settings.watermark_seconds
-    clock = state.time_ms if silent > 0 else min(last, state.time_ms or last)
-    return clock - 1000.0 * settings.watermark_seconds
 
 
 def with_whole_dumps(entries: Sequence[LogEntry]) -> Sequence[LogEntry]:

@@ -8,7 +8,6 @@ one that never reported, as long as its process logs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from functools import cache
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.verdicts import Verdict
@@ -26,19 +25,10 @@ CALM_MS = 60_000
 GONE_MS = 180_000
 
 
-@cache
-def _symptoms() -> Mapping[str, frozenset[str]]:
-    return {mode.id: mode.symptoms for mode in modes().values()}
-
-
 def shows(mode: Mode, window: ClientWindow) -> bool:
     """Is there a line that speaks of the mode, in whatever strength?"""
-    return any(event.signature in _symptoms()[mode.id] for event in window.logs)
-
-
-def _told(mode: Mode, window: ClientWindow) -> bool:
-    """Does a line tell of the end of what the mode is about?"""
-    return any(event in meaning for meaning in mode.lines if meaning.relief for event in window.logs)
+    symptoms = mode.symptoms if window.logs else ()
+    return any(event.signature in symptoms for event in window.logs)
 
 
 def is_over(
@@ -53,7 +43,9 @@ def is_over(
         mode, incident, newest = in_force[mode_id], incidents.of_client(key)[mode_id], window()
         recovered = mode.recovered if isinstance(mode, LiveMode) else None
         if recovered is not None and recovered(newest, mode.thresholds):
-            return newest.newest_ms - incident.seen_ms >= CALM_MS or _told(mode, newest)
+            ends = [meaning for meaning in mode.lines if meaning.relief]
+            told = any(event in meaning for meaning in ends for event in newest.logs)
+            return told or newest.newest_ms - incident.seen_ms >= CALM_MS
         symptom = shows(mode, newest)
         return not symptom and (recovered is None or end_ms - incident.seen_ms - incident.forgiven_ms > NO_SYMPTOM_MS)
 

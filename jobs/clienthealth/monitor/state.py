@@ -335,11 +335,13 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
             f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets says {buckets}; "
             "set it back, or begin anew with another folder in [monitor] checkpoint"
         )
+    clients = _table(Clients, saved.clients, saved.heads[2], len(saved.undelivered))
+    parts = _table(Parts, saved.readings.parts, saved.heads[1], len(saved.topic_metrics))
     return BucketState(
         **_kept(saved),
-        clients=_clients(saved),
+        clients=replace(clients, values=_named(clients.values, saved.undelivered, UNDELIVERED).copy()),
         readings=_readings(saved),
-        parts=_parts(saved),
+        parts=replace(parts, values=_named(parts.values, saved.topic_metrics, tuple(TOPIC_METRICS))),
         configs=saved.readings.configs,
         names=saved.readings.names,
         log_entries=saved.readings.log_entries,
@@ -387,16 +389,6 @@ def _readings(saved: _Saved) -> Readings:
         of_kind = np.flatnonzero(kinds == kind)
         values[of_kind, : len(names)] = _named(readings.values[of_kind], saved.vocabulary.get(kind, ()), names)
     return replace(readings, values=values)
-
-
-def _parts(saved: _Saved) -> Parts:
-    parts = _table(Parts, saved.readings.parts, saved.heads[1], len(saved.topic_metrics))
-    return replace(parts, values=_named(parts.values, saved.topic_metrics, tuple(TOPIC_METRICS)))
-
-
-def _clients(saved: _Saved) -> Clients:
-    clients = _table(Clients, saved.clients, saved.heads[2], len(saved.undelivered))
-    return replace(clients, values=_named(clients.values, saved.undelivered, UNDELIVERED).copy())
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:

@@ -305,23 +305,18 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
                 topics[event.captures["topic"]].add(event.client_id)
         instances = {entry.instance for entry in entered}
         log = ProcessLog(process, entered, reporting[process], former[process], there[process])
-        named = _names(log, remembered[process])
+        # By kind the names of its clients: those that report, and those in its log, also in earlier lines.
+        named: dict[str | None, set[str]] = defaultdict(set)
+        for who in (*log.reporting, *log.former):
+            named[who.kind].add(who.client_id)
+        for _, name, kind in log.named_clients():
+            if name:
+                named[kind].add(name)
+        for client_id, event in remembered[process]:
+            if client_id and event.own and (logged_kind := _kinds().get(event.signature)):
+                named[logged_kind].add(client_id)
         logs[process] = replace(log, named=named, topics=topics, instances=instances)
     return logs
-
-
-def _names(log: ProcessLog, remembered: Iterable[tuple[str, LogEvent]]) -> dict[str | None, set[str]]:
-    """By kind the names of a process's clients: those that report, and those in its log, also in earlier lines."""
-    named: dict[str | None, set[str]] = defaultdict(set)
-    for who in (*log.reporting, *log.former):
-        named[who.kind].add(who.client_id)
-    for _, client_id, kind in log.named_clients():
-        if client_id:
-            named[kind].add(client_id)
-    for client_id, event in remembered:
-        if client_id and event.own and (logged_kind := _kinds().get(event.signature)):
-            named[logged_kind].add(client_id)
-    return named
 
 
 def contradicted(

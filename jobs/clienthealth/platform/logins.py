@@ -113,7 +113,19 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     if login and login.package and find_spec(login.package) is None:
         package = login.package.replace("_", "-")
         raise OptionError(f"sasl.mechanism {mechanism} needs the Python package {package}")
-    return translated | _tls(options) | (_sasl(mechanism, options, jaas) if login else {})
+    translated |= _tls(options)
+    if login is None:
+        return translated
+    # The login as kafka-python makes it. MSK takes tokens as well as Amazon's own mechanism, with the same rights.
+    if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
+        fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
+        return translated | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}
+    if mechanism == "GSSAPI":
+        if keytab := jaas.get("keyTab"):
+            os.environ["KRB5_CLIENT_KTNAME"] = keytab
+        service = options.get("sasl.kerberos.service.name", "kafka")
+        return translated | {"sasl_mechanism": mechanism, "sasl_kerberos_service_name": service}
+    return translated | {"sasl_mechanism": mechanism, **{f"sasl_plain_{part}": jaas[part] for part in _USER}}
 
 
 def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -246,36 +258,20 @@ def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     if data.startswith(_JKS):
-        data = _converted(data, password)
+        # A JKS as PKCS12; without Java, DependencyError is raised.
+        with tempfile.TemporaryDirectory() as folder:
+            (jks := Path(folder, "jks")).write_bytes(data)
+            files = ("-srckeystore", str(jks), "-destkeystore", f"{folder}/p12", "-deststoretype", "PKCS12")
+            passwords = ("-srcstorepass:env", "STORE", "-deststorepass:env", "STORE")
+            keytool = str(Path(java()).resolve().with_name("keytool"))
+            command = [keytool, "-importkeystore", "-noprompt", *files, *passwords]
+            environment = {**os.environ, "STORE": password}
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, env=environment)
+            data = Path(folder, "p12").read_bytes()
     key, own, others = pkcs12.load_key_and_certificates(data, password.encode())
     certificates = [certificate.public_bytes(forms.Encoding.PEM) for certificate in (own, *others) if certificate]
     keys = key and key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
     return b"".join([keys or b"", *certificates])
-
-
-def _converted(store: bytes, password: str) -> bytes:
-    """A JKS as PKCS12. Raises DependencyError without Java."""
-    with tempfile.TemporaryDirectory() as folder:
-        (jks := Path(folder, "jks")).write_bytes(store)
-        files = ("-srckeystore", str(jks), "-destkeystore", f"{folder}/p12", "-deststoretype", "PKCS12")
-        passwords = ("-srcstorepass:env", "STORE", "-deststorepass:env", "STORE")
-        command = [str(Path(java()).resolve().with_name("keytool")), "-importkeystore", "-noprompt", *files, *passwords]
-        environment = {**os.environ, "STORE": password}
-        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, env=environment)
-        return Path(folder, "p12").read_bytes()
-
-
-def _sasl(mechanism: str, options: Mapping[str, str], jaas: Mapping[str, str]) -> dict[str, Any]:
-    """The login as kafka-python makes it. MSK takes tokens as well as Amazon's own mechanism, with the same rights."""
-    if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
-        fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
-        return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}
-    if mechanism == "GSSAPI":
-        if keytab := jaas.get("keyTab"):
-            os.environ["KRB5_CLIENT_KTNAME"] = keytab
-        service = options.get("sasl.kerberos.service.name", "kafka")
-        return {"sasl_mechanism": mechanism, "sasl_kerberos_service_name": service}
-    return {"sasl_mechanism": mechanism, **{f"sasl_plain_{part}": jaas[part] for part in _USER}}
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]

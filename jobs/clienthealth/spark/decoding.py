@@ -162,6 +162,8 @@ class _Task:
         )
 
     def _batch(self, batch: pa.RecordBatch) -> None:
+        import pyarrow as pa
+
         topics = batch.column("topic").dictionary_encode()
         names = topics.dictionary.to_pylist()
         of_topic = topics.indices.to_numpy(zero_copy_only=False)
@@ -169,7 +171,7 @@ class _Task:
         reasons: list[tuple[int, str]] = []
         for at, name in enumerate(names):
             rows = np.flatnonzero(of_topic == at)
-            part = batch if len(rows) == batch.num_rows else batch.take(_array(rows))
+            part = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
             stream_times = np.full(part.num_rows, np.nan)
             records = _Records(part, name)
             self.partition = records.partition[0] if records.partition else 0
@@ -295,12 +297,6 @@ class _Task:
 def _newest(times: np.ndarray) -> int:
     """The newest of times that are known (epoch ms), 0 where none is."""
     return int(np.nanmax(times, initial=0))
-
-
-def _array(rows: np.ndarray) -> Any:
-    import pyarrow as pa
-
-    return pa.array(rows)
 
 
 def _escaped(literal: str) -> str:
