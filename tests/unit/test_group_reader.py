@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.admin import OffsetSpec
@@ -372,6 +372,7 @@ def test_an_assignment_of_other_bytes_costs_its_owner_alone(assignment: bytes) -
     assert (len(groups["classic"].members or ()), groups["classic"].owners) == (1, {})
 
 
+@settings(deadline=None)
 @given(
     listed=st.dictionaries(
         st.from_regex(r"[12]-[a-c]{1,3}", fullmatch=True),
