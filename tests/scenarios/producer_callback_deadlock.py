@@ -54,6 +54,7 @@ SELECTOR = (
     "java.lang.Thread.run",
 )
 OTHER = Thread("kafka-producer-network-thread | audit", "RUNNABLE", ("sun.nio.ch.EPoll.wait",), 50.0)
+EXIT = "java.lang.Runtime.exit"
 DO_SEND = "org.apache.kafka.clients.producer.KafkaProducer.doSend"
 FLUSHES = "org.apache.kafka.clients.producer.KafkaProducer.flush"
 CLOSE = "org.apache.kafka.clients.producer.KafkaProducer.close"
@@ -190,6 +191,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     unknown(
         "a-callback-of-80-ms-that-two-dumps-find",
         window(dumps=[dump(5, network(CALLBACK, "RUNNABLE", 900.0)), dump(25, network(CALLBACK, "RUNNABLE", 930.0))]),
+    ),
+    fires(
+        "a-callback-that-ends-the-process",
+        window(
+            dumps=[dump(5, network(("java.lang.Object.wait", "java.lang.Thread.join", EXIT, *CALLBACK), "WAITING"))],
+        ),
     ),
     suspects(
         "a-callback-that-three-dumps-find-at-work",

@@ -294,7 +294,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
         if apart >= limits.expiries_apart_seconds or stalls_by_metrics or not delivers:
             facts.append(_expiries(expired, apart >= limits.expiries_apart_seconds and not delivers))
     failed = _refused(window) or _unreachable(window) or events(window, TIMED_OUT)
-    span = (failed[-1].ts_ms - failed[0].ts_ms) / 1000 if failed else 0.0
+    # What the first line gave up had waited before.
+    span = (failed[-1].ts_ms - failed[0].ts_ms + _number(failed[0], "waitMs")) / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
     lasting |= _tried_for(failed) >= limits.suspect_stalled_seconds
     if failed and (facts or stalls_by_metrics or (lasting and not delivers)):

@@ -100,6 +100,8 @@ def _shown(window: ClientWindow, stay: Held, cause: str, meanwhile: str | None, 
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
         why = "inside a callback: it waits for a result that only it could deliver"
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
+    if has_frame(thread, "java.lang.Runtime.exit"):
+        return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
     # A thread that sleeps may come back between batches; one that used no CPU has sent none.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _stood(window, stay)
