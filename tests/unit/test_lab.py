@@ -99,7 +99,9 @@ def test_a_recording_that_ends_before_asks_nothing(tmp_path: Path) -> None:
 def test_what_dumps_alone_show_of_consumers(
     tmp_path: Path, mechanism: str, mode: str, family: str, dumps: list[int], expected: Label
 ) -> None:
-    truth = [{**_held(second), "others": min(second, 30), "in": "close"} for second in range(90)]
+    truth = [
+        {**_held(second), "handled": min(second, 30), "others": min(second, 30), "in": "close"} for second in range(90)
+    ]
     moments = [START + 1000 * second for second in dumps]
     folder = _recorded(tmp_path, mechanism, mode, truth, family, dumps=moments)
     assert (labels(Recorded(folder)) or {})[mode] == expected
