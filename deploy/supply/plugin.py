@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from clienthealth.model.errors import DependencyError, ServiceError
-from clienthealth.platform.checkout import root
 from clienthealth.platform.jars import java
+from clienthealth.platform.locations import checkout
 from deploy.demo import jars
 
 SOURCES = "deploy/broker-plugin"
@@ -29,7 +29,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def main() -> int:
     """Build it into a folder and say where it is."""
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else root() / "dist"
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     out.mkdir(parents=True, exist_ok=True)
     print(shutil.copy(jar(), out / f"kafka-client-health-broker-plugin-{version('kafka-client-health')}.jar"))
     return 0
@@ -37,7 +37,7 @@ def main() -> int:
 
 def jar() -> Path:
     """The jar of the present sources, compiled if that was not done yet. Raises DependencyError, ServiceError."""
-    sources = sorted((root() / SOURCES).rglob("*.java"))
+    sources = sorted((checkout() / SOURCES).rglob("*.java"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     built = jars.cache() / "broker-plugin" / f"clienthealth-{digest}.jar"
     if not built.exists():
@@ -66,7 +66,7 @@ def _pack(classes: Path, target: Path) -> Path:
         _add(archive, "META-INF/MANIFEST.MF", b"Manifest-Version: 1.0\r\n\r\n")
         for path in sorted(classes.rglob("*.class")):
             _add(archive, path.relative_to(classes).as_posix(), path.read_bytes())
-        _add(archive, "META-INF/LICENSE", (root() / "LICENSE").read_bytes())
+        _add(archive, "META-INF/LICENSE", (checkout() / "LICENSE").read_bytes())
     return target
 
 

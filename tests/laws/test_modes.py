@@ -20,7 +20,7 @@ from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import Cause, Mode, catalogue, modes
 from clienthealth.monitor.window_verdicts import judge_windows
 from clienthealth.monitor.window_verdicts import verdict as verdict_of
-from clienthealth.platform import checkout
+from clienthealth.platform import locations
 from tests.laws.test_modes_recordings import truth, verdicts, was_stopped
 from tests.scenarios import scenarios
 from tests.support.recorded import clients, folders
@@ -121,7 +121,7 @@ def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence
     shown = causes_shown()
     assert shown == {mode.id: {cause.id for cause in mode.causes if cause.id} for mode in ALL}
     for mode_id, causes in shown.items():
-        runbook = (checkout.root() / "alerts" / "runbooks" / f"{mode_id}.md").read_text(encoding="utf-8")
+        runbook = (locations.checkout() / "alerts" / "runbooks" / f"{mode_id}.md").read_text(encoding="utf-8")
         assert [cause for cause in causes if f"| `{cause}` |" not in runbook] == [], mode_id
 
 
@@ -177,10 +177,10 @@ def test_no_id_is_written_outside_its_mode() -> None:
     ids = "|".join(modes())
     written = set()
     for folder in ("jobs", "exporters", "dashboards", "alerts", "deploy"):
-        for path in (checkout.root() / folder).rglob("*.py"):
+        for path in (locations.checkout() / folder).rglob("*.py"):
             texts = {n.value for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Constant)}
             if any(isinstance(text, str) and re.search(rf"(?<![/-])\b({ids})\b(?!-)", text) for text in texts):
-                written.add(str(path.relative_to(checkout.root())))
+                written.add(str(path.relative_to(locations.checkout())))
     own = {path for path in written if path.startswith("jobs/clienthealth/modes/")}
     assert written - own == {"deploy/demo/clients.py"}
 
@@ -223,7 +223,7 @@ def test_modes_import_without_spark() -> None:
 
 def test_modes_and_log_lines_are_read_from_an_archive(tmp_path: Path) -> None:
     """`spark-submit --py-files` gives executors the program as an archive."""
-    archive, jobs = str(tmp_path / "program.zip"), checkout.root() / "jobs"
+    archive, jobs = str(tmp_path / "program.zip"), locations.checkout() / "jobs"
     with zipfile.ZipFile(archive, "w") as program:
         # As a wheel: without entries for folders, so that Python takes only those for packages that say so.
         for file in sorted((jobs / "clienthealth").rglob("*.*")):

@@ -31,7 +31,7 @@ from clienthealth.model.errors import InputError, ServiceError, SettingsError
 from clienthealth.platform import kafka
 from clienthealth.platform.stopping import stop_event
 from clienthealth.settings import Settings
-from clienthealth_exporters.groups.reader import Group, GroupReader, GroupsReading, Member
+from clienthealth_exporters.groups.reader import GroupReader, GroupsReading, Member
 from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
@@ -288,29 +288,27 @@ class Snapshots:
         for group in reading.groups:
             before = self._commits.get(group.name, {})
             commits = self._commits[group.name] = {}
-            for tp, (offset, *_) in group.offsets.items():
+            topics = []
+            for tp, (offset, end, start) in group.offsets.items():
                 # Of a commit that was there at the first reading nobody knows when it was made.
                 known = before.get(tp, _Commit(offset, None))
-                commits[tp] = known if known.offset == offset else _Commit(offset, reading.ts_ms)
+                commits[tp] = commit = known if known.offset == offset else _Commit(offset, reading.ts_ms)
+                owner = group.owners.get(tp)
+                of_topic = {
+                    "committed-offset": commit.offset,
+                    "commit-timestamp-ms": commit.seen_to_change_ms,
+                    "end-offset": end,
+                    "start-offset": start,
+                }
+                topics.append(
+                    {
+                        "topic": tp.topic,
+                        "partition": tp.partition,
+                        "thread": None,
+                        "metrics": {name: value for name, value in of_topic.items() if value is not None},
+                        "member": None if owner is None else owner._asdict(),
+                    }
+                )
             who = Client(self._service, "", self._cluster, group.name, "group", "broker", group.type, group.name)
             metrics = {} if group.members is None else {"members": len(group.members)}
-            topics = [_topic(group, tp, commit) for tp, commit in commits.items()]
             yield canonical.snapshot(who, reading.ts_ms, metrics, topics, {"group.state": group.state})
-
-
-def _topic(group: Group, tp: TopicPartition, commit: _Commit) -> dict[str, Any]:
-    _, end, start = group.offsets[tp]
-    owner = group.owners.get(tp)
-    metrics = {
-        "committed-offset": commit.offset,
-        "commit-timestamp-ms": commit.seen_to_change_ms,
-        "end-offset": end,
-        "start-offset": start,
-    }
-    return {
-        "topic": tp.topic,
-        "partition": tp.partition,
-        "thread": None,
-        "metrics": {name: value for name, value in metrics.items() if value is not None},
-        "member": None if owner is None else owner._asdict(),
-    }

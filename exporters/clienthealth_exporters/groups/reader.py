@@ -205,7 +205,14 @@ class GroupReader:
                 rows = admin.list_groups(broker_ids=[broker])
             except (KafkaError, OSError) as error:
                 return error
-            return {row["group_id"]: Listed(broker, _type(row), row.get("group_state") or "") for row in rows}
+            of_broker: dict[str, Listed] = {}
+            for row in rows:
+                # Brokers before 3.8 do not tell the type, and know classic groups alone.
+                group_type = row.get("group_type") or "classic"
+                if group_type == "classic" and row["protocol_type"] not in ("consumer", ""):
+                    group_type = row["protocol_type"]
+                of_broker[row["group_id"]] = Listed(broker, group_type, row.get("group_state") or "")
+            return of_broker
 
         listed: dict[str, Listed] = {}
         errors: list[Exception] = []
@@ -322,12 +329,6 @@ class GroupReader:
         described = self._described.get(name)
         members, owners = (described.members, described.owners) if described else (None, {})
         return Group(name, group_type, state, members, offsets, owners)
-
-
-def _type(row: Mapping[str, Any]) -> str:
-    """A listed group's type: brokers before 3.8 do not tell it, and know classic groups alone."""
-    group_type = row.get("group_type") or "classic"
-    return group_type if group_type != "classic" or row["protocol_type"] in ("consumer", "") else row["protocol_type"]
 
 
 def _answer(admin: KafkaAdminClient, request: Any, broker: int) -> list[Any]:

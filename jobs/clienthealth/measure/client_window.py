@@ -68,13 +68,22 @@ class ClientWindow:
         if rows is not None:
             return rows()
         readings, kind = self.readings, self.client.kind
+        # What the readings say of topics, and the names of these.
+        entries = [topic for reading in readings for topic in reading.topics]
+        named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
+        index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}
+        parts = Parts(
+            _matrix([entry.metrics for entry in entries], TOPIC_POSITION),
+            np.array([row for row, reading in enumerate(readings) for _ in reading.topics], np.int64),
+            np.array([index[entry.topic] for entry in entries], np.int64),
+            np.array([-1 if entry.partition is None else entry.partition for entry in entries], np.int64),
+            np.array([-1 if entry.thread is None else index[entry.thread] for entry in entries], np.int64),
+        )
+        times = np.array([reading.ts_ms for reading in readings], np.int64)
+        values = _matrix([reading.metrics for reading in readings], POSITION.get(kind or "", {}))
         return Windows(
             kind,
-            Rows(
-                np.array([reading.ts_ms for reading in readings], np.int64),
-                _matrix([reading.metrics for reading in readings], POSITION.get(kind or "", {})),
-                *_parts(readings),
-            ),
+            Rows(times, values, parts, list(index)),
             np.zeros(1, np.int64),
             np.full(1, len(readings), np.int64),
             lambda _: about(self),
@@ -95,18 +104,3 @@ def _matrix(rows: Sequence[Mapping[str, float]], positions: Mapping[str, int]) -
             if at is not None:
                 matrix[number, at] = value
     return matrix
-
-
-def _parts(readings: Sequence[Reading]) -> tuple[Parts, Sequence[str]]:
-    """What the readings say of topics, and the names of these."""
-    entries = [topic for reading in readings for topic in reading.topics]
-    named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
-    index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}
-    parts = Parts(
-        _matrix([entry.metrics for entry in entries], TOPIC_POSITION),
-        np.array([row for row, reading in enumerate(readings) for _ in reading.topics], np.int64),
-        np.array([index[entry.topic] for entry in entries], np.int64),
-        np.array([-1 if entry.partition is None else entry.partition for entry in entries], np.int64),
-        np.array([-1 if entry.thread is None else index[entry.thread] for entry in entries], np.int64),
-    )
-    return parts, list(index)

@@ -146,19 +146,15 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     state[~fine & (stands[of_partitions.window] | p.paused[of_partitions.point] | ~measured)] = "UNKNOWN"
     state[of_partitions.blind] = "UNKNOWN"
     for at in np.flatnonzero(~fine & (state == "OK") & (records > backlog[of_partitions.window])).tolist():
-        if climbs(_series(w, p, of_partitions, at), limits.dead_band_per_second):
+        # The newest points of the partition in the window, COMMITS at most: time (s) and lag.
+        first, newest = w.lo[of_partitions.window[at]], of_partitions.point[at]
+        seen: list[tuple[float, float]] = []
+        while newest >= 0 and p.row[newest] >= first and len(seen) < COMMITS:
+            seen.append((w.ts[p.row[newest]] / 1000, float(p.records[newest])))
+            newest = p.before[newest]
+        if climbs(seen[::-1], limits.dead_band_per_second):
             state[at] = "WARN"
     return state
-
-
-def _series(w: Windows, p: Points, of_partitions: Lags, at: int) -> list[tuple[float, float]]:
-    """The newest points of a partition in a window, COMMITS at most: time (s) and lag, in order of time."""
-    lo, point = w.lo[of_partitions.window[at]], of_partitions.point[at]
-    seen: list[tuple[float, float]] = []
-    while point >= 0 and p.row[point] >= lo and len(seen) < COMMITS:
-        seen.append((w.ts[p.row[point]] / 1000, float(p.records[point])))
-        point = p.before[point]
-    return seen[::-1]
 
 
 def _allowed(w: Windows, limits: LagSettings) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -76,6 +76,16 @@ class Bucket:
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
         parts = state.parts.at(slice(self.part_begin[begin], self.part_begin[end]))
+
+        def about(window: int) -> About:
+            number = int(client[window])
+            known = self._abouts.get(number)
+            if known is None:
+                who = state.whos[number]
+                told = who.process in state.told
+                known = self._abouts[number] = About(self.config(number), who.group or who.client_id, told)
+            return known
+
         return Windows(
             kind,  # type: ignore[arg-type]
             Rows(
@@ -86,16 +96,8 @@ class Bucket:
             ),
             lo - begin,
             hi - begin,
-            lambda window: self._about(int(client[window])),
+            about,
         )
-
-    def _about(self, number: int) -> About:
-        about = self._abouts.get(number)
-        if about is None:
-            who = self.state.whos[number]
-            told = who.process in self.state.told
-            about = self._abouts[number] = About(self.config(number), who.group or who.client_id, told)
-        return about
 
     _abouts: dict[int, About] = field(default_factory=dict)
 
@@ -225,8 +227,7 @@ class Bucket:
             earlier_logs=earlier_events,
             config=logged_options(self.state, who, self.alone(who)) if number is None else self.config(number),
             told=who.process in self.state.told,
-            rows=None if number is None else partial(self._table, number, lo, hi),
+            rows=None
+            if number is None
+            else lambda: self.windows(who.kind or "", *(np.array([one]) for one in (number, lo, hi))),
         )
-
-    def _table(self, number: int, lo: int, hi: int) -> Windows:
-        return self.windows(self.state.whos[number].kind or "", *(np.array([one]) for one in (number, lo, hi)))

@@ -221,7 +221,18 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     since = max(first, last - int(bucket.grid.length[number]))
     readings = tuple(map(bucket.reading, range(lo + int(np.sum(state.readings.ts[lo:hi] < since)), hi)))
     if who.kind == "producer":
-        readings = _completed(readings, clients.values[number].tolist())
+        # What one of the last readings does not report of UNDELIVERED is taken from the reading before it.
+        newest: dict[str, float] = {}
+        completed = []
+        for reading in readings:
+            if reading is readings[-1]:
+                left = zip(UNDELIVERED, clients.values[number].tolist(), strict=True)
+                newest = {name: value for name, value in left if value == value}
+            whole = {**newest, **reading.metrics}
+            newest = {name: whole[name] for name in UNDELIVERED if name in whole}
+            metrics = {name: whole[name] for name in CLIENT_METRICS["producer"] if name in whole}
+            completed.append(Reading(reading.ts_ms, metrics, reading.topics, reading.source))
+        readings = tuple(completed)
     gap = float(bucket.gaps[number])
     logs, spoke = ends.last_words(bucket, ends.Silence(who, first, last, int(clients.every[number]), gap))
     return ClientWindow(
@@ -270,18 +281,3 @@ def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
         return seen
     events, dumps, earlier, lead = log.within(seen.departed_ms, EVER_MS).about(who)
     return replace(seen, logs=events, dumps=dumps, earlier_dumps=earlier, earlier_logs=lead)
-
-
-def _completed(readings: Sequence[Reading], left: list[float]) -> tuple[Reading, ...]:
-    """A producer's last readings; what one does not report of UNDELIVERED is taken from the reading before it."""
-    names = CLIENT_METRICS["producer"]
-    newest: dict[str, float] = {}
-    completed = []
-    for position, reading in enumerate(readings, 1):
-        if position == len(readings):
-            newest = {name: value for name, value in zip(UNDELIVERED, left, strict=True) if value == value}
-        whole = {**newest, **reading.metrics}
-        newest = {name: whole[name] for name in UNDELIVERED if name in whole}
-        metrics = {name: whole[name] for name in names if name in whole}
-        completed.append(Reading(reading.ts_ms, metrics, reading.topics, reading.source))
-    return tuple(completed)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -158,9 +157,8 @@ def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exc
     return Fault(client, reason(mistake), source)
 
 
-@lru_cache(maxsize=100)
-def _first(kind: str, file: str, line: int) -> list[bool]:
-    return [True]
+#: Places whose fault is in the log: kind, file and line.
+_logged: set[tuple[str, str, int]] = set()
 
 
 def log_once(mistake: Exception) -> None:
@@ -168,11 +166,10 @@ def log_once(mistake: Exception) -> None:
     trace = mistake.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    new = _first(
-        type(mistake).__name__, trace.tb_frame.f_code.co_filename if trace else "", trace.tb_lineno if trace else 0
-    )
-    if new:
-        new.clear()
+    file, line = (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace else ("", 0)
+    place = type(mistake).__name__, file, line
+    if place not in _logged:
+        _logged.add(place)
         log.error("a process cannot be judged: %s", mistake, exc_info=mistake)
 
 

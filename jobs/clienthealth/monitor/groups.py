@@ -127,25 +127,21 @@ def _histories(
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
     begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))
-    by_position = {
-        position: _observed(data[begin:end]) for position, begin, end in zip(present, begins, ends, strict=True)
-    }
+    by_position: dict[int, list[Observation]] = {}
+    for position, begin, end in zip(present, begins, ends, strict=True):
+        times, *offsets = (data[begin:end, column] for column in (0, 2, 3, 4, 5))
+        # By columns: most of them know everything.
+        columns = [
+            [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
+            for column in offsets
+        ]
+        by_position[position] = list(zip(times.tolist(), *columns, strict=True))
     named = sorted((group.partitions[position][:2], position) for position in present)
     owners: dict[Partition, dict[str, Any] | None] = {}
     for where, position in named:
         member = group.partitions[position][2]
         owners[where] = None if member is None else msgspec.structs.asdict(member)
     return {where: by_position[position] for where, position in named}, owners
-
-
-def _observed(data: Matrix) -> list[Observation]:
-    """Rows of one partition, by columns: most of them know everything."""
-    times, *offsets = (data[:, column] for column in (0, 2, 3, 4, 5))
-    columns = [
-        [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
-        for column in offsets
-    ]
-    return list(zip(times.tolist(), *columns, strict=True))
 
 
 def _minute(who: Client, record: Written) -> Row:

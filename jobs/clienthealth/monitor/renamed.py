@@ -74,8 +74,10 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
             incident
             for incident in state.incidents.all
             if (incident.client.key, incident.client.kind) in spoken_of
-            and _by_log(incident)
             and not incident.departed_ms
+            # Seen in lines and dumps alone; not what is about an end: who comes after has not ended.
+            and {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
+            and not modes()[incident.verdict.mode].absence
         ),
     ]
     if not open_:
@@ -92,12 +94,6 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
         if whose is not None:
             named.append((incident, whose))
     return named
-
-
-def _by_log(incident: OpenIncident) -> bool:
-    """Was it seen in lines and dumps alone? Not what is about an end: who comes after has not ended."""
-    kinds = {evidence.kind for evidence in incident.verdict.evidence}
-    return kinds <= {"log", "thread-dump"} and not modes()[incident.verdict.mode].absence
 
 
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:

@@ -329,7 +329,14 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
             "run the release that wrote it, or begin anew with another folder in [monitor] checkpoint"
         )
     body: Any = memoryview(data)[4:]
-    saved = _decoder.decode(body if data[3] == VERSION else _encoder.encode(_earlier(data[3], body)))
+    if data[3] < VERSION:
+        # In forms 1 and 2 the parts of the clients of incidents had names.
+        earlier: dict[str, Any] = msgspec.msgpack.decode(body)
+        earlier |= _memories_of_form_1(earlier) if data[3] == 1 else {}
+        for one in (*earlier["incidents"], *(change for _, change in earlier["over"][0].values())):
+            one["client"] = [*one["client"].values()]
+        body = _encoder.encode(earlier)
+    saved = _decoder.decode(body)
     if saved.buckets != buckets:
         raise StateError(
             f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets says {buckets}; "
@@ -347,15 +354,6 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
         log_entries=saved.readings.log_entries,
         incidents=Incidents(saved.incidents),
     )
-
-
-def _earlier(form: int, body: Any) -> dict[str, Any]:
-    """A state of form 1 or 2 as form 3 has it: there the parts of the clients of incidents had names."""
-    saved = msgspec.msgpack.decode(body)
-    saved |= _memories_of_form_1(saved) if form == 1 else {}
-    for one in (*saved["incidents"], *(change for _, change in saved["over"][0].values())):
-        one["client"] = [*one["client"].values()]
-    return saved  # type: ignore[no-any-return]
 
 
 def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:

@@ -169,7 +169,12 @@ class ProcessLog:
                 named = whose == "mine" or event.client_id is None
                 if not named or entry.repeats != 1:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
-                events.append(replace(event, own=False) if self._is_shared(event, who) else event)
+                unnamed = event.client_id is None and event.signature not in _of_processes()
+                if unnamed and not self._clients_of_topic(event, who.kind):
+                    # It names no client: where the process reports several that it can be of, it is of one of them.
+                    alike = [one for one in self.reporting if one.kind == who.kind and one.instance == who.instance]
+                    event = replace(event, own=False) if len(alike) > 1 else event
+                events.append(event)
             elif entry.dump is not None and whose == "mine":
                 dumps.append(entry.dump)
         return events, dumps
@@ -238,12 +243,6 @@ class ProcessLog:
         single = not who.client_id or self._only(who.kind) == who.client_id
         reports = any(who.identity == other.identity for other in self.reporting)
         return single or reports or event.signature in _of_processes()
-
-    def _is_shared(self, event: LogEvent, who: Client) -> bool:
-        """True if a line names no client, and the process reports several that it can be of: it is of one of them."""
-        if event.client_id is not None or event.signature in _of_processes() or self._clients_of_topic(event, who.kind):
-            return False
-        return sum(other.kind == who.kind and other.instance == who.instance for other in self.reporting) > 1
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
         """The clients of a kind that the log names together with the event's topic."""

@@ -141,18 +141,15 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
             }
             settled = max(before.settled, count.settled)
             whole[count.name, count.kind] = Count(count.name, count.kind, slots, settled, since)
-    return tuple(map(_settled, whole.values()))
-
-
-def _settled(count: Count) -> Count:
-    slots = sorted(count.slots)
-    old, kept = slots[:-KEPT_SLOTS], slots[-KEPT_SLOTS:]
-    if not old:
-        return count
-    settled = count.settled + sum(count.slots[slot] for slot in old)
-    return dataclasses.replace(
-        count, slots={slot: count.slots[slot] for slot in kept}, settled=settled, settled_ms=kept[0]
-    )
+    # Of the newest half minutes each is kept, of those before them the sum.
+    for key, count in whole.items():
+        times = sorted(count.slots)
+        old, kept = times[:-KEPT_SLOTS], times[-KEPT_SLOTS:]
+        if old:
+            settled = count.settled + sum(count.slots[slot] for slot in old)
+            newest = {slot: count.slots[slot] for slot in kept}
+            whole[key] = dataclasses.replace(count, slots=newest, settled=settled, settled_ms=kept[0])
+    return tuple(whole.values())
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:

@@ -28,7 +28,7 @@ from xml.sax.saxutils import quoteattr
 import msgspec
 
 from clienthealth.model.errors import DependencyError
-from clienthealth.platform import checkout
+from clienthealth.platform import locations
 
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
@@ -95,7 +95,7 @@ def cache() -> Path:
     if chosen:
         return Path(chosen).expanduser().resolve()
     try:
-        return checkout.root() / ".cache"
+        return locations.checkout() / ".cache"
     except DependencyError:
         return Path.home() / ".cache" / "kafka-client-health"
 

@@ -1,11 +1,14 @@
-"""Where things are kept: folders of this machine, or URLs of file systems that Spark reaches."""
+"""Where things are kept: folders of this machine, or URLs of file systems that Spark reaches; a checkout's parts."""
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
-from clienthealth.model.errors import SettingsError
+from clienthealth.model.errors import DependencyError, SettingsError
 
 #: Hadoop's client of S3, and of what speaks as S3 does.
 S3 = "s3a://"
@@ -44,3 +47,21 @@ def written(file: str) -> str:
         raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
         raise SettingsError(f"{file}: not UTF-8") from None
+
+
+def checkout() -> Path:
+    """The checkout that this package is used from. Raises DependencyError where it is installed without one."""
+    folder = Path(__file__).resolve().parents[3]
+    if not (folder / "pyproject.toml").is_file():
+        raise DependencyError(
+            "this command works in a checkout of the repository only: git clone it and run 'make setup'"
+        )
+    return folder
+
+
+def of_checkout(module: str) -> ModuleType:
+    """Import a module that is not installed (dashboards, alerts, the demo) by its dotted name from the checkout."""
+    folder = str(checkout())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return importlib.import_module(module)

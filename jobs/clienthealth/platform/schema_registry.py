@@ -69,15 +69,11 @@ def schema(settings: RegistrySettings, number: int) -> Schema:
     Raises UnknownSchemaError where there is none, ServiceError where the registry cannot be asked, DependencyError
     where Avro cannot be read here, SettingsError where a file of the settings cannot be read.
     """
-    return _client(settings).schema(number)
-
-
-@cache
-def _client(settings: RegistrySettings) -> _Client:
     try:
-        return _Client(settings)
+        client = _clients(settings)
     except OSError as error:
         raise SettingsError(f"[registry] {error.filename or 'cert_file'}: {error.strerror or error}") from None
+    return client.schema(number)
 
 
 class _Client:
@@ -160,6 +156,9 @@ class _Client:
             _LOG.warning("the schema registry does not answer (%s); asked again in %.1f s", why, pause)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+_clients = cache(_Client)
 
 
 def _plain(schema: Any) -> Any:

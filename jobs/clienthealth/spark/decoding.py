@@ -7,6 +7,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -309,7 +310,15 @@ class _Records:
 
     def __init__(self, batch: pa.RecordBatch, topic: str) -> None:
         self.topic, self._batch = topic, batch
-        self.values = _slices(batch.column("value"))
+        column = batch.column("value")
+        data = column.buffers()[2]
+        ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
+        # Slices, not copies; None for nulls. Arrow's own view is one of signed bytes.
+        view = memoryview(data).cast("B") if data is not None else memoryview(b"")
+        self.values: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
+        if column.null_count:
+            for at in np.flatnonzero(~column.is_valid().to_numpy(zero_copy_only=False)).tolist():
+                self.values[at] = None
         self.offset: list[int] = batch.column("offset").to_pylist()
         self.partition: list[int] = batch.column("partition").to_pylist()
         self.headers: list[str | None] = batch.column("headers").to_pylist()
@@ -359,7 +368,11 @@ class _Records:
         try:
             text = values.cast(pa.string())
         except pa.ArrowInvalid:
-            text = pa.array([_text(value) for value in self.values], pa.string())
+            texts: list[str | None] = [None] * len(self.values)
+            for at, value in enumerate(self.values):
+                with suppress(UnicodeDecodeError):
+                    texts[at] = None if value is None else str(value, "utf-8")
+            text = pa.array(texts, pa.string())
         matches = pc.fill_null(pc.match_substring_regex(text, pattern), True)
         control = pc.fill_null(pc.match_substring_regex(text, "[\\x00-\\x08]"), True)
         return (  # type: ignore[no-any-return]
@@ -415,23 +428,3 @@ def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
     whole = pc.binary_join_element_wise(subject, shape, "\0")
     numbers: np.ndarray = whole.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers
-
-
-def _text(value: memoryview | None) -> str | None:
-    try:
-        return None if value is None else str(value, "utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def _slices(column: pa.Array) -> list[memoryview | None]:
-    """The values of a binary column without copies; None for nulls."""
-    data = column.buffers()[2]
-    ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
-    # Arrow's own view is one of signed bytes.
-    view = memoryview(data).cast("B") if data is not None else memoryview(b"")
-    slices: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
-    if column.null_count:
-        for at in np.flatnonzero(~column.is_valid().to_numpy(zero_copy_only=False)).tolist():
-            slices[at] = None
-    return slices

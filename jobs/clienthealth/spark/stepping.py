@@ -205,7 +205,15 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 def _rows(published: Published, bucket: int, most: int) -> tuple[list[Row], Summary]:
     """`most`: what the topics take of a record."""
-    rows: list[Row] = [_health(key.encode(), value, most) for key, value in published.records]
+    from clienthealth.monitor.faults import REASON
+
+    too_large = f"{REASON}: what is known of it takes more than {most} bytes, [topics] max_message_bytes"
+    rows: list[Row] = []
+    for name, value in published.records:
+        key = name.encode()
+        # A record of `client-health`, or the reject that stands for it.
+        fit = fits(most, key, value)
+        rows.append((HEALTH, key, value, None) if fit else (REJECT, key, None, headers_of(too_large, None)))
     rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
     rows += [(CHANGE, None, change_row(change), None) for change in published.changes]
     summary = Summary(
@@ -225,16 +233,6 @@ def _rows(published: Published, bucket: int, most: int) -> tuple[list[Row], Summ
         left_out={limit: number for limit, number in published.left_out.items() if number},
     )
     return rows, summary
-
-
-def _health(key: bytes, value: bytes | None, most: int) -> Row:
-    """A record of `client-health`, or the reject that stands for it."""
-    if fits(most, key, value):
-        return HEALTH, key, value, None
-    from clienthealth.monitor.faults import REASON
-
-    reason = f"{REASON}: what is known of it takes more than {most} bytes, [topics] max_message_bytes"
-    return REJECT, key, None, headers_of(reason, None)
 
 
 def fits(most: int, *parts: bytes | None) -> bool:

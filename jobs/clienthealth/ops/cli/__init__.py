@@ -80,6 +80,14 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def duration(text: str) -> float:
+    """Seconds, as an option tells them."""
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError("must be more than 0 and not infinite")
+    return seconds
+
+
 class _OfCommand(argparse.ArgumentParser):
     """The parser of a command: it says itself what it does not know, with its own usage."""
 

@@ -9,7 +9,8 @@ import argparse
 from pathlib import Path
 
 from clienthealth.configuration import load
-from clienthealth.platform import checkout
+from clienthealth.ops.cli import duration
+from clienthealth.platform import locations
 
 HELP = {
     "demo": "run the whole product on this machine, with real clients that really fail",
@@ -22,7 +23,7 @@ def configure_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for",
         dest="seconds",
-        type=_positive,
+        type=duration,
         metavar="SECONDS",
         help="end after this time (default: at Ctrl-C); exit 0 if every failure that goes on is still shown then, with "
         "one page each, and nobody else was accused or paged, else 1",
@@ -46,11 +47,11 @@ def configure_demo(parser: argparse.ArgumentParser) -> None:
 def run_demo(args: argparse.Namespace) -> int:
     """Run it; the code is 0, 1 if what must come has not come in time, 130 after Ctrl-C before it had."""
     if args.list:
-        for name, client in checkout.load("deploy.demo.clients").CLIENTS.items():
+        for name, client in locations.of_checkout("deploy.demo.clients").CLIENTS.items():
             print(f"{name:<24} {'*' if client.default else ' '} {client.help}")
         print("\n* part of the default choice")
         return 0
-    demo = checkout.load("deploy.demo.main")
+    demo = locations.of_checkout("deploy.demo.main")
     code: int = demo.run(demo.Options(args.seconds, args.expect, args.clients, args.dir, args.keep))
     return code
 
@@ -65,17 +66,10 @@ def configure_replay(parser: argparse.ArgumentParser) -> None:
 
 def run_replay(args: argparse.Namespace) -> int:
     """Publish all records in the order of their times. Raises InputError."""
-    replay = checkout.load("deploy.demo.replay").replay
+    replay = locations.of_checkout("deploy.demo.replay").replay
     replay(load(args.config), args.paths, args.speed, args.stream, args.keep_time)
     return 0
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError("must be more than 0")
-    return value

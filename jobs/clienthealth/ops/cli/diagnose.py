@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clienthealth.ops.cli import duration
+
 if TYPE_CHECKING:
     from clienthealth.model.health_record import HealthRecord
     from clienthealth.monitor.incidents import Transition
@@ -75,7 +77,7 @@ def configure_watch(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--group", metavar="NAME", help="a consumer group instead: members, lag, who does not commit")
     parser.add_argument("--bootstrap", metavar="SERVERS", help="with --group: the brokers (default: of the settings)")
-    parser.add_argument("--for", dest="seconds", type=_duration, metavar="SECONDS", help="default: until Ctrl-C")
+    parser.add_argument("--for", dest="seconds", type=duration, metavar="SECONDS", help="default: until Ctrl-C")
     parser.add_argument("--agent", type=Path, metavar="JAR", help="the Jolokia agent to attach (default: ours)")
     parser.add_argument("--json", action="store_true", help="at the end one JSON object per client and line")
     parser.add_argument("--record", type=Path, metavar="DIR", help="keep what is read, for 'diagnose' and for a ticket")
@@ -168,10 +170,3 @@ def _group(args: argparse.Namespace, settings: Settings) -> int:
     else:
         print("\n".join(table(record, time.monotonic() - begin)))
     return exit_code(record)
-
-
-def _duration(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise ValueError(text)
-    return seconds

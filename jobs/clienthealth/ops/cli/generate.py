@@ -13,7 +13,7 @@ from pathlib import Path
 from clienthealth.configuration import load
 from clienthealth.model.errors import SettingsError
 from clienthealth.ops.cli import CONFIG
-from clienthealth.platform import checkout
+from clienthealth.platform import locations
 
 HELP = {
     "alerts": "write the alert rules and Alertmanager's files, with the addresses and labels of your settings",
@@ -70,8 +70,8 @@ def run_dashboards(args: argparse.Namespace) -> int:
     url = args.url or settings.links.dashboards
     if not url:
         raise SettingsError("no address of Grafana: give --url, or set [links] dashboards")
-    build, push = checkout.load("dashboards.build"), checkout.load("dashboards.push")
-    incidents = checkout.load("dashboards.annotations").incidents(args.incidents) if args.incidents else []
+    build, push = locations.of_checkout("dashboards.build"), locations.of_checkout("dashboards.push")
+    incidents = locations.of_checkout("dashboards.annotations").incidents(args.incidents) if args.incidents else []
     with closing(push.Grafana(url, push.token(args.token_file), args.timeout)) as grafana:
         folder = grafana.folder(args.folder, args.folder_uid)
         for board in build.boards(settings).values():
@@ -91,8 +91,8 @@ def run_generate(args: argparse.Namespace) -> int:
     """Write what differs, or name it."""
     stale = []
     for generator in GENERATORS:
-        for path, content in sorted(checkout.load(generator).generate().items()):
-            file = checkout.root() / path
+        for path, content in sorted(locations.of_checkout(generator).generate().items()):
+            file = locations.checkout() / path
             if file.is_file() and file.read_text(encoding="utf-8") == content:
                 continue
             stale.append(path)

@@ -16,7 +16,7 @@ from clienthealth.model.telemetry import Stream
 from clienthealth.modes import modes
 from clienthealth.ops.cli import commands
 from clienthealth.ops.reference import rooms
-from clienthealth.platform import checkout
+from clienthealth.platform import locations
 from clienthealth.read.formats import formats
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import keys
@@ -30,7 +30,7 @@ BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def generate() -> dict[str, str]:
     """The reference configuration, and each page with its blocks filled in."""
-    pages = {page: (checkout.root() / page).read_text(encoding="utf-8") for page in PAGES}
+    pages = {page: (locations.checkout() / page).read_text(encoding="utf-8") for page in PAGES}
     return {"deploy/config.reference.toml": configuration(), **{p: filled(text) for p, text in pages.items()}}
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from clienthealth.platform import checkout
+from clienthealth.platform import locations
 
 #: What is installed; its second level are the rooms.
 PACKAGES = ("clienthealth", "clienthealth_exporters")
-ROOT = checkout.root()
+ROOT = locations.checkout()
 #: Where modules are; `jobs` and `exporters` are no part of their names.
 FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "deploy")
 
