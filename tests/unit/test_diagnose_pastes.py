@@ -66,12 +66,11 @@ METADATA_TEXTS = (
 
 #: What people write about such a line, and no program logs.
 #: Source code that passes the text on.
-SOURCE = f'    assertThat(log).contains("{TIMEOUT}");\n'
+SOURCE = (f'    assertThat(log).contains("{TIMEOUT}");\n', f'    fail("{TIMEOUT}");\n', f"    // {TIMEOUT}\n")
 QUOTING = (
     f"How do I get rid of {TIMEOUT[:-1]}?\n",
     f"The documentation says: where a producer fails with {TIMEOUT} the topic is missing.\n",
     f" * Thrown where the topic is missing:\n * {TIMEOUT}\n",
-    f"// {TIMEOUT}\n",
     '-    assert "Topic orders not present in metadata after 60000 ms." in log\n'
     '+    raise TimeoutException("Topic orders not present in metadata after 60000 ms.")\n',
 )
@@ -79,7 +78,11 @@ QUOTING = (
 
 @pytest.mark.parametrize(
     ("text", "status"),
-    [*((text, "confirmed") for text in METADATA_TEXTS), *((text, "suspected") for text in QUOTING), (SOURCE, "")],
+    [
+        *((text, "confirmed") for text in METADATA_TEXTS),
+        *((text, "suspected") for text in QUOTING),
+        *((text, "") for text in SOURCE),
+    ],
 )
 def test_one_line_of_a_client_is_enough(text: str, status: str, tmp_path: Path) -> None:
     assert worst(judged(text, tmp_path), METADATA) == status

@@ -32,6 +32,7 @@ class ClientWindow:
     after them. `spoke_ms`: when its process was heard of after that by its log, as one that goes on; None where it was
     not. `outlived`: something else was heard of after its last reading, so that its silence is known. `alive`: of each
     kind the newest sign of its process's life, later than the client may be silent.
+    `ends_ms`: the time of its very last reading, where it is known that none comes after it.
     `rows`: gives the readings as the table that they were made of, where they were.
     """
 
@@ -46,6 +47,7 @@ class ClientWindow:
     earlier_dumps: tuple[ThreadDump, ...] = ()
     spoke_ms: int | None = None
     outlived: bool = True
+    ends_ms: int | None = None
     alive: tuple[Sign, ...] = ()
     told: bool = False
     earlier_readings: tuple[Reading, ...] = ()

@@ -45,11 +45,15 @@ class Span(NamedTuple):
 
 @dataclass
 class Bucket:
-    """The readings of a bucket, and what is worked out of them once for all that asks."""
+    """The readings of a bucket, and what is worked out of them once for all that asks.
+
+    `whole`: they are all that there is, and nothing comes after them.
+    """
 
     state: BucketState
     settings: Settings
     grid: Grid
+    whole: bool = False
 
     @cached_property
     def readings(self) -> Readings:
@@ -227,6 +231,7 @@ class Bucket:
             earlier_logs=earlier_events,
             config=logged_options(self.state, who, self.alone(who)) if number is None else self.config(number),
             told=who.process in self.state.told,
+            ends_ms=int(self.state.clients.last[number]) if self.whole and number is not None else None,
             rows=None
             if number is None
             else lambda: self.windows(who.kind or "", *(np.array([one]) for one in (number, lo, hi))),

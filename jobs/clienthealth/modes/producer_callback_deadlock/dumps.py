@@ -140,9 +140,10 @@ def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Did the selector not move after the dump, as far as that is counted?"""
+    """Did the selector not move after the dump, as far as that is counted, or will be?"""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
-    return not times or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
+    last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
+    return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
 
 
 def _stood(window: ClientWindow, stay: Held) -> bool:

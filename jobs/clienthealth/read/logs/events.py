@@ -37,7 +37,7 @@ _QUOTED, _OPENED = re.compile(r"([\"`])[^\"`]*\1"), re.compile(r"(?<!\\)[\"`][^\
 #: What stands before a value in quotation marks: `msg=`, `"message": `, `[`.
 _KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
 #: What stands before a text that source code passes on.
-_CALL = re.compile(r"\.[a-z]\w{0,99}\(\Z", re.ASCII)
+_CALL = re.compile(r"\b[a-z]\w{0,99}\(\Z", re.ASCII)
 #: Why a line is its program's own: so much of it is looked at for an exception, and for where a layout ends.
 MAX_BEFORE = 500
 #: An exception, or librdkafka's error in Python, that ends where the library's words begin.
@@ -122,6 +122,8 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return not nobodys
     if "." in logger and _OF_RDKAFKA.match(before):
         return False
+    if before.lstrip().startswith("//") and not (logger or line.level or line.thread):
+        return None
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
     if opened and _CALL.search(unquoted[: opened.start()]):
