@@ -229,7 +229,11 @@ def test_modes_and_log_lines_are_read_from_an_archive(tmp_path: Path) -> None:
         for file in sorted((jobs / "clienthealth").rglob("*.*")):
             if file.suffix in (".py", ".toml"):
                 program.write(file, file.relative_to(jobs))
-    code = "from clienthealth import modes; modes.catalogue(); print(modes.__file__, *modes.modes())"
+    code = (
+        "import clienthealth.monitor.step, clienthealth.spark.session; from clienthealth import modes; "
+        "from clienthealth.modes import advisories; advisories.libraries(); "
+        "modes.catalogue(); print(modes.__file__, *modes.modes())"
+    )
     environment = {**os.environ, "PYTHONPATH": archive}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.stdout.split() == [f"{archive}/clienthealth/modes/__init__.py", *(mode.id for mode in ALL)], done.stderr

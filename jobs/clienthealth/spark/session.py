@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,7 +32,9 @@ from clienthealth.settings import Settings
 
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 #: Options that do not depend on the settings, by where they hold.
-OPTIONS = msgspec.toml.decode(Path(__file__).with_name("spark.toml").read_bytes(), type=dict[str, dict[str, str]])
+OPTIONS = msgspec.toml.decode(
+    resources.files(__package__).joinpath("spark.toml").read_bytes(), type=dict[str, dict[str, str]]
+)
 #: A small heap that gives back what it does not need: most of what is large lies in Python workers. A JVM without
 #: memory ends at once, and is started again, instead of lingering. Spark searches the message of a failed foreachBatch
 #: with an expression that recurses for each character: hence the stack. Its classes take 190 MB; each time that they
