@@ -1,4 +1,4 @@
-"""The page that says how to add a failure mode, done: one new folder, and the whole product knows the mode."""
+"""The pages on adding a failure mode and a format, done: one new folder, and the whole product knows the mode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clienthealth.model.readings import Reading
 from clienthealth.ops.reference.rooms import ROOT
 from tests.laws.added import Copy
 
-PLACES = ("jobs/clienthealth/modes", "tests/scenarios")
+PLACES = ("jobs/clienthealth/modes", "jobs/clienthealth/read/formats", "tests/scenarios")
 PAGE = "jobs/clienthealth/modes/README.md"
 MODE = "rebalance-storm"
 FOLDER = "jobs/clienthealth/modes/rebalance_storm"
@@ -30,6 +30,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     made = Copy(tmp_path_factory.mktemp("copy"))
     made.with_tests()
     made.add(PAGE, f"{FOLDER}/mode.toml", f"{FOLDER}/rules.py", "tests/scenarios/rebalance_storm.py")
+    made.add("jobs/clienthealth/read/formats/README.md", "jobs/clienthealth/read/formats/inhouse.py")
     (made.folder / FOLDER / "__init__.py").touch()
     runbook = (ROOT / "alerts/runbooks/consumer-shutdown-loop.md").read_text("utf-8")
     runbook += "\n| `members-come-and-go` | a member leaves and joins again |\n"
@@ -102,6 +103,12 @@ def test_the_example_obeys_the_laws_of_modes(copy: Copy) -> None:
     ended = copy.pytest("tests/laws/test_modes.py", "tests/laws/test_nothing_unread.py", "-k", LAWS, "-rA")
     assert ended.returncode == 0, ended.stdout
     assert ended.stdout.count(f"{MODE}]\n") >= 8
+
+
+def test_the_example_of_a_format_obeys_the_laws_of_formats(copy: Copy) -> None:
+    ended = copy.pytest("tests/unit/test_formats.py", "-rA")
+    assert ended.returncode == 0, ended.stdout
+    assert "named_as_it[inhouse]" in ended.stdout
 
 
 def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:

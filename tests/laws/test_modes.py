@@ -56,17 +56,20 @@ def test_the_id_is_the_folders_name(mode: Mode) -> None:
 @every_mode
 def test_every_scenario_is_judged_as_it_must_be(mode: Mode) -> None:
     wrong = {}
-    for scenario in scenarios()[mode.id]:
+    for scenario in scenarios().get(mode.id, ()):
         verdict = verdict_of(mode, scenario.window)
         if verdict.status != scenario.expected:
             wrong[scenario.name] = (scenario.expected, verdict)
-    assert wrong == {}
+    assert wrong == {}, (
+        "scenario: what it expects, and what the mode says; `fires` is for confirmed, `suspects` for suspected"
+    )
 
 
 @every_mode
 @pytest.mark.parametrize("role", ["fires", "near-miss", "unknown"])
 def test_it_fires_it_has_a_near_miss_and_it_can_admit_not_to_know(mode: Mode, role: str) -> None:
-    assert any(scenario.role == role for scenario in scenarios()[mode.id])
+    windows = f"tests/scenarios/{mode.id.replace('-', '_')}.py"
+    assert any(scenario.role == role for scenario in scenarios().get(mode.id, ())), f"{windows} lacks one: {role}"
 
 
 @every_mode
@@ -80,7 +83,7 @@ def test_it_is_silent_on_every_control(mode: Mode) -> None:
     excused = {name for name, of in NOISE if of == mode.id}
     if mode.absence:  # the end of a recording counts as its client's end
         excused |= {folder.name for folder in folders() if was_stopped(folder)}
-    assert noisy <= excused
+    assert noisy <= excused, "its rules accuse clients that are fine: mend the rules, or give the reason in NOISE"
 
 
 def test_every_exception_is_still_needed() -> None:
@@ -104,14 +107,14 @@ def test_every_threshold_has_a_unit_or_is_a_share_and_a_reason(mode: Mode) -> No
         assert re.search(
             r"(_seconds|_ms|_bytes|_ratio|_share|_records|_lines|_repeats|_errors|_sends|_fills|_growth|_margin)$",
             field.name,
-        ), field.name
+        ), f"{field.name}: the name ends in its unit, or in what it counts"
 
 
 def causes_shown() -> dict[str, set[str]]:
     """By mode the causes that verdicts on hand-made windows and on recordings give."""
     by_mode: dict[str, set[str]] = {mode.id: set() for mode in ALL}
     for mode in ALL:
-        judged = [verdict_of(mode, s.window) for s in scenarios()[mode.id]]
+        judged = [verdict_of(mode, s.window) for s in scenarios().get(mode.id, ())]
         judged += [judged_before for folder in folders() if (judged_before := verdicts(folder).get(mode.id))]
         by_mode[mode.id] = {str(v.detail["cause"]) for v in judged if v.unhealthy and v.detail.get("cause")}
     return by_mode
@@ -119,10 +122,15 @@ def causes_shown() -> dict[str, set[str]]:
 
 def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence_is_idle() -> None:
     shown = causes_shown()
-    assert shown == {mode.id: {cause.id for cause in mode.causes if cause.id} for mode in ALL}
+    declared = {mode.id: {cause.id for cause in mode.causes if cause.id} for mode in ALL}
+    assert shown == declared, (
+        "left: causes of scenarios and recordings; right: causes of mode.toml; each needs a scenario"
+    )
     for mode_id, causes in shown.items():
-        runbook = (locations.checkout() / "alerts" / "runbooks" / f"{mode_id}.md").read_text(encoding="utf-8")
-        assert [cause for cause in causes if f"| `{cause}` |" not in runbook] == [], mode_id
+        runbook = locations.checkout() / "alerts" / "runbooks" / f"{mode_id}.md"
+        assert runbook.is_file(), f"write {runbook}, from another mode's"
+        rows = runbook.read_text(encoding="utf-8")
+        assert [cause for cause in causes if f"| `{cause}` |" not in rows] == [], f"rows that {runbook} lacks"
 
 
 #: Words of one world, that nobody needs who runs on another.
@@ -192,12 +200,12 @@ def test_its_declaration_reads_well(mode: Mode) -> None:
         assert sentence[0].isupper() or re.match(r"\w+\(\)", sentence), sentence
         assert sentence.endswith("."), sentence
     assert not mode.title.endswith(".")
-    assert len(mode.confusions) >= 3
+    assert len(mode.confusions) >= 3, "mode.toml needs three confusions at least"
 
 
 @every_mode
 def test_log_lines_speak_of_it(mode: Mode) -> None:
-    assert mode.lines
+    assert mode.lines, "mode.toml needs a line ([lines.NAME]) that speaks of it, or lines_of_others"
 
 
 @every_mode

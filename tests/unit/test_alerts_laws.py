@@ -167,7 +167,7 @@ def test_runbook_has_all_sections_and_an_alert(path: Path) -> None:
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     assert [section.split("\n", 1)[0] for section in sections] == list(SECTIONS)
     for section in sections:
-        assert len(section.split("\n", 1)[1].split()) >= 8, section.split("\n", 1)[0]
+        assert len(section.split("\n", 1)[1].split()) >= 8, f"eight words at least: {section.split(chr(10), 1)[0]}"
     assert any(rule.annotations["runbook_url"].endswith(f"/{path.stem}") for rule in ALERTS)
     for linked in re.findall(r"\]\(([a-z-]+)\)", text):
         assert (RUNBOOKS / f"{linked}.md").is_file(), linked
@@ -193,7 +193,7 @@ def test_a_runbook_begins_with_what_to_do(path: Path) -> None:
         r"\brestart|\broll back|\bkill",
         r"\bsend\b.*again|\bloses?\b|\blost\b",
     ):
-        assert re.search(step, now, re.IGNORECASE | re.DOTALL), step
+        assert re.search(step, now, re.IGNORECASE | re.DOTALL), f"'Do this now' says none of: {step}"
 
 
 @each_runbook

@@ -24,7 +24,9 @@ def test_every_program_exists_and_is_used() -> None:
 
 
 def test_every_mode_has_a_client_and_the_default_has_a_control() -> None:
-    assert {client.mode for client in CLIENTS.values()} == {*modes(), None}
+    assert {client.mode for client in CLIENTS.values()} == {*modes(), None}, (
+        "each mode needs a client in demo/clients.py"
+    )
     assert any(client.mode is None for client in CLIENTS.values() if client.default)
 
 
@@ -54,4 +56,5 @@ def test_the_soak_has_healthy_clients_alone_and_a_cluster_that_is_rolled_under_e
 
 
 def test_the_chronic_run_has_a_client_of_each_mode() -> None:
-    assert {CLIENTS[name].mode for name in chosen("CHRONIC")} == {*modes(), None}
+    shown = {CLIENTS[name].mode for name in chosen("CHRONIC")}
+    assert shown == {*modes(), None}, "put the name of a client of each mode into CHRONIC of the Makefile"

@@ -86,7 +86,8 @@ def test_a_setting_names_the_attribute_that_identifies_a_client() -> None:
 
 def test_each_sample_that_is_of_metrics_has_its_expectation() -> None:
     names = [path.name for path in SAMPLES.iterdir()]
-    assert {name for name in names if any(decoded(raw).format for raw in sample(name))} == set(GOLDEN)
+    known = {name for name in names if any(decoded(raw).format for raw in sample(name))}
+    assert known == set(GOLDEN), "write what each sample must become into GOLDEN of tests/support/golden_metrics.py"
 
 
 def test_every_format_is_asked_in_an_order_without_ties() -> None:
@@ -138,7 +139,7 @@ def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
 
     for one, other in zip(replica("pod-1"), replica("pod-2"), strict=True):
         if one.kind != "group" and (one.identity, one.process) != (other.identity, other.process):
-            assert one.key != other.key
+            assert one.key != other.key, "a format that reads the record's `instance` gives its `host` too"
 
 
 @pytest.mark.parametrize(

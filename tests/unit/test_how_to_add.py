@@ -12,7 +12,7 @@ START = 1_795_208_640
 
 def record(consumer: str, seconds: int, rebalances: int) -> str:
     """What an application of the example says."""
-    document = {"app": "orders", "pod": "p-1", "consumer": consumer, "at": START + seconds, "rebalances": rebalances}
+    document = {"app": "orders", "pod": "p-1", "consumer": consumer, "time": START + seconds, "rebalances": rebalances}
     return json.dumps(document)
 
 

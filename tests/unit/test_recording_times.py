@@ -81,5 +81,6 @@ def test_the_time_of_each_sample_is_found(name: str) -> None:
     for record in sample(name):
         assert record.value is not None
         own_time = time_of(record.value)
-        assert own_time is not None and abs(own_time - AT) <= 1000
+        assert own_time is not None, "OWN of deploy/demo/replay.py lacks the name of the field with the record's time"
+        assert abs(own_time - AT) <= 1000, "samples are of 2026-11-20 18:40:30 UTC"
         assert time_of(moved(record.value, DAY_MS)) == own_time + DAY_MS
