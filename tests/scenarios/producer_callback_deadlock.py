@@ -192,6 +192,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "a-callback-of-80-ms-that-two-dumps-find",
         window(dumps=[dump(5, network(CALLBACK, "RUNNABLE", 900.0)), dump(25, network(CALLBACK, "RUNNABLE", 930.0))]),
     ),
+    unknown("its-selector-stands-at-the-end", window(readings=producer(stuck_at(400, 35), still(8 * MIB)))),
     fires(
         "a-callback-that-ends-the-process",
         window(

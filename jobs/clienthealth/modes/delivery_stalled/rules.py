@@ -225,6 +225,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 BLIND_COUNTS = "the client does not count what it sent"
 BLIND_WAITING = "the client does not tell whether records wait"
+FAILING = "records fail, and none is known to be delivered since"
 BLIND_FROZEN = "nothing is delivered, but the I/O thread stands still: see producer-callback-deadlock"
 
 
@@ -236,6 +237,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
         (BLIND_COUNTS, ~w.reported(delivered(w))),
         (BLIND_WAITING, ~load),
         (BLIND_FROZEN, living(w, thresholds)[1]),
+        (FAILING, (grown_since(w, "record-error-total", stalls(w).since) > 0) & (stalls(w).since >= 0)),
     )
 
 

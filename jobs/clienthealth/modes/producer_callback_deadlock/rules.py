@@ -62,6 +62,7 @@ class Thresholds(Limits, of=FILE):
     busy_cpu_share: float
     zero_rate_seconds: float
     suspect_inside_seconds: float
+    unmoved_seconds: float
     min_refused_lines: int
     silent_queue_ratio: float
     min_reply_growth: int
@@ -207,6 +208,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 BLIND_SELECTOR = "the client counts no selects of its I/O thread (neither select-total nor select-rate)"
+UNMOVED = "its selector did not move between the last readings, although work waits"
 BLIND_BUFFER = "the client does not tell how full its buffer is"
 
 
@@ -214,7 +216,11 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """No count of selects, or no word of the buffer."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
-    return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load))
+    runs, stands = w.still("select-total"), np.zeros(len(w), np.bool_)
+    if len(runs):
+        at_end = (runs.last == w.last_row[runs.window]) & (runs.seconds >= thresholds.unmoved_seconds)
+        stands[runs.window[at_end & _work_waits(w)[runs.last]]] = True
+    return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load), (UNMOVED, stands))
 
 
 GATE = Gate(blind, suspects)
