@@ -207,7 +207,7 @@ def test_commands_read_what_has_a_leader_and_name_the_rest(half: Half, capsys: p
     command = [KAFKA_HEALTH, "export", "groups", *config, "--once"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     rows = [line.split() for line in done.stdout.splitlines() if " orders " in line]
-    assert (done.returncode, sorted(row[5] for row in rows)) == (1, ["1", "1", "?", "?"])
+    assert (done.returncode, sorted(row[6] for row in rows)) == (1, ["1", "1", "?", "?"])
     assert done.stderr.count("could not be read: no leader") == 2
 
     assert run("watch", *config, "--group", GROUP, "--for", "2") == 3

@@ -65,7 +65,8 @@ OWN_RETENTION = {"retention.ms": "2592000000", "retention.bytes": "1000000000000
 
 
 def left_out(command: str) -> bool:
-    return any(command.startswith(begins) and proof.startswith("not run") for begins, proof in PROVEN.items())
+    elsewhere = ("not run", "tests/rules/")
+    return any(command.startswith(begins) and proof.startswith(elsewhere) for begins, proof in PROVEN.items())
 
 
 @dataclass(frozen=True)
