@@ -103,6 +103,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         # 1,173 tries take two minutes at least, 8 less than a second; without any left the batch is given up.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
+    suspects(
+        "some-expire-between-deliveries-and-one-at-the-end",
+        window(
+            readings=sending(stuck_at(400, 40), still(), record_error_total=lambda s: 15.0 * (s >= 50)),
+            logs=expiries(5, 50),
+        ),
+    ),
     suspects("address-out-of-reach", window(readings=sending(stuck_at(400, 10), **FAILING))),
     suspects(
         "half-of-a-short-delivery-timeout-is-over",

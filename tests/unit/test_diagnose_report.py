@@ -64,7 +64,28 @@ INPUTS = [
     Input("photo.png", "no evidence", left_out={"binary": 1}),
 ]
 
-REPORT = """\
+VERSION = """\
+  Version     java 3.9.1: known bugs cause a failure or look like one
+              (KAFKA-10790, KAFKA-19012, KAFKA-19747); upgrade to 4.1.2 or
+              newer.
+              KAFKA-10790: flush() in a callback waits for the thread that it
+              runs in; newer versions refuse the call instead. (causes
+              producer-callback-deadlock)
+              https://issues.apache.org/jira/browse/KAFKA-10790
+              KAFKA-19012: Memory of a batch that expires while it is sent is
+              used again too early: records can end in another topic. (looks
+              like delivery-stalled)
+              https://issues.apache.org/jira/browse/KAFKA-19012
+              KAFKA-19747: A client stops pushing its metrics for good when its
+              connection breaks during a push. (looks like producer-not-closed,
+              consumer-stalled)
+              https://issues.apache.org/jira/browse/KAFKA-19747
+              end-of-support: The project mends only its last three releases;
+              this version gets no fixes any more. https://cwiki.apache.org/conf
+              luence/display/KAFKA/Time+Based+Release+Plan
+"""
+
+REPORT = f"""\
 app.log: log; 1,204 of 30,211 lines used; 2026-11-20 18:40:45 to 18:41:15 UTC
 jstack.txt: thread dump (jstack); 8 of 9 lines used; 2026-11-20 18:40:45 UTC
 photo.png: no evidence; left out: 1 binary
@@ -91,47 +112,11 @@ CONFIRMED  order-producer  (orders, producer, java 3.9.1)
               waits: no get(), flush() or blocking send() inside it; hand a
               retry to another thread.
   Runbook     kafka-health explain producer-callback-deadlock
-  Version     java 3.9.1: known bugs cause a failure or look like one
-              (KAFKA-10790, KAFKA-19012, KAFKA-19747); upgrade to 4.1.2 or
-              newer.
-              KAFKA-10790: flush() in a callback waits for the thread that it
-              runs in; newer versions refuse the call instead. (causes
-              producer-callback-deadlock)
-              https://issues.apache.org/jira/browse/KAFKA-10790
-              KAFKA-19012: Memory of a batch that expires while it is sent is
-              used again too early: records can end in another topic. (looks
-              like delivery-stalled)
-              https://issues.apache.org/jira/browse/KAFKA-19012
-              KAFKA-19747: A client stops pushing its metrics for good when its
-              connection breaks during a push. (looks like producer-not-closed,
-              consumer-stalled)
-              https://issues.apache.org/jira/browse/KAFKA-19747
-              end-of-support: The project mends only its last three releases;
-              this version gets no fixes any more. https://cwiki.apache.org/conf
-              luence/display/KAFKA/Time+Based+Release+Plan
-  Healthy     send-blocked-on-metadata"""
+{VERSION}  Healthy     send-blocked-on-metadata"""
 
-CANNOT_JUDGE = """\
+CANNOT_JUDGE = f"""\
 CANNOT JUDGE  order-producer  (orders, producer, java 3.9.1)
-  Version     java 3.9.1: known bugs cause a failure or look like one
-              (KAFKA-10790, KAFKA-19012, KAFKA-19747); upgrade to 4.1.2 or
-              newer.
-              KAFKA-10790: flush() in a callback waits for the thread that it
-              runs in; newer versions refuse the call instead. (causes
-              producer-callback-deadlock)
-              https://issues.apache.org/jira/browse/KAFKA-10790
-              KAFKA-19012: Memory of a batch that expires while it is sent is
-              used again too early: records can end in another topic. (looks
-              like delivery-stalled)
-              https://issues.apache.org/jira/browse/KAFKA-19012
-              KAFKA-19747: A client stops pushing its metrics for good when its
-              connection breaks during a push. (looks like producer-not-closed,
-              consumer-stalled)
-              https://issues.apache.org/jira/browse/KAFKA-19747
-              end-of-support: The project mends only its last three releases;
-              this version gets no fixes any more. https://cwiki.apache.org/conf
-              luence/display/KAFKA/Time+Based+Release+Plan
-  Not judged  producer-callback-deadlock: a healthy I/O thread, but no dump ten
+{VERSION}  Not judged  producer-callback-deadlock: a healthy I/O thread, but no dump ten
               seconds later
   Next        jcmd PID Thread.print, twice, ten seconds apart, into one file"""
 

@@ -358,9 +358,7 @@ def add_ends(
 
 def _outlived(bucket: Bucket, number: int) -> bool:
     """True if anything was heard of later than a client may be silent after its last reading."""
-    state = bucket.state
-    end_ms = max([*state.clients.last.tolist(), *(entry.ts_ms for entry in state.log_entries)])
-    return bool(end_ms - state.clients.last[number] > bucket.quiet[number])
+    return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:

@@ -61,6 +61,12 @@ class Bucket:
         return totals_added_up(self.state.readings, self.state.whos)
 
     @cached_property
+    def newest_ms(self) -> int:
+        """The time (epoch ms) of what was heard of last: a reading or a log entry; 0 where nothing was."""
+        entries = (entry.ts_ms for entry in self.state.log_entries)
+        return max([*self.state.clients.last.tolist(), *entries], default=0)
+
+    @cached_property
     def keys(self) -> Ints:
         """Client and time of each reading as one number."""
         return keys(self.state.readings)

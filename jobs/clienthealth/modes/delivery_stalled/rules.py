@@ -66,7 +66,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    delivers = reason is None and not facts and _delivers(w, thresholds)
+    # Records that fail at the end do not undo what was delivered before.
+    delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
     if not facts:
@@ -230,14 +231,15 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread stands still: see produ
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Nothing is counted, or the I/O thread itself stands still."""
+    """Nothing is counted, the I/O thread itself stands still, or records fail after the last one that was delivered."""
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
+    since = stalls(w).since
     return first_reason(
         len(w),
         (BLIND_COUNTS, ~w.reported(delivered(w))),
         (BLIND_WAITING, ~load),
         (BLIND_FROZEN, living(w, thresholds)[1]),
-        (FAILING, (grown_since(w, "record-error-total", stalls(w).since) > 0) & (stalls(w).since >= 0)),
+        (FAILING, (since >= 0) & (grown_since(w, "record-error-total", since) > 0)),
     )
 
 

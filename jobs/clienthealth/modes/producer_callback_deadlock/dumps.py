@@ -72,9 +72,9 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
         at = next(entered, None) if is_own(window, thread) and thread.state == "RUNNABLE" else None
         return None if at is None else thread.frames[at:]
 
-    found = held((*window.earlier_dumps, *window.dumps), callback)[-1:]
     if reported(window.readings, SELECTS):
         return []
+    found = held((*window.earlier_dumps, *window.dumps), callback)[-1:]
     return [
         (_seen(stay, f"inside the same callback{stay.repeated}", since=stay.since_ms), "callback-blocked")
         for stay in found

@@ -213,7 +213,7 @@ BLIND_BUFFER = "the client does not tell how full its buffer is"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """No count of selects, or no word of the buffer."""
+    """No count of selects, no word of the buffer, or a selector that stands at the end with work waiting."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     runs, stands = w.still("select-total"), np.zeros(len(w), np.bool_)
