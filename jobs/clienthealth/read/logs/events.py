@@ -122,7 +122,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return not nobodys
     if "." in logger and _OF_RDKAFKA.match(before):
         return False
-    if before.lstrip().startswith("//") and not (logger or line.level or line.thread):
+    if bare and before.lstrip().startswith("//"):
         return None
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
