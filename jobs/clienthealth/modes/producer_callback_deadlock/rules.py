@@ -131,9 +131,14 @@ class Frozen(NamedTuple):
     timeout: Floats
 
 
+def _still(w: Windows) -> Runs:
+    """The runs of readings over which the selector stands still; asked for by `blind` and `suspects`."""
+    return w.once("deadlock: stood", lambda: w.still("select-total"))
+
+
 def frozen(w: Windows, limits: Thresholds) -> Frozen:
     """Direct evidence: a selector that stands still while the buffer fills, or for too long with work waiting."""
-    runs = w.still("select-total")
+    runs = _still(w)
     if not len(runs):
         return Frozen(runs, runs.window > 0, runs.window > 0, runs.first, runs.seconds)
     free, busy, idle = _while_counted(w)
@@ -216,7 +221,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """No count of selects, no word of the buffer, or a selector that stands at the end with work waiting."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
-    runs, stands = w.still("select-total"), np.zeros(len(w), np.bool_)
+    runs, stands = _still(w), np.zeros(len(w), np.bool_)
     if len(runs):
         at_end = (runs.last == w.last_row[runs.window]) & (runs.seconds >= thresholds.unmoved_seconds)
         stands[runs.window[at_end & _work_waits(w)[runs.last]]] = True
