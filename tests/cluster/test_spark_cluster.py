@@ -1,4 +1,4 @@
-"""The monitor on a Spark cluster, submitted as deploy/README.md says, tells what the same code tells without Spark.
+"""The monitor on a Spark cluster, submitted as deploy/cluster.md says, tells what the same code tells without Spark.
 
 The cluster loses an executor and a worker; its driver hangs, another takes over, and the first comes back; it grows
 from two workers to four and shrinks back to two, all with the checkpoint that it began with.
@@ -34,7 +34,7 @@ WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
 #: A driver that hangs keeps its cores, and would take those of all workers that are new.
 AT_FIRST = {"spark__cores__max": "2"}
-#: What deploy/README.md has the cluster be asked for beside the heap: Python, RocksDB, threads.
+#: What deploy/cluster.md has the cluster be asked for beside the heap: Python, RocksDB, threads.
 BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
 

@@ -315,7 +315,7 @@ print(WHO["instance"])
 def test_replicas_on_librdkafka_report_as_the_page_says(broker: Broker) -> None:
     (page,) = re.findall(
         r"^## Applications on librdkafka\n.*?^```python\n(.*?)^```$",
-        (ROOT / "deploy/README.md").read_text("utf-8"),
+        (ROOT / "deploy/clients.md").read_text("utf-8"),
         re.DOTALL | re.MULTILINE,
     )
     for topic in (TOPIC, "client-metrics", "client-logs"):

@@ -34,7 +34,7 @@ from tests.support.waiting import WAIT_SECONDS
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "deploy/README.md").read_text("utf-8")
+PAGE = (ROOT / "deploy/secure.md").read_text("utf-8")
 USER, PASSWORD = "health", "s3cret-of-the-user"
 KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 

@@ -26,7 +26,7 @@ class Copy:
             shutil.copy(ROOT / name, folder)
         for name in ("deploy/demo", "deploy/helm"):
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=UNFINISHED)
-        for name in ("README.md", "config.reference.toml"):
+        for name in ("operate.md", "config.reference.toml"):
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 
     def add(self, page: str, *files: str) -> None:

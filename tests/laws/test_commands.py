@@ -28,6 +28,7 @@ PROVEN = {
     ".venv/bin/kafka-health diagnose": "tests/spark/test_readme.py",
     "kafka-health review": "tests/spark/test_readme.py",
     "kafka-health doctor": "tests/kafka/test_own_kafka.py",
+    "kafka-health formats": "tests/kafka/test_leaderless.py",
     "kafka-health monitor": "tests/kafka/test_own_kafka.py",
     "kafka-health export groups": "tests/kafka/test_own_kafka.py",
     "kafka-health export prometheus": "tests/kafka/test_own_kafka.py",

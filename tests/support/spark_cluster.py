@@ -132,7 +132,7 @@ def bare_python(folder: Path) -> Path:
 def submission(
     cluster: SparkCluster, settings: Settings, config: Path, package: Path, **options: str
 ) -> tuple[list[str], Mapping[str, str]]:
-    """The command that submits the monitor to a cluster as deploy/README.md says, and its environment.
+    """The command that submits the monitor to a cluster as deploy/cluster.md says, and its environment.
 
     `options`: of Spark, `__` for a point.
     """

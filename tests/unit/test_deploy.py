@@ -51,7 +51,7 @@ def test_the_image_is_built_from_what_the_context_lets_through() -> None:
 
 def test_spark_submit_takes_the_jars_that_we_take() -> None:
     """The connector alone would bring a kafka-clients with known vulnerabilities."""
-    page = (ROOT / "deploy/README.md").read_text("utf-8")
+    page = (ROOT / "deploy/cluster.md").read_text("utf-8")
     (packages,) = re.findall(r"--packages (\S+)", page)
     assert set(packages.split(",")) == set(jars.SETS["spark"].modules)
     named = set(re.findall(r"`(org\.apache\.(?:hadoop|spark):[\w.-]+:[\w.]+)`", page))

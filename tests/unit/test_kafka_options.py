@@ -182,7 +182,7 @@ def test_check_config_refuses_nothing_that_all_programs_take(
 def test_the_logins_of_the_page_are_taken_by_all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logins, "find_spec", lambda name: name)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    page = (Path(__file__).parents[2] / "deploy/README.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "deploy/secure.md").read_text("utf-8")
     shown = [tomllib.loads(block) for block in re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)]
     options = [block["kafka"]["options"] for block in shown if "options" in block.get("kafka", {})]
     assert {one["sasl.mechanism"] for one in options} == {"SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"}

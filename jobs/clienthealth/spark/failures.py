@@ -80,7 +80,7 @@ def explained(message: str, settings: Settings) -> HealthError:
     if missing:
         return DependencyError(
             f"the Python of an executor has no module '{missing[1]}': it needs this program, of the same release, and "
-            "its extra 'spark' (deploy/README.md, spark-submit)"
+            "its extra 'spark' (deploy/cluster.md, spark-submit)"
         )
     checkpoint, history = settings.monitor.checkpoint, settings.monitor.history
     named = {"places": f"{checkpoint} or {history}", "servers": settings.kafka.bootstrap_servers}

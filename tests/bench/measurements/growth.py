@@ -26,7 +26,7 @@ from tests.bench.results import Figure, Result, Table
 
 TITLE = "What grows with clients and failures"
 FLEETS, UNHEALTHY = (5_000, 100_000, 500_000), (0.01, 0.10)
-#: As by default, and with so many that each holds a few thousand clients, as deploy/README.md advises.
+#: As by default, and with so many that each holds a few thousand clients, as deploy/sizing.md advises.
 BUCKETS = 32
 EVERY_MS, BATCHES, STUCK_FROM = 10_000, 24, 6
 #: The driver's CPU for a batch may grow by so much for 100,000 clients more.

@@ -145,7 +145,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
                 yield Finding(about, "ok", f"{place}: {what}{free}.")
             else:
                 look = " Look at the bucket, [spark] options (spark.hadoop.fs.s3a.…) and at the credentials: "
-                remedy = f"{look}deploy/README.md, object stores." if is_url(place) else ""
+                remedy = f"{look}deploy/cluster.md, object stores." if is_url(place) else ""
                 yield Finding(about, "failed", f"{place} cannot be used: {why}.{remedy}")
     finally:
         spark.stop()

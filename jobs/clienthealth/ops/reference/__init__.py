@@ -22,7 +22,7 @@ from clienthealth.settings import Settings
 from clienthealth.settings.fields import keys
 from clienthealth.spark.self_monitoring import SelfMetrics
 
-PAGES = ("README.md", "jobs/README.md", "deploy/README.md", "jobs/clienthealth/read/formats/README.md")
+PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
 #: What names of metrics end with in Prometheus.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
