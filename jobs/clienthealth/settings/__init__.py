@@ -47,16 +47,16 @@ class TopicSettings(Checked):
         ("client-logs",), "topics with client logs and thread dumps in any known format", form=TOPIC
     )
     health: str = setting("client-health", "output: the newest state of every client (compacted)", form=TOPIC)
-    rejects: str = setting("client-rejects", "output: what could not be read, with the reason", form=TOPIC)
+    rejects: str = setting("client-rejects", "output: records that could not be read, with the reason", form=TOPIC)
     max_message_bytes: int = setting(
         1_048_588,
-        "max.message.bytes of these two topics in Kafka; what is larger, compressed, is left out",
+        "max.message.bytes of these two topics in Kafka; larger records, compressed, are left out",
         at_least=10_000,
     )
 
     services: tuple[str, ...] = setting(
         (),
-        "whose clients a topic may speak of, as TOPIC=GLOB of services; a topic that is not named here: of all",
+        "services whose clients a topic may report, as TOPIC=GLOB; a topic without an entry may report all",
         form=OF_TOPIC,
     )
 
@@ -84,16 +84,16 @@ class MonitorSettings(Checked):
     watermark_seconds: int = seconds(120, "how late a record may be and still count")
     trigger_seconds: int = seconds(10, "how often a batch starts: a batch costs half a second of CPU, however small")
     quality_seconds: int = seconds(
-        60, "what was read goes to the history this often: a commit of a table costs more than a small batch"
+        60, "how often counts of input records go to the history: a commit of a table costs more than a small batch"
     )
     start_seconds_back: int = setting(900, "how far back a new checkpoint starts reading", at_least=0, at_most=YEAR)
-    max_offsets_per_trigger: int = count(400_000, "upper bound of a batch, so that a backlog is worked off in steps")
+    max_offsets_per_trigger: int = count(400_000, "most records in a batch, so that a backlog is worked off in steps")
     shuffle_partitions: int = setting(
         2, "state partitions; about the number of cores; fixed with the checkpoint", at_least=1, at_most=10_000
     )
     buckets: int = setting(
         32,
-        "processes are spread over so many states of a few megabytes; fixed with the checkpoint",
+        "number of states, of a few megabytes each, that share the processes; fixed with the checkpoint",
         at_least=1,
         at_most=100_000,
     )
@@ -101,16 +101,18 @@ class MonitorSettings(Checked):
     max_record_bytes: int = count(4_194_304, "a larger record is a reject")
     #: Spark refuses to start with less than 471 MB.
     heap_mb: int = setting(1024, "heap of Spark's JVM; Python workers need 100 to 300 MB each beside it", at_least=512)
-    max_clients: int = count(200_000, "clients that are judged at most; known ones stay, new ones are left out")
-    max_clients_per_service: int = count(50_000, "the same for the clients of one service")
+    max_clients: int = count(200_000, "most clients that are judged; known clients stay, new ones are left out")
+    max_clients_per_service: int = count(50_000, "most clients of one service that are judged")
     max_new_clients: int = count(
         10_000,
-        "new clients that a batch takes in of those that have reported once; others when they report again, so that "
-        "a flood of ids keeps nobody waiting",
+        "new clients that a batch admits at their first sample; the rest follow with their second, so that a flood of "
+        "ids delays no client",
     )
-    max_events_per_process: int = count(20_000, "log events kept of a process; of the commonest the newest are kept")
-    max_events: int = count(1_000_000, "log events kept of all processes together")
-    max_readings_per_second: int = count(2, "readings of a client within a second; the newest are kept")
+    max_events_per_process: int = count(
+        20_000, "most log events kept of a process; of the most frequent kind the newest stay"
+    )
+    max_events: int = count(1_000_000, "most log events kept of all processes together")
+    max_readings_per_second: int = count(2, "most samples of a client within a second; the newest stay")
     metrics_host: str = setting("127.0.0.1", "address of the monitor's own metrics", form=HOST)
     metrics_port: int = setting(
         9308, "port of the monitor's own metrics; 0 switches them off", at_least=0, at_most=65_535
@@ -120,18 +122,21 @@ class MonitorSettings(Checked):
 @dataclass(frozen=True)
 class SparkSettings(Checked):
     options: dict[str, str] = setting(
-        {}, "options of Spark and Hadoop (spark.hadoop.fs.s3a.endpoint, …); what the state depends on wins over them"
+        {},
+        "options of Spark and Hadoop (spark.hadoop.fs.s3a.endpoint, …); those that the state needs override them",
     )
 
 
 @dataclass(frozen=True)
 class AbsenceSettings(Checked):
-    min_gap_seconds: int = seconds(45, "a client silent for this long (or 3 of its intervals) has departed", at_least=1)
+    min_gap_seconds: int = seconds(
+        45, "a client without data for this long (or 3 of its intervals) is gone", at_least=1
+    )
     watermark_seconds: int = seconds(20, "how late a record may be before its client counts as gone")
     shown_seconds: int = setting(
         3600,
-        "what a client's end says, and what it suffers from when it falls silent, is shown for so long, or until it "
-        "returns or is known to have ended",
+        "how long the verdict of a client that ended or fell silent is shown, unless it returns or is known to have "
+        "ended",
         at_least=0,
         at_most=YEAR,
     )
@@ -139,9 +144,9 @@ class AbsenceSettings(Checked):
 
 @dataclass(frozen=True)
 class LagSettings(Checked):
-    window_seconds: int = setting(900, "how far back commits are looked at", at_least="slide_seconds", at_most=YEAR)
+    window_seconds: int = setting(900, "how far back commits count", at_least="slide_seconds", at_most=YEAR)
     slide_seconds: int = setting(
-        300, "a new lag window begins this often; the longest running one is judged", at_least=1, at_most=YEAR
+        300, "a new lag window begins this often; the oldest open one is judged", at_least=1, at_most=YEAR
     )
     min_commits: int = count(3, "with fewer commits in the window the state is UNKNOWN")
     stop_min_seconds: int = setting(
@@ -149,12 +154,10 @@ class LagSettings(Checked):
     )
     stop_gaps: float = setting(3.0, "commit gaps without a commit after which a group counts as stopped", at_least=0)
     dead_band_per_second: float = setting(1.0, "a slower rise of the lag is not a rise", at_least=0)
-    max_extrapolation_seconds: int = setting(
-        600, "a lag in seconds is never extrapolated further than this", at_least=0, at_most=YEAR
-    )
+    max_extrapolation_seconds: int = setting(600, "longest extrapolation of a lag in seconds", at_least=0, at_most=YEAR)
     allowed_lag: dict[str, int] = setting(
         {},
-        "records of lag that are fine, by glob on 'group' or 'group/topic'; the first that matches counts",
+        "acceptable lag in records, by glob on 'group' or 'group/topic'; the first match counts",
         at_least=0,
     )
 
@@ -163,7 +166,7 @@ class LagSettings(Checked):
 class IdentitySettings(Checked):
     otlp_client_id: tuple[str, ...] = setting(
         ("client_id", "client.id", "client-id", "kafka_client_id", "kafka.client.id", "messaging.client.id"),
-        "OTLP attributes that name the client, first found wins",
+        "OTLP attributes that name the client; the first present one counts",
     )
     otlp_service: tuple[str, ...] = setting(("service.name", "service_name"), "OTLP attributes that name the service")
     otlp_instance: tuple[str, ...] = setting(
@@ -175,17 +178,17 @@ class IdentitySettings(Checked):
     )
     push_service: tuple[str, ...] = setting(
         ("table", "principal", "client_id"),
-        "what names the service of a client that pushes through our broker plugin, first found wins",
+        "sources for the service of a client that pushes through our broker plugin; the first that names one counts",
         one_of=("table", "principal", "client_id"),
     )
     push_services: tuple[str, ...] = setting(
         (),
-        "that table, as GLOB=SERVICE: the first glob that fits the principal, the client id or the address counts",
+        "the table, as GLOB=SERVICE; the first glob that matches the principal, the client id or the address counts",
         form=ALIAS,
     )
     push_hosts: tuple[str, ...] = setting(
         (),
-        "host of such a client, as GLOB=HOST on its address; else the address; its logs must name the same host",
+        "host of such a client, as GLOB=HOST on its address, else the address; its logs must name the same host",
         form=ALIAS,
     )
 
@@ -197,11 +200,11 @@ class RegistrySettings(Checked):
     url: str = setting("", "address of the schema registry; empty: frames of Avro and protobuf are rejects", form=URL)
     user: str = setting("", "user on the registry (for Confluent Cloud the API key)")
     password_file: str = setting("", "file that holds that user's password (the API secret)")
-    ca_file: str = setting("", "certificates that it is checked with; empty: those of the machine")
-    cert_file: str = setting("", "our certificate, where it wants one")
-    key_file: str = setting("", "the key of that certificate, unless it is in the same file", needs="cert_file")
-    timeout_seconds: float = seconds(5.0, "how long one request may take", at_least=0.1)
-    patience_seconds: float = seconds(60.0, "how long it is asked again before the batch fails and is read again")
+    ca_file: str = setting("", "CA certificates for the registry; empty: those of the machine")
+    cert_file: str = setting("", "client certificate, if the registry asks for one")
+    key_file: str = setting("", "key of the client certificate, unless it is in the same file", needs="cert_file")
+    timeout_seconds: float = seconds(5.0, "longest time for one request", at_least=0.1)
+    patience_seconds: float = seconds(60.0, "how long requests are repeated before the batch fails and is read again")
 
 
 @dataclass(frozen=True)
@@ -209,41 +212,41 @@ class PrometheusSettings(Checked):
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for all", form=HOST)
     port: int = setting(9309, "port of /metrics, /healthz and the status page", at_least=0, at_most=65_535)
     ttl_seconds: int = setting(900, "a client that is silent for this long loses its series", at_least=1, at_most=YEAR)
-    max_series_per_metric: int = count(50_000, "cap on the series of one metric; what is left out is counted")
+    max_series_per_metric: int = count(50_000, "most series of one metric; the rest is counted")
     max_clients: int = count(
         200_000,
-        "clients and groups that are kept at most: the gone make room first, then the healthy for those that fail; "
-        "what is left out is counted",
+        "most clients and groups kept: gone ones make room first, then healthy ones for failing ones; the rest is "
+        "counted",
     )
     client_series: str = setting(
         "all",
-        "clients with series of their own: all, or (large fleets) the unhealthy; the rest is counted per service",
+        "clients with series of their own: all, or (large fleets) the unhealthy; the others are counted per service",
         one_of=("all", "unhealthy"),
     )
     named_clients: tuple[str, ...] = setting(
-        (), "clients and groups that have series in any case: globs on service/client_id"
+        (), "clients and groups that always have series: globs on service/client_id"
     )
     shard: str = setting(
         "", "part of the clients that this exporter serves, as 2/4: the second of four; empty: all", form=SHARD
     )
     labels: dict[str, str] = setting({}, "further fixed labels of every series, as env = 'prod'")
     keep_labels: tuple[str, ...] = setting(
-        ("cluster", "env"), "labels by which rules and dashboards keep installations apart; those above are added"
+        ("cluster", "env"), "labels that tell installations apart in rules and dashboards; the labels above are added"
     )
     ticket_only: dict[str, str] = setting(
         {"env": "dev.*|test.*|stag.*|qa|uat|int|sandbox|(non|pre)-?prod.*"},
-        "where a label of the installation, or of an owner (team, tier, pager), matches as a whole, a ticket is opened "
-        "in place of a page",
+        "label = regular expression: if a label of the installation or of an owner (team, tier, pager) matches as a "
+        "whole, alerts open tickets in place of pages",
         form=EXPRESSION,
     )
     expect_clusters: tuple[str, ...] = setting(
-        (), "values of label cluster that must be there: their monitors page until they are back; empty: those seen"
+        (), "values of label cluster that must report: an alert pages while one is missing; empty: those seen"
     )
     expect_shards: int = setting(
-        0, "shards that each cluster's exporters must have together; 0: those seen", at_least=0, at_most=10_000
+        0, "number of exporter shards of each cluster; 0: those seen", at_least=0, at_most=10_000
     )
     web_config_file: str = setting(
-        "", "TLS and passwords, as Prometheus's own web.config.file has them; empty: neither", form=FILE
+        "", "file with TLS and passwords in the form of Prometheus's web.config.file; empty: neither", form=FILE
     )
     cluster_name: str = setting("default", "label cluster_name of the consumer group metrics")
 
@@ -252,11 +255,13 @@ class PrometheusSettings(Checked):
 class JvmSettings(Checked):
     targets: tuple[str, ...] = setting((), "Jolokia agents: URLs, or service=URL", form=TARGET)
     interval_seconds: float = seconds(10.0, "time between two readings of a JVM", at_least=0.01)
-    timeout_seconds: float = seconds(5.0, "a JVM that does not answer in this time is reported as silent", at_least=0.1)
+    timeout_seconds: float = seconds(
+        5.0, "a JVM that does not answer within this time is reported as silent", at_least=0.1
+    )
     thread_dumps: bool = setting(True, "take a thread dump when a client looks suspicious")
     dump_min_seconds: float = seconds(30.0, "least time between two dumps of one JVM")
     dumps_per_minute: float = setting(
-        60.0, "dumps of all JVMs together; a dump is a record of up to 900 kB", at_least=0.1
+        60.0, "most dumps a minute of all JVMs together; a dump is a record of up to 900 kB", at_least=0.1
     )
     user: str = setting("", "user for Jolokia agents with authentication")
     password_file: str = setting("", "file that holds that user's password")
@@ -267,26 +272,28 @@ class GroupSettings(Checked):
     include: str = setting(".*", "groups to read: a regular expression on the whole name", form=EXPRESSION)
     exclude: str = setting("", "groups to leave out: a regular expression on the whole name", form=EXPRESSION)
     interval_seconds: float = seconds(10.0, "time between two readings", at_least=0.01)
-    groups_per_request: int = count(200, "committed offsets of so many groups are asked for at once")
+    groups_per_request: int = count(200, "groups whose committed offsets one request asks for")
     concurrency: int = setting(4, "requests at the same time", at_least=1, at_most=1000)
-    timeout_seconds: float = seconds(10.0, "a request that takes longer has failed; the others go on", at_least=0.1)
+    timeout_seconds: float = seconds(10.0, "a request that takes longer has failed; others continue", at_least=0.1)
     idle_interval_seconds: float = seconds(
-        60.0, "groups that nobody is in and nothing changes of, and those that fail, are read as seldom as this"
+        60.0, "longest time between two readings of a group that is empty and unchanged, or cannot be read"
     )
-    members_interval_seconds: float = seconds(30.0, "who is in a group is asked this often, and when its state changes")
+    members_interval_seconds: float = seconds(
+        30.0, "members of a group are read this often, and when its state changes"
+    )
     clusters: dict[str, str] = setting(
-        {}, "further clusters: name = settings file whose [kafka] and [groups] are theirs; topics are those of this one"
+        {}, "further clusters: name = settings file; its [kafka] and [groups] apply, and the topics of this file"
     )
     service: str = setting("consumer-groups", "the service under which groups without a known service appear")
 
 
 @dataclass(frozen=True)
 class LinkSettings(Checked):
-    runbooks: str = setting("", "URL under which the runbooks are; empty: the status page's own /runbooks", form=URL)
+    runbooks: str = setting("", "base URL of the runbooks; empty: /runbooks of the status page", form=URL)
     dashboards: str = setting("", "URL of Grafana; empty: no links to dashboards", form=URL)
     status_page: str = setting(
         "http://127.0.0.1:9309",
-        "URL of the status page; of several, labels in braces tell which: {cluster}, {env}, {shard}",
+        "URL of the status page; with several, labels in braces select one: {cluster}, {env}, {shard}",
         form=PAGE,
     )
 
@@ -295,7 +302,7 @@ class LinkSettings(Checked):
 class OwnerSettings(Checked):
     files: tuple[str, ...] = setting(
         (),
-        "who owns which service, group and objective: *.toml ([[owner]]), Backstage's *.yaml, CODEOWNERS; read again "
+        "owners of services, groups and objectives: *.toml ([[owner]]), Backstage's *.yaml, CODEOWNERS; read again "
         "when they change",
         form=FILE,
     )
@@ -314,16 +321,16 @@ class ReviewSettings(Checked):
     )
     lost_records_target: int = setting(
         0,
-        "records that each service may lose in a review's period; none, as callers believe them delivered",
+        "records that each service may lose in a review's period; 0, as callers believe them delivered",
         at_least=0,
     )
     environments: dict[str, str] = setting(
         {},
-        "label env of those clusters: each environment has its own sum; where it opens tickets only, nobody was paged",
+        "label env of those clusters: each environment has its own sum; an environment with tickets only has no pages",
     )
     night_from_hour: int = setting(22, "hour (UTC) at which a night begins, for pages at night", at_least=0, at_most=23)
-    night_to_hour: int = setting(7, "hour (UTC) at which it ends", at_least=0, at_most=23)
-    retention_days: int = setting(400, "history older than this is deleted by maintenance", at_least=1, at_most=36_500)
+    night_to_hour: int = setting(7, "hour (UTC) at which the night ends", at_least=0, at_most=23)
+    retention_days: int = setting(400, "maintenance deletes older history", at_least=1, at_most=36_500)
     prometheus_url: str = setting("", "Prometheus that 'doctor' checks; empty: it checks none", form=URL)
     smtp_host: str = setting("", "mail server; empty: no mail", form=HOST)
     smtp_port: int = setting(587, "port of the mail server", at_least=1, at_most=65_535)
@@ -331,7 +338,7 @@ class ReviewSettings(Checked):
     smtp_password_file: str = setting("", "file that holds that user's password")
     smtp_tls: str = setting("starttls", "starttls, tls or none", one_of=("starttls", "tls", "none"))
     mail_from: str = setting("", "sender of the review", form=MAIL)
-    mail_to: tuple[str, ...] = setting((), "who gets the review", form=MAIL)
+    mail_to: tuple[str, ...] = setting((), "recipients of the review", form=MAIL)
 
     def contradictions(self) -> Iterator[str]:
         """A password on the wire; a cluster whose name is no folder's."""

@@ -202,7 +202,7 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
         yield Finding(PUSHES, "skipped", "The brokers are older than 3.7: clients cannot push their metrics.")
         return
     if not with_plugin:
-        text = "No broker has our plugin: clients are heard by other ways only. deploy/broker-plugin/README.md says how to install it."
+        text = "No broker has our plugin, so no client pushes. deploy/broker-plugin/README.md says how to install it."
         yield Finding(PUSHES, "skipped", text)
         return
     lacking = [node for node in nodes if node not in with_plugin]
