@@ -38,7 +38,6 @@ from clienthealth.modes import catalogue
 from clienthealth.read import decode, mbeans
 from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics, latest_ms
 from clienthealth.read.formats import Format, formats
-from clienthealth.read.formats._json_layouts import any_layout
 from clienthealth.read.formats._log_lines import opened
 from clienthealth.read.logs.bursts import sample_key
 from clienthealth.read.logs.dump_formats import dumps_in
@@ -471,7 +470,6 @@ def holds(target: Target, data: bytes) -> None:
 
 def warm() -> None:
     """Load what is loaded at its first use."""
-    any_layout()
     for stream in decode.STREAMS:
         formats(stream)
 

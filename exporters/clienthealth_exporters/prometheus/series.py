@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from clienthealth.measure.lag_state import STATE_ORDER
 from clienthealth.model.health_record import HealthRecord, amount
+from clienthealth.model.tables import table
 
 #: Extra label values and the sample.
 Sample = tuple[tuple[str, ...], float]
@@ -148,7 +149,7 @@ READS: Mapping[str, Callable[[HealthRecord], tuple[Sample, ...]]] = {
     "topic_lag": _topic_lag,
     "status": lambda r: (((word,), 1),) if (word := r.text("group", "status")) in STATE_ORDER else (),
 }
-_TABLE = msgspec.toml.decode(resources.files(__package__).joinpath("series.toml").read_bytes())
+_TABLE = table(Path(__file__).with_suffix(".toml"))
 METRICS: Mapping[str, Family] = {
     name: msgspec.convert({"name": name, "scope": scope, **row}, Family)
     for scope, rows in _TABLE.items()

@@ -1,162 +1,32 @@
 """One metric, many spellings: the table that maps every dialect's names onto ours, which are the Java client's.
 
-Most dialects spell the Java name by a rule from its MBean group and attribute. So the table holds the attributes per
-group once, and the rules beside it. Other libraries (librdkafka, the old Scala consumer, Metricbeat's renamed fields)
-are listed name by name. Units are ours throughout (metrics.CLIENT_METRICS, TOPIC_METRICS); only librdkafka needs
-conversion, its factors stand beside its names. Spark-free.
+Most dialects spell the Java name by a rule from its MBean group and attribute. So `metrics.toml` holds the attributes
+per group once, and the rules are here. Other libraries (librdkafka, the old Scala consumer, Metricbeat's renamed
+fields) are listed there name by name. Units are ours throughout; only librdkafka needs conversion, its factors stand
+beside its names. Spark-free.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, SPELLINGS, TOPIC_METRICS
 
-#: MBean group (the key property `type`) of the Java client → the attributes that we read from it. From the client's
-#: own registries (SenderMetricsRegistry, FetchMetricsRegistry, Selector, ConsumerCoordinator, KafkaConsumerMetrics).
-JAVA: Mapping[str, tuple[str, ...]] = {
-    "producer-metrics": (
-        "select-total",
-        "select-rate",
-        "io-time-ns-total",
-        "io-wait-time-ns-total",
-        "io-wait-ratio",
-        "io-ratio",
-        "buffer-total-bytes",
-        "buffer-available-bytes",
-        "waiting-threads",
-        "bufferpool-wait-ratio",
-        "buffer-exhausted-total",
-        "record-send-total",
-        "record-send-rate",
-        "record-retry-total",
-        "record-error-total",
-        "requests-in-flight",
-        "connection-count",
-        "connection-close-total",
-        "failed-authentication-total",
-        "metadata-age",
-        "record-queue-time-avg",
-        "record-queue-time-max",
-        "request-latency-avg",
-        "request-latency-max",
-        "produce-throttle-time-avg",
-        "batch-size-avg",
-        "compression-rate-avg",
-    ),
-    "producer-topic-metrics": ("record-send-total", "record-send-rate", "record-error-total"),
-    "producer-node-metrics": ("request-latency-avg", "request-latency-max"),
-    "consumer-metrics": (
-        "select-total",
-        "last-poll-seconds-ago",
-        "poll-idle-ratio-avg",
-        "time-between-poll-max",
-        "request-total",
-        "response-total",
-        "connection-count",
-        "failed-authentication-total",
-        "io-wait-time-ns-total",
-    ),
-    "consumer-fetch-manager-metrics": (
-        "records-lag-max",
-        "records-lag",
-        "records-lead",
-        "records-consumed-total",
-        "records-consumed-rate",
-        "fetch-total",
-        "fetch-throttle-time-avg",
-    ),
-    "consumer-coordinator-metrics": (
-        "assigned-partitions",
-        "last-heartbeat-seconds-ago",
-        "rebalance-total",
-        "rebalance-latency-max",
-        "commit-latency-avg",
-        "commit-latency-max",
-    ),
-}
-
-#: Names of older Java clients (1.0 to 3.x), same meaning and unit.
-FORMERLY: Mapping[str, tuple[str, ...]] = {
-    "io-time-ns-total": ("iotime-total",),
-    "io-wait-time-ns-total": ("io-waittime-total",),
-}
-
+#: MBean group (the key property `type`) of the Java client → the attributes that we read from it.
+JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
+#: Names of older Java clients, same meaning and unit.
+FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
 #: What producer and consumer both have, from the network layer that they share, whether we read it of both or not.
-SHARED = frozenset(
-    {
-        "select-total",
-        "select-rate",
-        "io-time-ns-total",
-        "io-wait-time-ns-total",
-        "io-wait-ratio",
-        "io-ratio",
-        "request-total",
-        "response-total",
-        "connection-count",
-        "connection-close-total",
-        "failed-authentication-total",
-        "request-latency-avg",
-        "request-latency-max",
-    }
-)
-
-#: MBeans of the Scala consumer (0.8 to 1.1): `type/name/attribute` → our name.
-SCALA: Mapping[str, str] = {
-    "ZookeeperConsumerConnector/FetchQueueSize/Value": "queue-chunks",
-    "ConsumerFetcherManager/MaxLag/Value": "max-lag",
-    "ConsumerTopicMetrics/MessagesPerSec/Count": "messages-total",
-    "FetchRequestAndResponseMetrics/FetchRequestRateAndTimeMs/Count": "fetch-requests-total",
-    "FetcherLagMetrics/ConsumerLag/Value": "records-lag",
-}
-
+SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
+#: MBeans of the Scala consumer: `type/name/attribute` → our name.
+SCALA: Mapping[str, str] = SPELLINGS["scala"]
 #: Fields of Metricbeat's module `kafka` whose name is not that of the MBean attribute.
-METRICBEAT: Mapping[str, str] = {
-    "available_buffer_bytes": "buffer-available-bytes",
-    "records_consumed": "records-consumed-total",
-    "max_lag": "records-lag-max",
-    "messages_in": "messages-total",
-}
-
+METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
 #: librdkafka's statistics: our name → where it stands there, and what to multiply it by to have our unit.
-LIBRDKAFKA: Mapping[str, tuple[str, float]] = {
-    "buffer-total-bytes": ("msg_size_max", 1),
-    "buffer-available-bytes": ("msg_size_max - msg_size", 1),
-    "queue-records": ("msg_cnt", 1),
-    "queue-records-limit": ("msg_max", 1),
-    "record-send-total": ("txmsgs", 1),
-    "records-consumed-total": ("rxmsgs", 1),
-    "reply-queue": ("replyq", 1),
-    "metadata-age": ("min topics.*.metadata_age", 1e-3),
-    "connection-count": ("count brokers.*.state = UP", 1),
-    "requests-in-flight": ("sum brokers.*.waitresp_cnt", 1),
-    "record-queue-time-avg": ("brokers.*.int_latency.avg", 1e-3),
-    "record-queue-time-max": ("max brokers.*.int_latency.max", 1e-3),
-    "request-latency-avg": ("brokers.*.rtt.avg", 1e-3),
-    "request-latency-max": ("max brokers.*.rtt.max", 1e-3),
-    "slowest-node": ("nodeid of the greatest brokers.*.rtt.avg", 1),
-    "slowest-node-latency-avg": ("max brokers.*.rtt.avg", 1e-3),
-    "produce-throttle-time-avg": ("brokers.*.throttle.avg", 1),
-    "fetch-throttle-time-avg": ("brokers.*.throttle.avg", 1),
-    "batch-size-avg": ("topics.*.batchsize.avg", 1),
-    "assigned-partitions": ("cgrp.assignment_size", 1),
-    "rebalance-total": ("cgrp.rebalance_cnt", 1),
-    "records-lag-max": ("max consumer_lag of all partitions", 1),
-}
-
+LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
 #: The same for its partitions (`topics.*.partitions.*`).
-LIBRDKAFKA_PARTITION: Mapping[str, str] = {
-    "queue-records": "msgq_cnt + xmit_msgq_cnt (producer), fetchq_cnt (consumer)",
-    "queue-bytes": "msgq_bytes + xmit_msgq_bytes (producer), fetchq_size (consumer)",
-    "record-send-total": "txmsgs",
-    "records-consumed-total": "rxmsgs",
-    "records-lag": "consumer_lag",
-    "position": "app_offset",
-    "committed-offset": "committed_offset",
-    "start-offset": "lo_offset",
-    "end-offset": "hi_offset",
-}
+LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
 def kip714(group: str, name: str) -> str:

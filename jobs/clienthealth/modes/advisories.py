@@ -18,7 +18,7 @@ import msgspec
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.errors import CatalogueError
-from clienthealth.read.logs.wordings import converted, table
+from clienthealth.model.tables import converted, table
 
 FILE = Path(__file__).with_suffix(".toml")
 #: Numbers of a version, the newest last; a patch that nobody knows is the greatest.

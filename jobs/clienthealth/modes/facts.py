@@ -20,10 +20,11 @@ import msgspec
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.errors import CatalogueError, SettingsError
+from clienthealth.model.tables import converted, table
 from clienthealth.model.verdicts import EvidenceKind
 from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.read.logs.self_descriptions import BY_NAME
-from clienthealth.read.logs.wordings import Meaning, converted, meanings, table
+from clienthealth.read.logs.wordings import Meaning, meanings
 from clienthealth.settings.fields import Checked, setting
 
 

@@ -21,13 +21,11 @@ import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-import msgspec
-
 from clienthealth.model.errors import DependencyError
+from clienthealth.model.tables import converted, table
 from clienthealth.platform import locations
 
 CENTRAL = "https://repo1.maven.org/maven2"
@@ -61,7 +59,7 @@ class JarSet:
     without: Sequence[str] = ()
 
 
-SETS = msgspec.toml.decode(resources.files(__package__).joinpath("jars.toml").read_bytes(), type=dict[str, JarSet])
+SETS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JarSet], "jars.toml")
 
 
 def classpath(name: str) -> list[Path]:

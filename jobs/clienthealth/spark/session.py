@@ -12,17 +12,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import msgspec
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 from pyspark.util import inheritable_thread_target
 
+from clienthealth.model.tables import table
 from clienthealth.platform import jars
 from clienthealth.platform.jars import java
 from clienthealth.platform.locations import on_s3
@@ -32,9 +31,7 @@ from clienthealth.settings import Settings
 
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 #: Options that do not depend on the settings, by where they hold.
-OPTIONS = msgspec.toml.decode(
-    resources.files(__package__).joinpath("spark.toml").read_bytes(), type=dict[str, dict[str, str]]
-)
+OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 #: A small heap that gives back what it does not need: most of what is large lies in Python workers. A JVM without
 #: memory ends at once, and is started again, instead of lingering. Spark searches the message of a failed foreachBatch
 #: with an expression that recurses for each character: hence the stack. Its classes take 190 MB; each time that they

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from clienthealth.read.formats._json_layouts import any_layout, line_of
+from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of
 from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
@@ -121,7 +121,7 @@ def _text(fields: Mapping[str, object]) -> str | None:
         return None
     if message.startswith("{"):
         return message
-    line = line_of({"message": message, **fields}, any_layout())
+    line = line_of({"message": message, **fields}, ANY_LAYOUT)
     stack = f"\n{line.stack}" if line.stack and line.stack not in message else ""
     if line.level is None or line.logger is None or line.level in message[:80]:
         return message + stack

@@ -22,7 +22,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Dump, LogLine, RawRecord, Snapshot
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.read.decode import Decoded, decode_any
-from clienthealth.read.formats._json_layouts import any_layout, line_of, parsed
+from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.formats._protobuf import signal
 from clienthealth.read.logs import lines as log_lines
 from clienthealth.read.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
@@ -425,7 +425,7 @@ class Reader:
                 return
         document = parsed(value) if value.startswith((b"{", b"[")) else None
         if isinstance(document, dict | list):
-            own_ms = line_of(document, any_layout()).ts_ms if isinstance(document, dict) else None
+            own_ms = line_of(document, ANY_LAYOUT).ts_ms if isinstance(document, dict) else None
             if own_ms is not None:
                 self._span(own_ms)
             yield self._record("any", entry.line, value, entry.ts_ms if own_ms is None else own_ms, entry.key)

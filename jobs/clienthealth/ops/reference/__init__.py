@@ -62,9 +62,9 @@ def _table(head: str, rows: Iterable[str]) -> str:
 
 def _formats(stream: Stream) -> str:
     rows = []
-    for name in sorted(fmt.name for fmt in formats(stream)):
-        about = str(importlib.import_module(f"clienthealth.read.formats.{name}").__doc__).splitlines()[0]
-        rows.append(f"`{name}` | " + about.replace("|", "\\|"))
+    for fmt in sorted(formats(stream), key=lambda fmt: fmt.name):
+        about = fmt.about or str(importlib.import_module(f"clienthealth.read.formats.{fmt.name}").__doc__)
+        rows.append(f"`{fmt.name}` | " + about.splitlines()[0].replace("|", "\\|"))
     return _table(f"{stream} | what it is", rows)
 
 

@@ -1,7 +1,8 @@
 """From the text of an input record to snapshots of clients and to log lines: one file per wire format.
 
-The files of this folder are found by themselves: a new format is one new file with a `FORMAT`. Recognition is explicit
-(a format says whether a record is its own), because nearly every JSON object could be read as nearly every format.
+The files of this folder are found by themselves: a new format is one new file with a `FORMAT`, or for logs as JSON a
+table of `_json_layouts.toml`. Recognition is explicit (a format says whether a record is its own), because nearly every
+JSON object could be read as nearly every format.
 Everything is plain Python on one record; `decode.py` goes from the bytes of a record to what is made here, and fills
 in what a record does not say of itself.
 """
@@ -59,6 +60,7 @@ class Format:
     groups       can it speak of consumer groups?
     binary       is it of bytes? Then only records with `data` are shown to it, else only those without.
     text         is a format of metrics of text? All others of metrics are JSON and are not shown what is none.
+    about        what it is, in a line, where its file does not say it
     """
 
     name: str
@@ -70,6 +72,7 @@ class Format:
     groups: bool = False
     binary: bool = False
     text: bool = False
+    about: str = ""
 
 
 def has(record: Record, *keys: str) -> bool:
@@ -81,9 +84,9 @@ def has(record: Record, *keys: str) -> bool:
 @cache
 def formats(stream: Stream) -> tuple[Format, ...]:
     """All formats of a stream in the order in which they are asked."""
-    of_stream = []
+    of_stream: list[Format] = []
     for module in pkgutil.iter_modules(__path__):
-        fmt = getattr(importlib.import_module(f"{__name__}.{module.name}"), "FORMAT", None)
-        if fmt is not None and fmt.stream == stream:
-            of_stream.append(fmt)
+        declared = vars(importlib.import_module(f"{__name__}.{module.name}"))
+        found = declared.get("FORMATS", (declared.get("FORMAT"),))
+        of_stream += [fmt for fmt in found if fmt is not None and fmt.stream == stream]
     return tuple(sorted(of_stream, key=lambda fmt: (fmt.order, fmt.name)))

@@ -1,4 +1,4 @@
-"""Log records as JSON objects: each format says where a fact stands, and this reads it.
+"""Log records as JSON objects: `_json_layouts.toml` says of each format where a fact stands, and this reads it.
 
 A path like `error.stack_trace` means a nested field or one field with a dotted name: both occur, even in one record.
 Every value is read as text; an object or array comes as its JSON text.
@@ -6,20 +6,19 @@ Every value is read as text; an object or array comes as its JSON text.
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cached_property, reduce
+from operator import or_
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from clienthealth.model.tables import converted, table
 from clienthealth.model.telemetry import Identity, LogLine
 from clienthealth.model.values import epoch
-from clienthealth.read import formats
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.logs.fields import offset, service_of_pod
 from clienthealth.read.logs.times import number, time_ms
@@ -31,8 +30,7 @@ _Reading = tuple[str, tuple[str, ...]]
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """Where the facts of a log record stand: paths in the order in which they are asked, first found wins.
 
     `pod` is where the process runs, more exactly than `host`, which may be the machine below it. `pid` makes an
@@ -58,32 +56,63 @@ class Layout:
 
     def __or__(self, other: Layout) -> Layout:
         """Both layouts, this one's paths first."""
-        return Layout(*(tuple(dict.fromkeys(getattr(self, f.name) + getattr(other, f.name))) for f in fields(self)))
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
+        return Layout(*(tuple(dict.fromkeys(own + others)) for own, others in pairs))
+
+    @cached_property
+    def readings(self) -> Mapping[str, Sequence[_Reading]]:
+        """Field → the ways in which each of its paths can be read."""
+        by_field: dict[str, Sequence[_Reading]] = {}
+        for name, paths in msgspec.structs.asdict(self).items():
+            parts = [tuple(part.strip("`") for part in re.findall(r"`[^`]+`|[^.]+", path)) for path in paths]
+            by_field[name] = tuple((".".join(path), path if len(path) > 1 else ()) for path in parts)
+        return by_field
 
 
-def has_any(record: Record, *keys: str) -> bool:
-    """Is the record a JSON object with one of these fields?"""
-    document = record.document
-    return isinstance(document, dict) and any(key in document for key in keys)
+class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A format of records with one log line each.
 
+    about    in a line, for the documentation
+    order    as in `Format`
+    all      the fields that each of its records has; any: those of which one is there; none: those of which none is
+    beside   a field that may be there only beside one of some others
+    carries  a line of somebody else stands in its message: a line that nobody decoded does not look so
+    """
 
-def json_format(name: str, order: int, layout: Layout, recognise: Callable[[Record], bool]) -> Format:
-    """The format of records with one log line each."""
+    about: str
+    order: int
+    layout: Layout
+    all: frozenset[str] = frozenset()
+    any: frozenset[str] = frozenset()
+    none: frozenset[str] = frozenset()
+    beside: Mapping[str, frozenset[str]] = {}
+    carries: bool = False
 
-    def decode(record: Record) -> list[LogLine] | None:
+    def recognise(self, record: Record) -> bool:
+        """Is the record of this format?"""
+        if not isinstance(record.document, dict):
+            return False
+        there = record.document.keys()
+        return (
+            there >= self.all
+            and not (self.any and there.isdisjoint(self.any))
+            and there.isdisjoint(self.none)
+            and not any(name in there and there.isdisjoint(others) for name, others in self.beside.items())
+        )
+
+    def decode(self, record: Record) -> list[LogLine] | None:
+        """The line of a record."""
         document = record.document
-        return [line_of(document, layout)] if isinstance(document, dict) else None
-
-    return Format(name, "logs", order, recognise, decode)
+        return [line_of(document, self.layout)] if isinstance(document, dict) else None
 
 
-@cache
-def any_layout() -> Layout:
-    """What an undecoded JSON line may look like: like the lines of any format of ours (its `LINE`)."""
-    layout = Layout()
-    for module in pkgutil.iter_modules(formats.__path__):
-        layout = layout | getattr(importlib.import_module(f"{formats.__name__}.{module.name}"), "LINE", Layout())
-    return layout
+_DECLARED = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JsonFormat], "formats/_json_layouts.toml")
+FORMATS = tuple(
+    Format(name, "logs", declared.order, declared.recognise, declared.decode, about=declared.about)
+    for name, declared in _DECLARED.items()
+)
+#: What an undecoded JSON line may look like: like the lines of any of these formats.
+ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
 def parsed(text: str | bytes) -> Any:
@@ -115,7 +144,7 @@ def as_text(value: Any) -> str | None:
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
     """What a JSON object says of itself."""
-    at = _readings(layout)
+    at = layout.readings
     pod = _first(document, at["pod"])
     host = pod if pod is not None else _first(document, at["host"])
     instance, service = _first(document, at["instance"]), _first(document, at["service"])
@@ -140,18 +169,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
     )
 
 
-@cache
-def _readings(layout: Layout) -> Mapping[str, tuple[_Reading, ...]]:
-    """Field of a layout → the ways in which each of its paths can be read."""
-    by_field: dict[str, tuple[_Reading, ...]] = {}
-    for name in (f.name for f in fields(layout)):
-        paths = [re.findall(r"`[^`]+`|[^.]+", path) for path in getattr(layout, name)]
-        parts = [tuple(part.strip("`") for part in path) for path in paths]
-        by_field[name] = tuple((".".join(path), path if len(path) > 1 else ()) for path in parts)
-    return by_field
-
-
-def _first(document: Mapping[str, Any], readings: tuple[_Reading, ...]) -> str | None:
+def _first(document: Mapping[str, Any], readings: Sequence[_Reading]) -> str | None:
     """The first value that is found, as text."""
     for name, parts in readings:
         value = document.get(name)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from clienthealth.model.telemetry import Dump, Identity, LogLine
-from clienthealth.read.formats._json_layouts import any_layout, as_text, line_of, parsed
+from clienthealth.read.formats._json_layouts import ANY_LAYOUT, as_text, line_of, parsed
 from clienthealth.read.logs import lines
 from clienthealth.read.logs.dump_formats import dumps_in, may_hold_dumps
 from clienthealth.read.logs.fields import level_name, named_client
@@ -79,7 +79,7 @@ def opened(line: LogLine) -> LogLine:
         return _finished(line)
     text = lines.cleaned(message)
     document = parsed(text) if text.lstrip(" ").startswith("{") else None
-    inside = line_of(document, any_layout()) if isinstance(document, dict) else None
+    inside = line_of(document, ANY_LAYOUT) if isinstance(document, dict) else None
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return _finished(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)

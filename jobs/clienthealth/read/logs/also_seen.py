@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from clienthealth.model.clients import Kind
-from clienthealth.read.logs.wordings import Meaning, meanings, table
+from clienthealth.model.tables import table
+from clienthealth.read.logs.wordings import Meaning, meanings
 
 #: How the names of measurements begin, among options.
 MEASURED = "measured."

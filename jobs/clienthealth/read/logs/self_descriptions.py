@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from clienthealth.model.tables import table
 from clienthealth.platform.secrecy import is_secret, shown
-from clienthealth.read.logs.wordings import Meaning, meanings, table
+from clienthealth.read.logs.wordings import Meaning, meanings
 
 #: By their names in `self_descriptions.toml`.
 BY_NAME = meanings(table(Path(__file__).with_suffix(".toml")), Meaning, "logs/self_descriptions.toml: ")

@@ -11,11 +11,8 @@ text is hostile. Classes like `\\d` mean ASCII only.
 from __future__ import annotations
 
 import re
-import tomllib
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -23,9 +20,9 @@ import msgspec
 from clienthealth.model.clients import Kind
 from clienthealth.model.errors import CatalogueError
 from clienthealth.model.readings import LogEvent
+from clienthealth.model.tables import converted
 
 Life = Literal["begins", "closes", "closed", "loses", "is killed"]
-T = TypeVar("T")
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,26 +93,6 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
 
 M = TypeVar("M", bound=Meaning)
-
-
-def table(path: Path) -> dict[str, Any]:
-    """Read a TOML file of the package; executors of Spark may have that as an archive. Raises CatalogueError."""
-    archive = next((parent for parent in path.parents if parent.is_file()), None)
-    file = zipfile.Path(archive, path.relative_to(archive).as_posix()) if archive else path
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise CatalogueError(f"{path}: {error}") from None
-
-
-def converted(value: Any, kind: type[T], where: str) -> T:
-    """A value of such a file as its type has it. Raises CatalogueError, with `where` and the key."""
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        fault, _, key = str(error).partition(" - at `$")
-        key = key.strip(".`")
-        raise CatalogueError(f"{where}{f', {key}' if key else ''}: {fault}") from None
 
 
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:

@@ -1,0 +1,34 @@
+"""Tables of this package that are data: TOML files that lie beside the modules which read them."""
+
+from __future__ import annotations
+
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from clienthealth.model.errors import CatalogueError
+
+T = TypeVar("T")
+
+
+def table(path: Path) -> dict[str, Any]:
+    """Read a TOML file of the package; executors of Spark may have that as an archive. Raises CatalogueError."""
+    archive = next((parent for parent in path.parents if parent.is_file()), None)
+    file = zipfile.Path(archive, path.relative_to(archive).as_posix()) if archive else path
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise CatalogueError(f"{path}: {error}") from None
+
+
+def converted(value: Any, kind: type[T], where: str) -> T:
+    """A value of such a file as its type has it. Raises CatalogueError, with `where` and the key."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        fault, _, key = str(error).partition(" - at `$")
+        key = key.strip(".`")
+        raise CatalogueError(f"{where}{f', {key}' if key else ''}: {fault}") from None
