@@ -83,6 +83,9 @@ class Context:
     verdicts: Sequence[Verdict] = ()
 
 
+Change = Callable[[Verdict, Context], Verdict]
+
+
 def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[Verdict]:
     """Apply the adjustments of a stage, each to all verdicts before the next one."""
     adjusted = list(verdicts)
@@ -100,15 +103,18 @@ class Adjustment:
     """One entry of the list.
 
     change  verdict, context → verdict; returns the same object where it changes nothing
-    why     what would be wrong without it
-    place   why it stands where it stands
+    why     what would be wrong without it; its docstring says why it stands where it stands
     """
 
     name: str
     stage: Stage
-    change: Callable[[Verdict, Context], Verdict]
+    change: Change
     why: str
-    place: str
+
+    @property
+    def place(self) -> str:
+        """Why it stands where it stands."""
+        return self.change.__doc__ or ""
 
     def apply(self, verdict: Verdict, context: Context) -> Verdict:
         """Return the adjusted verdict, which names this adjustment if its status, onset or reason changed."""
@@ -116,6 +122,19 @@ class Adjustment:
         if (after.status, after.since_ms, after.reason) == (verdict.status, verdict.since_ms, verdict.reason):
             return after
         return replace(after, adjusted=(*verdict.adjusted, self.name))
+
+
+ADJUSTMENTS: list[Adjustment] = []
+
+
+def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
+    """Enter a function into the list: they are applied in the order in which they stand here."""
+
+    def entered(change: Change) -> Change:
+        ADJUSTMENTS.append(Adjustment(change.__name__.strip("_").replace("_", "-"), stage, change, why))
+        return change
+
+    return entered
 
 
 # ---- Stage "window": the verdict of one mode on one window ----
@@ -162,7 +181,11 @@ def repeats(w: Windows) -> Bools:
     return w.once("repeats", made)
 
 
+@_adjustment(
+    "window", "A collector that re-sends the last sample of a client that is gone would look like a client that stands."
+)
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
+    """First: it judges the window again without its samples, so whatever follows sees that verdict."""
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict
@@ -170,7 +193,11 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
     return by_log if by_log.unhealthy or by_log.evidence else Verdict(verdict.mode, "unknown", reason=REPEATS)
 
 
+@_adjustment(
+    "window", "An innocent explanation that no data refutes leaves a suspicion; one that data shows is what happens."
+)
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
+    """Once the evidence that counts is known; before anything that compares how sure verdicts are."""
     mode, window = context.mode, context.window
     if mode is None or window is None or not verdict.proofs:
         return verdict
@@ -206,7 +233,9 @@ def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
     return Circumstance(None)
 
 
+@_adjustment("window", "A failure cannot have begun before its client was started.")
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
+    """Before verdicts are merged: a start belongs to the windows that hold it."""
     if verdict.since_ms is None or not verdict.evidence:
         return verdict
     newest_ms = max(fact.ts_ms for fact in verdict.evidence)
@@ -214,14 +243,20 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=since_ms) if since_ms > verdict.since_ms else verdict
 
 
+@_adjustment(
+    "window", "The client's samples contradict lines that report the failure, so the client is not proved healthy."
+)
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
+    """The judge did not see those lines; only `ok` can be wrong for that reason."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=REFUTED)
 
 
+@_adjustment("window", "Lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
+    """Last of a window: it keeps the evidence that the adjustments before it left."""
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
@@ -254,19 +289,25 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
     return max((fact.ts_ms for fact in verdict.evidence), default=0) > last_ms - LASTING_MS
 
 
+@_adjustment("moment", "If nothing arrives from any client, the collectors or the topic are silent, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
+    """First of a moment: a client that has not gone has no end to explain."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=NOBODY)
 
 
+@_adjustment("moment", "A recording that ends is not a process that ended: what rests on absence is at most suspected.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
+    """Before explanations: they compare how sure two verdicts are."""
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
 
 
+@_adjustment("moment", "Evidence of an end that a failure explains belongs to that failure.")
 def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
+    """Before `explained`, which removes the verdict that holds this evidence."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
         return verdict
     ends = [
@@ -280,7 +321,9 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, evidence=tuple(sorted((*verdict.evidence, *ends), key=lambda fact: fact.ts_ms)))
 
 
+@_adjustment("moment", "One failure is one verdict: symptoms of a failure that was found are not another failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
+    """Last of a moment: only what remains is entered into the incidents."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -299,12 +342,20 @@ def _explained(verdict: Verdict, context: Context) -> Verdict:
 LOOKED_AT = "records wait in its buffer, but nobody says that it ended: the metrics are of a moment at which it lived"
 
 
+@_adjustment("shown", "An incident lasts longer than a window and has the onset and all the evidence.")
+def _open_incident(verdict: Verdict, context: Context) -> Verdict:
+    """First of what is shown: everything after it speaks of the verdict that people see."""
+    return context.incidents.get(verdict.mode, verdict)
+
+
 def _topics(verdict: Verdict, kind: str = "") -> list[str]:
     """Topics of the facts (of one kind) that name the record they were read from."""
     return [fact.source.topic for fact in verdict.evidence if fact.source is not None and kind in ("", fact.kind)]
 
 
+@_adjustment("shown", "Lines without times cannot prove a failure that is a matter of duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
+    """Before `unproven-ok`, which lets a reason that is given stand."""
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -316,7 +367,9 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=reason, evidence=())
 
 
+@_adjustment("shown", "Metrics that somebody read by hand end when that person stops, not when the client does.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
+    """Before `unproven-ok`, likewise."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
@@ -330,7 +383,9 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=LOOKED_AT, evidence=())
 
 
+@_adjustment("shown", "`ok` needs evidence of health: each mode says what that is, and unread evidence leaves it open.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
+    """After everything that decides on unhealthy verdicts."""
     attached = context.attached
     if attached is None or verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
         return verdict
@@ -338,7 +393,9 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=doubt) if doubt else verdict
 
 
+@_adjustment("shown", "An onset that was worked out from made-up times would be a made-up onset.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
+    """Last: it asks for the evidence that is finally shown."""
     attached = context.attached
     sourced = [fact for fact in verdict.evidence if fact.source is not None]
     if attached is None or not sourced or verdict.since_ms is None:
@@ -354,106 +411,6 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
 #: compared.
 APART_MS = 10 * 86_400_000
 
-ADJUSTMENTS: tuple[Adjustment, ...] = (
-    Adjustment(
-        "repeated-samples",
-        "window",
-        _repeated_samples,
-        "A collector that re-sends the last sample of a client that is gone would look like a client that stands.",
-        "First: it judges the window again without its samples, so whatever follows sees that verdict.",
-    ),
-    Adjustment(
-        "alibis",
-        "window",
-        _alibis,
-        "An innocent explanation that no data refutes leaves a suspicion; one that data shows is what happens.",
-        "Once the evidence that counts is known; before anything that compares how sure verdicts are.",
-    ),
-    Adjustment(
-        "not-before-start",
-        "window",
-        _not_before_start,
-        "A failure cannot have begun before its client was started.",
-        "Before verdicts are merged: a start belongs to the windows that hold it.",
-    ),
-    Adjustment(
-        "contradicted-lines",
-        "window",
-        _contradicted_lines,
-        "The client's samples contradict lines that report the failure, so the client is not proved healthy.",
-        "The judge did not see those lines; only `ok` can be wrong for that reason.",
-    ),
-    Adjustment(
-        "await-samples",
-        "window",
-        _await_samples,
-        "Lines alone would open an incident that the client's next sample may contradict.",
-        "Last of a window: it keeps the evidence that the adjustments before it left.",
-    ),
-    Adjustment(
-        "all-silent",
-        "moment",
-        _all_silent,
-        "If nothing arrives from any client, the collectors or the topic are silent, not each client.",
-        "First of a moment: a client that has not gone has no end to explain.",
-    ),
-    Adjustment(
-        "recorded-end",
-        "moment",
-        _recorded_end,
-        "A recording that ends is not a process that ended: what rests on absence is at most suspected.",
-        "Before explanations: they compare how sure two verdicts are.",
-    ),
-    Adjustment(
-        "evidence-of-end",
-        "moment",
-        _evidence_of_end,
-        "Evidence of an end that a failure explains belongs to that failure.",
-        "Before `explained`, which removes the verdict that holds this evidence.",
-    ),
-    Adjustment(
-        "explained",
-        "moment",
-        _explained,
-        "One failure is one verdict: symptoms of a failure that was found are not another failure.",
-        "Last of a moment: only what remains is entered into the incidents.",
-    ),
-    Adjustment(
-        "open-incident",
-        "shown",
-        lambda verdict, context: context.incidents.get(verdict.mode, verdict),
-        "An incident lasts longer than a window and has the onset and all the evidence.",
-        "First of what is shown: everything after it speaks of the verdict that people see.",
-    ),
-    Adjustment(
-        "untimed-lines",
-        "shown",
-        _untimed_lines,
-        "Lines without times cannot prove a failure that is a matter of duration.",
-        "Before `unproven-ok`, which lets a reason that is given stand.",
-    ),
-    Adjustment(
-        "stopped-looking",
-        "shown",
-        _stopped_looking,
-        "Metrics that somebody read by hand end when that person stops, not when the client does.",
-        "Before `unproven-ok`, likewise.",
-    ),
-    Adjustment(
-        "unproven-ok",
-        "shown",
-        _unproven_ok,
-        "`ok` needs evidence of health: each mode says what that is, and unread evidence leaves it open.",
-        "After everything that decides on unhealthy verdicts.",
-    ),
-    Adjustment(
-        "undated-onset",
-        "shown",
-        _undated_onset,
-        "An onset that was worked out from made-up times would be a made-up onset.",
-        "Last: it asks for the evidence that is finally shown.",
-    ),
-)
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}
 _BY_STAGE: Mapping[Any, tuple[Adjustment, ...]] = {
     stage: tuple(a for a in ADJUSTMENTS if a.stage == stage) for stage in ("window", "moment", "shown")
