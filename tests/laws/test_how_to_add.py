@@ -126,7 +126,8 @@ def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:
 
 def test_a_wording_is_one_entry_and_a_wrong_one_is_named_with_its_file(copy: Copy) -> None:
     """The page's own example, added to the mode of the page, then with a library that is none."""
-    *_, example = re.findall(r"^```toml\n(.*?)^```$", (ROOT / PAGE).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    page = (ROOT / "jobs/clienthealth/modes/wordings.md").read_text("utf-8")
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file = copy.folder / FOLDER / "mode.toml"
     before = file.read_text("utf-8")
     try:
