@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,10 +25,13 @@ def table(path: Path) -> dict[str, Any]:
         raise CatalogueError(f"{path}: {error}") from None
 
 
-def converted(value: Any, kind: type[T], where: str) -> T:
-    """A value of such a file as its type has it. Raises CatalogueError, with `where` and the key."""
+def converted(value: Any, kind: type[T], where: str, read: Callable[[type, Any], Any] | None = None) -> T:
+    """A value of such a file as its type has it. Raises CatalogueError, with `where` and the key.
+
+    `read`: makes what is of a type that TOML has not, such as patterns.
+    """
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, dec_hook=read)
     except msgspec.ValidationError as error:
         fault, _, key = str(error).partition(" - at `$")
         key = key.strip(".`")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from clienthealth.model.telemetry import Dump
-from clienthealth.read.logs.dump_formats.shapes import HOTSPOT, SHAPES, STATES, Shape
+from clienthealth.read.logs.dump_formats.shapes import FRAMES, HOTSPOT, SHAPES, STATES, Shape
 from clienthealth.read.logs.dump_formats.threads import EXITING, Block, dump_of
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
@@ -122,7 +122,7 @@ class _Scan:
         if self._nameless(number, line) or dump is None:
             return
         if block is not None:
-            for pattern, add in dump.shape.frames:
+            for pattern, add in (FRAMES[name] for name in dump.shape.frames):
                 if match := pattern.match(line):
                     add(block, match)
                     dump.taken.add(number)

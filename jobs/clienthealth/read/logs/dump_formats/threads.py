@@ -11,35 +11,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 
+from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Dump, DumpedThread, Frame
 from clienthealth.read.logs.fields import FETCHER_THREAD, JVM_FRAMES, NETWORK_THREAD
 
-_PRODUCER = "org.apache.kafka.clients.producer."
-_BATCH_DONE = _PRODUCER + "internals.ProducerBatch.completeFutureAndFireCallbacks"
-_PORTED = {
-    "kafka.producer.kafka": {
-        "_wait_on_metadata": _PRODUCER + "KafkaProducer.waitOnMetadata",
-        "send": _PRODUCER + "KafkaProducer.send",
-        "flush": _PRODUCER + "KafkaProducer.flush",
-        "close": _PRODUCER + "KafkaProducer.close",
-    },
-    "kafka.producer.future": {
-        "wait": _PRODUCER + "internals.ProduceRequestResult.await",
-        "get": _PRODUCER + "internals.FutureRecordMetadata.get",
-    },
-    "kafka.producer.sender": {
-        "run": _PRODUCER + "internals.Sender.run",
-        "run_once": _PRODUCER + "internals.Sender.runOnce",
-    },
-    "kafka.producer.producer_batch": {"_complete_future": _BATCH_DONE, "done": _BATCH_DONE},
-    "kafka.producer.record_accumulator": {"done": _BATCH_DONE},
-    "kafka.producer.buffer": {"allocate": _PRODUCER + "internals.BufferPool.allocate"},
-    "kafka.net.selector": {"poll": "org.apache.kafka.common.network.Selector.poll"},
-    "kafka.client_async": {"poll": "org.apache.kafka.clients.NetworkClient.poll"},
-    "kafka.net.manager": {"poll": "org.apache.kafka.clients.NetworkClient.poll"},
-    "kafka.consumer.group": {"poll": "org.apache.kafka.clients.consumer.KafkaConsumer.poll"},
-}
+#: What `shapes.toml` says of dumps.
+TABLES = table(Path(__file__).with_name("shapes.toml"))
 _MODULE = re.compile(r"(?:.*[/\\])?((?:kafka|confluent_kafka|aiokafka)[/\\][\w/\\]+)\.py\Z", re.ASCII)
 
 
@@ -53,7 +32,8 @@ def add_function(block: Block, file: str, function: str, line: object) -> None:
     of_client = _MODULE.match(file)
     if of_client:
         module = re.sub(r"[/\\]", ".", of_client[1])
-        method = _PORTED.get(module, {}).get(function.rpartition(".")[2]) or f"{module}.{function}"
+        ported = TABLES["ported"].get(module, {}).get(function.rpartition(".")[2])
+        method = f"org.apache.kafka.{ported}" if ported else f"{module}.{function}"
     else:
         name = re.split(r"[/\\]", file)[-1]
         method = f"{name.removesuffix('.py')}.{function}"
