@@ -17,7 +17,8 @@ import clienthealth.modes
 from clienthealth.diagnose.report import report
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import Cause, Mode, catalogue, modes
+from clienthealth.modes import Mode, catalogue, modes
+from clienthealth.modes.facts import Cause
 from clienthealth.monitor.window_verdicts import judge_windows
 from clienthealth.monitor.window_verdicts import verdict as verdict_of
 from clienthealth.platform import locations

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from clienthealth.model.clients import Client
-from clienthealth.modes import Alerting, modes
+from clienthealth.modes import modes
+from clienthealth.modes.facts import Alerting
 from clienthealth.monitor.incidents import Change
 from clienthealth.review import incident_rows
 from clienthealth.review.incidents import pages

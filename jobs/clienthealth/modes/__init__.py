@@ -22,35 +22,20 @@ from numpy.typing import NDArray
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools
-from clienthealth.measure.view import MIN_READINGS, Windows
+from clienthealth.measure.view import MIN_READINGS as MIN_READINGS
+from clienthealth.measure.view import Windows
 from clienthealth.model.errors import CatalogueError
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes._looks import Look, TwoReadings, unmeasured
-from clienthealth.modes.facts import Alerting, Cause, Facts, Limits, mode_file, of_library
+from clienthealth.modes._looks import Look as Look
+from clienthealth.modes._looks import TwoReadings as TwoReadings
+from clienthealth.modes._looks import unmeasured
+from clienthealth.modes.facts import Cause, Facts, of_library
+from clienthealth.modes.facts import Limits as Limits
+from clienthealth.modes.facts import mode_file as mode_file
 from clienthealth.read.logs.also_seen import TROUBLES
 from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
 from clienthealth.read.logs.wordings import Catalogue, Meaning
 from clienthealth.settings.fields import Checked
-
-__all__ = [
-    "FEW",
-    "MIN_READINGS",
-    "AbsenceMode",
-    "Alerting",
-    "Cause",
-    "FailureMode",
-    "Gate",
-    "Limits",
-    "LiveMode",
-    "Look",
-    "Mode",
-    "Texts",
-    "TwoReadings",
-    "catalogue",
-    "first_reason",
-    "mode_file",
-    "modes",
-]
 
 #: The thresholds of a mode: a frozen dataclass of its own.
 T = TypeVar("T", bound=Checked)

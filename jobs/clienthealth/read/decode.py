@@ -49,20 +49,8 @@ from clienthealth.read.formats import Format, Record, _pushed, formats
 from clienthealth.read.formats._log_lines import named, opened
 from clienthealth.read.formats._payload import PayloadError, framed, unpacked, without_message_path
 from clienthealth.read.formats._protobuf import signal
-from clienthealth.read.formats._typed import fast
+from clienthealth.read.formats._typed import fast as fast
 from clienthealth.settings import IdentitySettings, Settings, TopicSettings
-
-__all__ = [
-    "HEADERS",
-    "Decoded",
-    "decode_any",
-    "decode_logs",
-    "decode_metrics",
-    "decode_said",
-    "fast",
-    "latest_ms",
-    "speaks_of",
-]
 
 #: Record headers that are read.
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")

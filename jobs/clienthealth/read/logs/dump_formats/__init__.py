@@ -17,7 +17,9 @@ from typing import Any
 
 from clienthealth.model.telemetry import Dump
 from clienthealth.read.formats._json_layouts import parsed
-from clienthealth.read.logs.dump_formats.scan import DEADLOCK, HOLDER, scan
+from clienthealth.read.logs.dump_formats.scan import DEADLOCK as DEADLOCK
+from clienthealth.read.logs.dump_formats.scan import HOLDER as HOLDER
+from clienthealth.read.logs.dump_formats.scan import scan
 from clienthealth.read.logs.dump_formats.shapes import ASIDE, BARE, HINTS
 from clienthealth.read.logs.dump_formats.threads import Block, add_function, dump_of
 from clienthealth.read.logs.times import time_ms
@@ -133,18 +135,6 @@ def bare_stacks(text: str) -> list[Dump]:
             block, taken, above = Block(), set(), line
     return stacks
 
-
-__all__ = [
-    "DEADLOCK",
-    "HOLDER",
-    "LITERALS",
-    "SHIPPED",
-    "dumps_in",
-    "dumps_of_document",
-    "is_dump_document",
-    "may_begin_dump",
-    "may_hold_dumps",
-]
 
 #: One of these stands in every dump of a shape that can be in the middle of a long log.
 LITERALS = (
