@@ -19,9 +19,10 @@ def test_what_is_not_known_is_not_zero() -> None:
     assert {name: m.text for name, m in shown("producer").items()} == {
         "Buffer": "unknown",
         "Callback": "unknown",
-        "Topic queue": "unknown",
+        "Topic queue": "–",
         "Lag": "–",
     }
+    assert shown("consumer")["Topic queue"].text == "unknown"
 
 
 def test_a_buffer_without_a_limit_has_no_ratio() -> None:

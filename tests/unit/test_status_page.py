@@ -84,7 +84,7 @@ def test_says_who_what_since_when_why_and_what_to_do() -> None:
         mode.title,
         "since 21:02:30 UTC, for 1 min 30 s",
         mode.summary,
-        "cause: get-in-callback",
+        "A callback calls get() on the only I/O thread, which alone could deliver the result.",
         "metric 21:03:30 UTC select-total stood at 10213 for 40 s while the buffer filled from 12 % to 96 %",
         "client-metrics/2@88123",
         "thread-dump 21:03:40 UTC",
@@ -98,6 +98,22 @@ def test_says_who_what_since_when_why_and_what_to_do() -> None:
     for part in parts:
         at = page.find(part, at)
         assert at >= 0, f"{part!r} is missing, or too early"
+
+
+def test_three_facts_decide_and_the_others_are_folded() -> None:
+    """The newest of each kind, then the newest of the rest, in order of time; the cause is told once."""
+    facts = [
+        {"kind": kind, "ts": NOW_MS - 1000 * ago, "text": f"fact {ago}"}
+        for kind, ago in (("log", 50), ("thread-dump", 40), ("log", 30), ("log", 20), ("log", 10))
+    ]
+    detail = {"cause": "get-in-callback", "frozen_seconds": 40.0}
+    page = get(
+        record(verdict("producer-callback-deadlock", "confirmed", detail=detail, evidence=facts), worst="confirmed")
+    )
+    shown, folded = page.split('<summary class="small">2 more</summary>')
+    assert re.findall(r"fact \d+", shown) == ["fact 40", "fact 20", "fact 10"]
+    assert re.findall(r"fact \d+", folded) == ["fact 50", "fact 30"]
+    assert "frozen_seconds: 40" in page and "get-in-callback" not in text(folded)
 
 
 def test_worst_first_and_counted() -> None:

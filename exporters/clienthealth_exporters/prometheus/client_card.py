@@ -16,7 +16,7 @@ from clienthealth.configuration.owners import Owner, Owners
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import HealthRecord, amount, number
-from clienthealth.model.verdicts import Verdict
+from clienthealth.model.verdicts import Evidence, Verdict
 from clienthealth.modes import modes
 from clienthealth.modes.advisories import advised
 from clienthealth.platform.html_page import element, rendered, templates
@@ -35,6 +35,8 @@ LAG_WORDS = {
     "REWIND": "The group's committed offset has gone back: records are read again.",
 }
 MAX_EVIDENCE = 12
+#: The facts of a verdict that are shown at once; a reader takes in no more at a glance.
+DECIDING = 3
 MAX_PARTITIONS = 25
 
 
@@ -136,6 +138,24 @@ def onset(view: View, record: HealthRecord) -> str:
     return wording.moment(min(begun) / 1000, view.now) if begun else ""
 
 
+def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
+    """Return the facts that decide, in order of time, and the others.
+
+    The newest fact of each kind decides, then the newest of the rest: kinds that agree weigh more than repetitions.
+    """
+    newest = list(reversed(verdict.evidence))
+    of_each_kind = {fact.kind: fact for fact in verdict.evidence}.values()
+    first = [*of_each_kind, *(fact for fact in newest if fact not in of_each_kind)][:DECIDING]
+    return [fact for fact in verdict.evidence if fact in first], [
+        fact for fact in verdict.evidence if fact not in first
+    ]
+
+
+def numbers_of(verdict: Verdict, cause: str) -> dict[str, Any]:
+    """Return the verdict's details, without the id of the cause if a sentence states it."""
+    return {key: value for key, value in verdict.detail.items() if key != "cause" or not cause}
+
+
 def what_is_wrong(record: HealthRecord) -> str:
     """Its failures in a few words: titles and causes, of a group the state of its lag."""
     told = []
@@ -229,10 +249,12 @@ class Measurement:
 def measurements(record: HealthRecord) -> list[Measurement]:
     """All four, in a fixed order."""
     kind = record.client.kind
+    # librdkafka's producers count what waits for each topic, the Java client's do not.
+    queues = any(row.get("used_ratio") is not None for row in record.rows("queues"))
     readers: tuple[tuple[str, bool, Callable[[str, HealthRecord], Measurement]], ...] = (
         ("Buffer", kind == "producer", _buffer),
         ("Callback", kind == "producer", _callback),
-        ("Topic queue", kind != "group", _queue),
+        ("Topic queue", queues or kind not in ("group", "producer"), _queue),
         ("Lag", kind != "producer", _lag),
     )
     return [
