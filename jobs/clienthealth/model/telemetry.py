@@ -17,7 +17,14 @@ from clienthealth.model.values import MAX_NAME, option
 Stream = Literal["metrics", "logs"]
 
 
-class Identity(msgspec.Struct, gc=False):
+class _Named(msgspec.Struct, gc=False):
+    @property
+    def is_too_long(self) -> bool:
+        """True if one of its names is longer than MAX_NAME."""
+        return any(text and len(text) > MAX_NAME for text in msgspec.structs.astuple(self))
+
+
+class Identity(_Named, gc=False):
     """Who a record says that it is of; None (never an empty text) where it does not say it.
 
     `kind` is as the record spells it until `decode.py` has checked it. `handle`: what the client is called within its
@@ -35,18 +42,12 @@ class Identity(msgspec.Struct, gc=False):
     handle: str | None = None
 
 
-class Member(msgspec.Struct, gc=False):
+class Member(_Named, gc=False):
     """Who of a consumer group owns a partition."""
 
     client_id: str | None = None
     consumer_id: str | None = None
     host: str | None = None
-
-
-def longest(named: Identity | Member | None) -> int:
-    """Characters of the longest of the names."""
-    texts = (getattr(named, name) for name in named.__struct_fields__) if named is not None else ()
-    return max((len(text) for text in texts if text), default=0)
 
 
 class TopicMetrics(msgspec.Struct):
@@ -64,7 +65,8 @@ class TopicMetrics(msgspec.Struct):
     @property
     def is_too_long(self) -> bool:
         """True if one of its names is longer than MAX_NAME."""
-        return max(len(self.topic), len(self.thread or ""), longest(self.member)) > MAX_NAME
+        of_member = self.member is not None and self.member.is_too_long
+        return of_member or max(len(self.topic), len(self.thread or "")) > MAX_NAME
 
 
 class Snapshot(msgspec.Struct):

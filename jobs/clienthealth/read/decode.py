@@ -41,7 +41,7 @@ import msgspec
 from clienthealth.model.clients import key_parts
 from clienthealth.model.errors import DependencyError
 from clienthealth.model.metrics import CLIENT_METRICS
-from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream, longest
+from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream
 from clienthealth.model.values import EARLIEST_MS, MAX_NAME, interval, present
 from clienthealth.model.wording import listing
 from clienthealth.platform.schema_registry import UnknownSchemaError, schema
@@ -405,7 +405,7 @@ def _take_line(line: LogLine, record: Record, latest: int, result: Decoded) -> N
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
     line.client = _identified(line.client, record)
-    too_long = "oversized: a name" if longest(line.client) > MAX_NAME else None
+    too_long = "oversized: a name" if line.client.is_too_long else None
     error = line.error or too_long or _nowhere(line) or _time_error(line.ts_ms, latest)
     if error is None:
         result.lines.append(line)
@@ -425,29 +425,31 @@ def _identified(client: Identity, record: Record) -> Identity:
     service = present(client.service) or header("service")
     instance = present(client.instance) or header("instance")
     client_id = present(client.client_id) or header("client_id")
-    if record.key and not (service and instance and client_id) and (parts := key_parts(record.key)):
-        service = service or present(parts[0])
-        instance = instance or present(parts[1])
-        client_id = client_id or present(parts[2])
     host = present(client.host) or header("host")
+    library, version = present(client.library) or header("library"), present(client.version) or header("version")
+    kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
+    group = present(client.group)
+    if record.key and not (service and instance and client_id) and (parts := key_parts(record.key)):
+        service = service or parts[0].strip() or None
+        instance = instance or parts[1].strip() or None
+        client_id = client_id or parts[2].strip() or None
     if not instance and client.handle:
         # Of two replicas it is the same.
         instance = f"{host}:{client.handle}" if host else client.handle
-    kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
     return Identity(
         service=service,
         host=host,
         instance=instance,
         client_id=client_id,
         kind=kind if kind in CLIENT_METRICS else None,
-        library=present(client.library) or header("library"),
-        version=present(client.version) or header("version"),
-        group=present(client.group),
+        library=library,
+        version=version,
+        group=group,
     )
 
 
 def _identity_error(client: Identity) -> str | None:
-    if longest(client) > MAX_NAME:
+    if client.is_too_long:
         return "oversized: a name"
     if client.client_id is None:
         return "missing-identity: client_id"

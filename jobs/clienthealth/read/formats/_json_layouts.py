@@ -100,7 +100,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and not any(name in there and there.isdisjoint(others) for name, others in self.beside.items())
         )
 
-    def decode(self, record: Record) -> list[LogLine] | None:
+    def lines(self, record: Record) -> list[LogLine] | None:
         """The line of a record."""
         document = record.document
         return [line_of(document, self.layout)] if isinstance(document, dict) else None
@@ -108,7 +108,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _DECLARED = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JsonFormat], "formats/_json_layouts.toml")
 FORMATS = tuple(
-    Format(name, "logs", declared.order, declared.recognise, declared.decode, about=declared.about)
+    Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
 #: What an undecoded JSON line may look like: like the lines of any of these formats.

@@ -20,6 +20,7 @@ from clienthealth.model import metric_names
 from clienthealth.model.samples import Samples, node
 from clienthealth.model.telemetry import Identity, LogLine, Snapshot
 from clienthealth.model.values import epoch, integer, interval
+from clienthealth.read.formats._pushed import software
 from clienthealth.read.logs.fields import offset, service_of_pod
 from clienthealth.settings import IdentitySettings
 
@@ -123,14 +124,6 @@ def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Re
         version or None,
         first(attributes, ("group_id", "group.id")),
     )
-
-
-def software(name: str, version: str) -> tuple[str, str]:
-    """Library and version, of what a client names itself by: with librdkafka that is its binding's name."""
-    binding, _, of_library = version.rpartition("rdkafka-")
-    if binding or "rdkafka" in name or name.startswith("confluent-kafka-"):
-        return "librdkafka", of_library
-    return "java" if "java" in name else name, version
 
 
 class Points:

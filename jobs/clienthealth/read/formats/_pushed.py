@@ -15,7 +15,6 @@ from functools import lru_cache
 
 from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.read.formats._otlp import software
 from clienthealth.settings import IdentitySettings
 
 #: The header that every push has.
@@ -57,6 +56,14 @@ def complete(snapshot: Snapshot, said: Mapping[str, str]) -> None:
     if (every := said.get("push_interval_ms", "")).isdecimal():
         snapshot.interval_ms = int(every)
     snapshot.metrics[TERMINATING] = float(said.get("terminating") == "true")
+
+
+def software(name: str, version: str) -> tuple[str, str]:
+    """Library and version, of what a client names itself by: with librdkafka that is its binding's name."""
+    binding, _, of_library = version.rpartition("rdkafka-")
+    if binding or "rdkafka" in name or name.startswith("confluent-kafka-"):
+        return "librdkafka", of_library
+    return "java" if "java" in name else name, version
 
 
 @lru_cache(maxsize=65_536)

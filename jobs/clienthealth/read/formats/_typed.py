@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, MOST, TOPIC_METRICS
-from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics, longest
+from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
 from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
 from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 
@@ -180,7 +180,7 @@ def _remember_client(named: bytes) -> FastClient:
     identity = Identity(**{name: present(getattr(named_fields, name)) for name in Identity.__struct_fields__})
     if identity.kind not in CLIENT_METRICS or not (identity.service and identity.instance and identity.client_id):
         raise ValueError("incomplete")
-    if longest(identity) > MAX_NAME:
+    if identity.is_too_long:
         raise ValueError("oversized")
     if len(_clients) >= REMEMBERED:
         _clients.clear()

@@ -1,39 +1,18 @@
 """The shapes of dumps that are read line by line: what begins a thread, what is a frame, what else belongs to it.
 
-They stand in `shapes.toml`; here are the frames that they have, and how each is added to its thread.
+They stand in `shapes.toml`; the frames that they name, in `threads.py`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from clienthealth.model.tables import converted
-from clienthealth.read.logs.dump_formats.threads import TABLES, Block, add_python
+from clienthealth.read.logs.dump_formats.threads import TABLES, Pattern, pattern
 
-Add = Callable[[Block, re.Match[str]], None]
-
-
-def _add_java(block: Block, match: re.Match[str]) -> None:
-    block.add(match["method"], match["location"].rpartition("/")[2])
-
-
-def _add_forced(block: Block, match: re.Match[str]) -> None:
-    block.add(match["method"], f"line {match['line']}" if match["line"] else "")
-
-
-def _add_j9(block: Block, match: re.Match[str]) -> None:
-    block.add(match["method"].replace("/", "."), match["location"].partition("(")[0].rpartition("/")[2])
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text, re.ASCII)
-
-
-Pattern = re.Pattern[str]
-_NEVER = _pattern(r"(?!)")
+_NEVER = pattern(r"(?!)")
 
 
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,40 +42,10 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     python: bool = False
 
 
-_LOADER = r"(?:[^\s(/]{0,200}/(?!0x)){0,2}"
-_AT = _pattern(rf"[ \t]*at {_LOADER}(?P<method>[^\s(][^(]{{0,999}})\((?P<location>[^()]{{0,300}})")
-_LOCATION = (
-    r"(?:[\w.]{1,80}(?:@[\w.+-]{1,40})?/)?"
-    r"(?:Native Method|Unknown Source|Redefined|[^\s()]{1,200}\.\w{1,10}(?::-?\d{1,7})?)"
-)
-#: A frame without `at`: only what can be nothing else.
-BARE = _pattern(
-    rf"[ \t]*(?:at )?{_LOADER}(?P<method>[\w$][\w$.<>/+-]{{2,999}})\((?P<location>{_LOCATION})\)[ \t~\[\]\w.?!:+-]*\Z"
-)
-#: The same where a profiler shows it: the place stands behind the arguments.
-ASIDE = _pattern(
-    r"[ \t]*(?:at )?(?P<method>[\w$][\w$.<>/+-]{2,999})\([^()]{0,300}\)[ \t]+"
-    r"(?P<location>(?:line:? ?\d{1,7}|[\w$]{1,200}\.(?:java|scala|kt|groovy|clj)(?::\d{1,7})?))[ \t]*\Z"
-)
-_FORCED = _pattern(r"[ \t]*- (?P<method>[\w$.<>/]{3,999})\([^()]{0,999}\) @bci=-?\d{1,7}(?:, line=(?P<line>\d{1,7}))?")
-_FILE_LINE = _pattern(r"[ \t]+File \"(?P<file>[^\"]{1,1000})\", line (?P<line>\d{1,7}) in (?P<method>.{1,300})\Z")
-_FUNCTION_FILE = _pattern(r" {4}(?P<method>[^\s(][^(]{0,299}) \((?P<file>[^()]{1,1000}?)(?::(?P<line>\d{1,7}))?\)\Z")
-_J9 = _pattern(r"4XESTACKTRACE +at (?P<method>[^\s(]{1,1000})\((?P<location>[^)]{0,300})")
-FRAMES: Mapping[str, tuple[Pattern, Add]] = {
-    **{
-        "at": (_AT, _add_java),
-        "bare": (BARE, _add_java),
-        "aside": (ASIDE, _add_java),
-        "forced": (_FORCED, _add_forced),
-    },
-    **{"j9": (_J9, _add_j9), "file-line": (_FILE_LINE, add_python), "function-file": (_FUNCTION_FILE, add_python)},
-}
-
-
 def _compiled(_: type, text: str) -> Pattern:
     for name, part in TABLES["parts"].items():
         text = text.replace(f"%{name}%", part)
-    return _pattern(text.replace("\n", ""))
+    return pattern(text.replace("\n", ""))
 
 
 _BY_NAME = converted(TABLES["shape"], dict[str, Shape], "dump_formats/shapes.toml", _compiled)

@@ -1,4 +1,4 @@
-"""One thread of a dump while it is read, line by line.
+"""One thread of a dump while it is read, line by line, the frames that it may have, and threads as JSON.
 
 The judges know the Java client's names: kafka-python's frames get those of the methods that they were ported from. What
 is shown to people is the place (file, line and the function's own name), which every frame keeps. confluent-kafka is C:
@@ -8,26 +8,28 @@ of it a dump shows only who calls it, unless `py-spy --native` took it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Dump, DumpedThread, Frame
 from clienthealth.read.logs.fields import FETCHER_THREAD, JVM_FRAMES, NETWORK_THREAD
+from clienthealth.read.logs.times import time_ms
 
 #: What `shapes.toml` says of dumps.
 TABLES = table(Path(__file__).with_name("shapes.toml"))
 _MODULE = re.compile(r"(?:.*[/\\])?((?:kafka|confluent_kafka|aiokafka)[/\\][\w/\\]+)\.py\Z", re.ASCII)
 
 
-def add_python(block: Block, match: re.Match[str]) -> None:
+def _add_python(block: Block, match: re.Match[str]) -> None:
     """Add a frame (groups `file`, `line`, `method`) to its thread."""
-    add_function(block, match["file"], match["method"].strip(), match["line"])
+    _add_function(block, match["file"], match["method"].strip(), match["line"])
 
 
-def add_function(block: Block, file: str, function: str, line: object) -> None:
+def _add_function(block: Block, file: str, function: str, line: object) -> None:
     """Add a function's frame. Its name may begin with its class's, as py-spy writes it."""
     of_client = _MODULE.match(file)
     if of_client:
@@ -131,3 +133,130 @@ def dump_of(
         of_kafka.sort(key=lambda block: not block.name.startswith(NETWORK_THREAD))
     kept = islice((*of_kafka, *others), MAX_THREADS)
     return Dump(what, [block.thread(number) for number, block in enumerate(kept, 1)], ts_ms, taken, complete)
+
+
+Pattern = re.Pattern[str]
+
+
+def pattern(text: str) -> Pattern:
+    """The expression for ASCII text."""
+    return re.compile(text, re.ASCII)
+
+
+Add = Callable[[Block, re.Match[str]], None]
+
+
+def _add_java(block: Block, match: re.Match[str]) -> None:
+    block.add(match["method"], match["location"].rpartition("/")[2])
+
+
+def _add_forced(block: Block, match: re.Match[str]) -> None:
+    block.add(match["method"], f"line {match['line']}" if match["line"] else "")
+
+
+def _add_j9(block: Block, match: re.Match[str]) -> None:
+    block.add(match["method"].replace("/", "."), match["location"].partition("(")[0].rpartition("/")[2])
+
+
+_LOADER = r"(?:[^\s(/]{0,200}/(?!0x)){0,2}"
+_AT = pattern(rf"[ \t]*at {_LOADER}(?P<method>[^\s(][^(]{{0,999}})\((?P<location>[^()]{{0,300}})")
+_LOCATION = (
+    r"(?:[\w.]{1,80}(?:@[\w.+-]{1,40})?/)?"
+    r"(?:Native Method|Unknown Source|Redefined|[^\s()]{1,200}\.\w{1,10}(?::-?\d{1,7})?)"
+)
+#: A frame without `at`: only what can be nothing else.
+BARE = pattern(
+    rf"[ \t]*(?:at )?{_LOADER}(?P<method>[\w$][\w$.<>/+-]{{2,999}})\((?P<location>{_LOCATION})\)[ \t~\[\]\w.?!:+-]*\Z"
+)
+#: The same where a profiler shows it: the place stands behind the arguments.
+ASIDE = pattern(
+    r"[ \t]*(?:at )?(?P<method>[\w$][\w$.<>/+-]{2,999})\([^()]{0,300}\)[ \t]+"
+    r"(?P<location>(?:line:? ?\d{1,7}|[\w$]{1,200}\.(?:java|scala|kt|groovy|clj)(?::\d{1,7})?))[ \t]*\Z"
+)
+_FORCED = pattern(r"[ \t]*- (?P<method>[\w$.<>/]{3,999})\([^()]{0,999}\) @bci=-?\d{1,7}(?:, line=(?P<line>\d{1,7}))?")
+_FILE_LINE = pattern(r"[ \t]+File \"(?P<file>[^\"]{1,1000})\", line (?P<line>\d{1,7}) in (?P<method>.{1,300})\Z")
+_FUNCTION_FILE = pattern(r" {4}(?P<method>[^\s(][^(]{0,299}) \((?P<file>[^()]{1,1000}?)(?::(?P<line>\d{1,7}))?\)\Z")
+_J9 = pattern(r"4XESTACKTRACE +at (?P<method>[^\s(]{1,1000})\((?P<location>[^)]{0,300})")
+FRAMES: Mapping[str, tuple[Pattern, Add]] = {
+    **{
+        "at": (_AT, _add_java),
+        "bare": (BARE, _add_java),
+        "aside": (ASIDE, _add_java),
+        "forced": (_FORCED, _add_forced),
+    },
+    **{"j9": (_J9, _add_j9), "file-line": (_FILE_LINE, _add_python), "function-file": (_FUNCTION_FILE, _add_python)},
+}
+
+MAX_DEPTH = 8
+
+
+def is_dump_document(text: str) -> bool:
+    """May this JSON be a thread dump? By the names of its fields, without parsing it."""
+    return (
+        '"threadContainers"' in text
+        or ('"stackTrace"' in text and '"threadState"' in text)
+        or ('"short_filename"' in text and '"thread_name"' in text)
+    )
+
+
+def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
+    """The dump in a JSON document, if there is one that can be read. `lines`: of how many lines of text it is."""
+    blocks = list(_blocks(document, 0))
+    if not blocks:
+        return []
+    dump = document.get("threadDump") if isinstance(document, dict) else None
+    what = "Thread.dump_to_file (JSON)" if isinstance(dump, dict) else "thread dump (JSON)"
+    what = "py-spy dump (JSON)" if any(block.python for block in blocks) else what
+    time = dump.get("time") if isinstance(dump, dict) else None
+    return [dump_of(what, blocks, time_ms(time), frozenset(range(lines)), True)]
+
+
+def _blocks(value: Any, depth: int) -> Iterator[Block]:
+    if depth > MAX_DEPTH:
+        return
+    if isinstance(value, list):
+        for item in value:
+            yield from _blocks(item, depth + 1)
+    elif isinstance(value, dict):
+        if isinstance(value.get("stackTrace"), list) and "threadName" in value:
+            yield _thread_info(value)
+        elif isinstance(value.get("frames"), list) and "thread_name" in value:
+            yield _python_thread(value)
+        elif isinstance(value.get("stack"), list) and "tid" in value:
+            yield _thread(value)
+        else:
+            for item in value.values():
+                yield from _blocks(item, depth + 1)
+
+
+def _thread_info(document: dict[str, Any]) -> Block:
+    block = Block(name=str(document["threadName"]), state=str(document.get("threadState") or ""))
+    for frame in document["stackTrace"]:
+        if isinstance(frame, dict):
+            file, line = frame.get("fileName"), frame.get("lineNumber")
+            native = frame.get("nativeMethod") is True
+            location = "Native Method" if native else f"{file or 'Unknown Source'}"
+            if file and isinstance(line, int) and line > 0 and not native:
+                location += f":{line}"
+            block.add(f"{frame.get('className')}.{frame.get('methodName')}", location)
+    return block
+
+
+def _python_thread(document: dict[str, Any]) -> Block:
+    active = document.get("active") is True
+    block = Block(name=str(document["thread_name"] or ""), state="RUNNABLE" if active else "", python=True)
+    for frame in document["frames"]:
+        if isinstance(frame, dict) and isinstance(frame.get("name"), str):
+            file = frame.get("short_filename") or frame.get("filename") or "?"
+            _add_function(block, str(file), frame["name"], frame.get("line"))
+    return block
+
+
+def _thread(document: dict[str, Any]) -> Block:
+    name = str(document.get("name") or "") or f"virtual thread #{document['tid']}"
+    block = Block(name=name, state=str(document.get("state") or ""))
+    for frame in document["stack"]:
+        match = BARE.match(frame) if isinstance(frame, str) else None
+        if match:
+            _add_java(block, match)
+    return block
