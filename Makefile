@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo soak chronic check test test-all pixels pictures bench lab chaos fuzz lint dist image plugin sbom audit system
+.PHONY: help setup jars demo soak chronic check test test-all pixels pictures bench lab chaos fuzz lint dist image plugin sbom audit needed system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -20,10 +20,10 @@ READY := .venv/.ready
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: system $(READY) ## what kafka-health needs for a Kafka of your own; demo and tests fetch the rest themselves
+setup: needed $(READY) ## what kafka-health needs for a Kafka of your own, without root; demo and tests fetch the rest
 	@.venv/bin/python -m clienthealth.platform.jars spark
 
-jars: setup
+jars: system setup
 	@.venv/bin/python -m deploy.demo.jars
 
 demo: jars ## the whole product on this machine, with clients that really fail; ARGS="--for 300"
@@ -48,7 +48,7 @@ test-all: jars ## everything: also what takes minutes of real time, days of even
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages test-all $(STAGES)
 
-pixels: setup ## every panel of every dashboard drawn by Grafana's own components in a browser, two minutes; needs node and npm
+pixels: system setup ## every panel of every dashboard drawn by Grafana's own components in a browser, two minutes; needs node and npm
 	@exec env DASHBOARDS_IN_PIXELS=1 .venv/bin/python -m pytest -q --no-header tests/e2e/test_dashboards_pixels.py
 
 pictures: ## the pictures of dashboards/README.md, drawn anew by make pixels
@@ -64,19 +64,19 @@ lab: jars ## 60 real clients in random circumstances, by a seed, recorded and ju
 chaos: jars ## kill, freeze, fill, cut: 50 faults against an undisturbed run; ARGS="--faults 10 --seed 7"
 	@exec .venv/bin/python -m tests.chaos $(ARGS)
 
-fuzz: setup ## an hour of coverage-guided fuzzing of all that reads what others write; ARGS="records --minutes 5"
+fuzz: system setup ## an hour of coverage-guided fuzzing of all that reads what others write; ARGS="records --minutes 5"
 	@exec $(UV) run --quiet --frozen --no-sync --with 'atheris>=3' python -m tests.fuzz $(ARGS)
 
 lint: setup ## format and lint, repairing what can be repaired
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
 
-dist: setup plugin ## what a release consists of, in dist/: the brokers' plugin; wheel and source distribution, each tried alone
+dist: system setup plugin ## what a release consists of, in dist/: the brokers' plugin; wheel and source distribution, each tried alone
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.dist
 
 image: setup ## the image's steps run without a container engine, and its monitor on a read-only root; as root, 3 GB, needs mmdebstrap
 	@.venv/bin/python -m deploy.supply.image $(or $(ARGS),/tmp/kafka-health-image)
 
-plugin: setup ## the brokers' plugin as a jar, in dist/
+plugin: system setup ## the brokers' plugin as a jar, in dist/
 	@.venv/bin/python -m deploy.supply.plugin
 
 sbom: setup ## what an installation consists of, as CycloneDX in dist/
@@ -85,10 +85,10 @@ sbom: setup ## what an installation consists of, as CycloneDX in dist/
 audit: setup ## known vulnerabilities of jars and Python packages; what is new is asked on the internet
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.audit
 
-system:
-	@PYTHON="$(PYTHON)" sh deploy/demo/system.sh
+needed system:
+	@PYTHON="$(PYTHON)" SYSTEM="$(SYSTEM)" sh deploy/demo/system.sh $(if $(filter needed,$@),needed,all)
 
-$(READY): uv.lock pyproject.toml | system
+$(READY): uv.lock pyproject.toml | needed
 	@test -x "$$(command -v $(UV))" || { \
 	  $(PYTHON) -m venv .cache/uv && .cache/uv/bin/python -m pip install --quiet --disable-pip-version-check uv; }
 	@echo "installing Python packages into .venv (a minute)"

@@ -1,5 +1,6 @@
-# What has to be installed on the machine itself. Debian and its kin: through apt-get, where that is permitted.
-# Elsewhere, and where it fails: one sentence for each program that is missing, and what is skipped without it.
+# Check what the machine itself must have. `sh system.sh needed`: Python and Java, for an installation; it installs nothing.
+# `sh system.sh all`: also what the demo and the tests use. It installs what is missing by apt-get as root, or with sudo if
+# SYSTEM=yes. Otherwise it prints one sentence for each missing program, with what is skipped without it.
 set -u
 
 if [ -z "${PYTHON:-}" ]; then
@@ -11,9 +12,8 @@ fi
 java_version() {
   "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -1
 }
-has_java() {
-  [ "$(java_version)" -ge 17 ] 2>/dev/null && "${JAVA_HOME:+$JAVA_HOME/bin/}java" --list-modules | grep -q '^jdk.compiler@'
-}
+runs_java() { [ "$(java_version)" -ge 17 ] 2>/dev/null; }
+has_java() { runs_java && "${JAVA_HOME:+$JAVA_HOME/bin/}java" --list-modules | grep -q '^jdk.compiler@'; }
 has_venv() { "$PYTHON" -c 'import ensurepip' 2>/dev/null || command -v uv >/dev/null; }
 has_prometheus() { command -v prometheus >/dev/null && command -v promtool >/dev/null; }
 has_alertmanager() { command -v prometheus-alertmanager >/dev/null || command -v alertmanager >/dev/null; }
@@ -50,11 +50,26 @@ install() {
   done
 }
 
+no_venv() {
+  echo "Python's venv is missing; install it: apt-get install python3-venv" >&2
+  exit 1
+}
+
 mkdir -p .cache
+if [ "${1:-all}" = needed ]; then
+  has_venv || no_venv
+  runs_java || echo "Java 17 or later is missing: doctor and monitor need it (Debian: apt-get install openjdk-17-jre-headless;" \
+    "macOS: brew install openjdk@17, then set JAVA_HOME)." >&2
+  exit 0
+fi
 if ! { has_venv && has_java && has_prometheus && has_alertmanager && has_chromium; }; then
   # A second attempt within a day would fail as the first did.
-  if command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; } &&
-    [ -z "$(find .cache/apt-tried -mtime -1 2>/dev/null)" ]; then
+  if ! command -v apt-get >/dev/null; then
+    :
+  elif [ "$(id -u)" != 0 ] && ! { [ "${SYSTEM:-no}" = yes ] && sudo -n true 2>/dev/null; }; then
+    echo "Missing on this machine:" $(packages)". Run make with SYSTEM=yes to have them installed by sudo apt-get." >&2
+  elif [ -z "$(find .cache/apt-tried -mtime -1 2>/dev/null)" ]; then
+    echo "apt-get installs:" $(packages) >&2
     as_root apt-get update -qq >.cache/apt.log 2>&1 || echo "apt-get update failed; see .cache/apt.log" >&2
     install
     touch .cache/apt-tried
@@ -67,10 +82,7 @@ has_alertmanager || echo "Alertmanager is missing (Debian: apt-get install prome
   "github.com/prometheus/alertmanager): the demo pages nobody, and the end-to-end test is skipped." >&2
 has_chromium || echo "Chromium is missing (Debian: apt-get install chromium; macOS: brew install --cask chromium):" \
   "the tests that look at pages in a browser are skipped." >&2
-has_venv || {
-  echo "Python's venv is missing; install it: apt-get install python3-venv" >&2
-  exit 1
-}
+has_venv || no_venv
 has_java || {
   echo "A Java development kit, 17 or later, is missing, and nothing runs without it; install it (Debian: apt-get" \
     "install openjdk-17-jdk-headless; macOS: brew install openjdk@17, then set JAVA_HOME)." >&2

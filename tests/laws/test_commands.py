@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -168,3 +169,42 @@ def test_commands_for_the_project_work_though_the_help_leaves_them_out(
         main([command, "--help"])
     assert ended.value.code == 0
     assert f"usage: kafka-health {command} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("scope", "wish", "code", "called", "says"),
+    [
+        ("needed", "yes", 0, False, "Java 17 or later is missing: doctor and monitor need it"),
+        ("all", "no", 1, False, " prometheus prometheus-alertmanager chromium. Run make with SYSTEM=yes"),
+        (
+            "all",
+            "yes",
+            1,
+            True,
+            "apt-get installs: openjdk-17-jdk-headless prometheus prometheus-alertmanager chromium",
+        ),
+    ],
+)
+def test_nothing_is_installed_on_the_machine_unasked(
+    scope: str, wish: str, code: int, called: bool, says: str, tmp_path: Path
+) -> None:
+    """A user without root, on a machine that has Python, sudo and nothing else of what the demo needs."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    stubs = {"id": "echo 1000", "apt-cache": "exit 0", "apt-get": "exit 1", "sudo": f"echo $* >>{tmp_path}/called"}
+    for name, line in stubs.items():
+        (programs / name).write_text(f"#!/bin/sh\n{line}\n", "utf-8")
+        (programs / name).chmod(0o755)
+    for name in ("sh", "mkdir", "find", "sed", "head", "grep", "touch", "env", "tee", "chmod", "rm", "true"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    environment = {"PATH": str(programs), "PYTHON": sys.executable, "SYSTEM": wish}
+    done = subprocess.run(
+        ["sh", str(ROOT / "deploy/demo/system.sh"), scope],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, (tmp_path / "called").exists()) == (code, called), done.stderr
+    assert says in done.stderr
