@@ -27,8 +27,11 @@ def main() -> int:
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:
-            tried(install(built, Path(folder) / "venv"))
-        print(f"{built}: installs alone and works")
+            alone, with_diagnose = Path(folder) / "alone", Path(folder) / "diagnose"
+            reports(install(built, alone))
+            tried(install(built, with_diagnose, "[diagnose]"))
+            sizes = ", ".join(f"{where.name} {megabytes(where):.1f} MB" for where in (alone, with_diagnose))
+        print(f"{built}: installs alone and works ({sizes})")
     return 0
 
 
@@ -48,11 +51,24 @@ def build(out: Path) -> list[Path]:
     return [path for path in made if path.name.endswith((".whl", ".tar.gz"))]
 
 
-def install(distribution: Path, venv: Path) -> Path:
+def install(distribution: Path, venv: Path, extras: str = "") -> Path:
     """An environment with it and nothing but what it depends on: the folder of its programs. Raises ServiceError."""
     _uv("venv", str(venv))
-    _uv("pip", "install", "--python", str(venv / "bin/python"), str(distribution.resolve()))
+    _uv("pip", "install", "--python", str(venv / "bin/python"), f"{distribution.resolve()}{extras}")
     return venv / "bin"
+
+
+def megabytes(venv: Path) -> float:
+    """What an environment holds."""
+    return sum(path.stat().st_size for path in venv.rglob("*") if path.is_file() and not path.is_symlink()) / 1e6
+
+
+def reports(programs: Path) -> None:
+    """What an application that has the reporter carries: msgspec, and no library of Kafka. Raises ServiceError."""
+    _output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"], 0)
+    said = _output([str(programs / "kafka-health"), "diagnose", "."], 2)
+    if said:
+        raise ServiceError(f"without its extra, diagnose says:\n{said}")
 
 
 def tried(programs: Path) -> None:

@@ -27,9 +27,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def installed(built: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment that holds the wheel and what it depends on, no extras."""
+    """The programs of an environment that holds the wheel and what `diagnose` needs, no Spark."""
     (wheel,) = (path for path in built if path.suffix == ".whl")
-    return dist.install(wheel, tmp_path_factory.mktemp("wheel") / "venv")
+    return dist.install(wheel, tmp_path_factory.mktemp("wheel") / "venv", "[diagnose]")
 
 
 def test_both_distributions_carry_the_licence_and_the_types(built: list[Path]) -> None:
@@ -42,6 +42,14 @@ def test_both_distributions_carry_the_licence_and_the_types(built: list[Path]) -
         assert any(name.endswith("/LICENSE") for name in names), path
         assert sum(name.endswith("/py.typed") for name in names) == 2, path
     assert sorted(path.suffix for path in built) == [".gz", ".whl"]
+
+
+def test_an_application_carries_the_reporter_and_msgspec_alone(built: list[Path], tmp_path: Path) -> None:
+    (wheel,) = (path for path in built if path.suffix == ".whl")
+    programs = dist.install(wheel, tmp_path / "venv")
+    dist.reports(programs)
+    packages = {path.name.split("-")[0] for path in (tmp_path / "venv").rglob("*.dist-info")}
+    assert packages == {"kafka_client_health", "msgspec"}
 
 
 def test_what_a_release_tries_works(installed: Path) -> None:

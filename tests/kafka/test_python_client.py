@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import aiokafka
+import confluent_kafka
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
@@ -24,14 +29,14 @@ PATIENCE_SECONDS = 300.0
 
 
 class Lab:
-    """Two topics of one test: what the application sends to, and what the reporter reports to."""
+    """The topics of one test: what the application sends to, and what the reporter reports to."""
 
     def __init__(self, broker: Broker) -> None:
         name = f"report-{uuid.uuid4().hex[:8]}"
         self.servers = broker.bootstrap_servers
-        self.topic, self.metrics = f"{name}-orders", f"{name}-metrics"
-        broker.create_topic(self.topic)
-        broker.create_topic(self.metrics)
+        self.topic, self.metrics, self.logs = (f"{name}-{of}" for of in ("orders", "metrics", "logs"))
+        for topic in (self.topic, self.metrics, self.logs):
+            broker.create_topic(topic)
         self._reader = KafkaConsumer(bootstrap_servers=self.servers)
         self._reader.assign([TopicPartition(self.metrics, 0)])
         self._reader.seek_to_beginning()
@@ -214,3 +219,137 @@ def test_two_clients_of_one_name_are_told_apart(lab: Lab) -> None:
     eventually(lambda: {s["client"]["client_id"] for s in lab.snapshots()} == {"same", "same-2"})
     for consumer in consumers:
         consumer.close()
+
+
+class Heard:
+    """The application's own callbacks, and its logger; `log` is all that confluent-kafka asks of one."""
+
+    def __init__(self) -> None:
+        self.stats = self.reports = self.default = 0
+        self.lines: list[str] = []
+
+    def stats_cb(self, _text: str) -> None:
+        self.stats += 1
+
+    def log(self, _level: int, text: str, *args: object) -> None:
+        self.lines.append(text % args)
+
+    def on_delivery(self, _error: object, _message: object) -> None:
+        self.reports += 1
+
+    def on_any(self, _error: object, _message: object) -> None:
+        self.default += 1
+
+
+def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "orders-api")
+    monkeypatch.setenv("KAFKA_HEALTH_INSTANCE", "web-7:1")
+    made = report(confluent_kafka.Producer, topic=lab.metrics, logs_topic=lab.logs, interval_seconds=0.2)
+    heard = Heard()
+    producer = made(
+        {
+            "bootstrap.servers": f"{lab.servers},127.0.0.1:1",
+            "client.id": "orders",
+            "stats_cb": heard.stats_cb,
+            "on_delivery": heard.on_any,
+        },
+        logger=heard,
+    )
+    assert isinstance(producer, confluent_kafka.Producer) and type(producer).__name__ == "Producer"
+    for number in range(30):
+        producer.produce(lab.topic, b"order", b"k", -1, heard.on_delivery)
+        producer.produce(lab.topic, value=b"order %d" % number, callback=heard.on_delivery)
+        producer.produce(lab.topic)
+    with pytest.raises(TypeError):
+        producer.produce(lab.topic, no_such_argument=1)  # type: ignore[call-arg]
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    assert (heard.reports, heard.default) == (60, 30)
+
+    def measured() -> bool:
+        producer.poll(0.1)
+        seen = [s["metrics"] for s in lab.snapshots()]
+        return any("request-latency-avg" in m for m in seen) and seen[-1]["record-ack-total"] == 90
+
+    eventually(measured)
+    assert heard.stats > 0
+    own = lab.snapshots()[-1]
+    assert own["key"] == "orders-api|web-7:1|orders"
+    assert (own["client"]["library"], own["client"]["kind"]) == ("librdkafka", "producer")
+    # The call that failed is counted, and as one that failed.
+    assert own["metrics"]["record-send-total"] == 91 and own["metrics"]["record-error-total"] == 1
+    assert own["metrics"]["queue-records"] == 0
+    assert any(s["metrics"].get("ack-latency-max", 0) > 0 for s in lab.snapshots())
+    reader = KafkaConsumer(lab.logs, bootstrap_servers=lab.servers, auto_offset_reset="earliest")
+    line = json.loads(next(reader).value)
+    reader.close()
+    assert line["service"] == "orders-api" and line["instance"] == "web-7:1" and line["message"]
+    assert any("127.0.0.1:1" in text for text in heard.lines)
+
+
+def test_a_callback_that_hangs_is_seen_though_nobody_polls(lab: Lab) -> None:
+    made = report(confluent_kafka.Producer, service="orders-api", topic=lab.metrics, interval_seconds=0.2)
+    producer, over = made({"bootstrap.servers": lab.servers, "client.id": "stuck"}), threading.Event()
+    for _ in range(5):
+        producer.produce(lab.topic, b"order", on_delivery=lambda *_: over.wait(PATIENCE_SECONDS))
+    thread = threading.Thread(target=producer.flush, daemon=True)
+    thread.start()
+    try:
+        lab.await_snapshot(lambda s: s["metrics"].get("callback-time-max", 0) > 1500)
+        hanging = [s["metrics"] for s in lab.snapshots() if s["metrics"].get("callback-time-max", 0) > 500]
+        # The first report is being served; four wait behind it.
+        assert {m["queue-records"] for m in hanging} == {4}
+        times = [m["callback-time-max"] for m in hanging]
+        assert times == sorted(times) and len(times) > 2
+    finally:
+        over.set()
+        thread.join(PATIENCE_SECONDS)
+    lab.await_snapshot(lambda s: s["metrics"]["record-ack-total"] == 5)
+
+
+def test_a_consumer_of_confluent_kafka(lab: Lab) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": lab.servers})
+    for _ in range(30):
+        producer.produce(lab.topic, b"order")
+    producer.flush(PATIENCE_SECONDS)
+    made = report(confluent_kafka.Consumer, service="billing", topic=lab.metrics, interval_seconds=0.2)
+    options = {"bootstrap.servers": lab.servers, "group.id": f"{lab.topic}-g", "auto.offset.reset": "earliest"}
+    with_id = {**options, "client.id": "reader", "max.poll.interval.ms": 400_000}
+    consumer = made(with_id)
+    consumer.subscribe([lab.topic])
+    got: list[object] = []
+
+    def all_read() -> bool:
+        got.extend(consumer.consume(10, 0.2))
+        return len(got) == 30
+
+    eventually(all_read)
+    eventually(lambda: consumer.poll(0.1) or any("assigned-partitions" in s["metrics"] for s in lab.snapshots()))
+    consumer.close()
+    last = lab.await_snapshot(lambda s: s["metrics"]["records-consumed-total"] == 30)
+    assert last["client"]["group"] == f"{lab.topic}-g" and last["config"] == {"max.poll.interval.ms": "400000"}
+    assert any(s["metrics"].get("time-between-poll-max", 0) > 0 for s in lab.snapshots())
+
+
+def test_aiokafka(lab: Lab) -> None:
+    async def application() -> None:
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=lab.servers, client_id="aio")
+        await producer.start()
+        consumer = aiokafka.AIOKafkaConsumer(
+            lab.topic, bootstrap_servers=lab.servers, client_id="aio-reader", auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        report(producer, consumer, service="orders-api", topic=lab.metrics, interval_seconds=0.2)
+        for _ in range(20):
+            await producer.send_and_wait(lab.topic, b"order")
+        assert [(await consumer.getone()).value for _ in range(20)] == [b"order"] * 20
+        await producer.stop()
+        await consumer.stop()
+
+    asyncio.run(application())
+    lab.await_snapshot(lambda s: s["metrics"].get("record-ack-total") == 20)
+    sent = next(s for s in lab.snapshots() if s["metrics"].get("record-ack-total") == 20)
+    assert (sent["client"]["library"], sent["client"]["client_id"]) == ("aiokafka", "aio")
+    assert sent["metrics"]["queue-records"] == 0
+    read = lab.await_snapshot(lambda s: s["metrics"].get("records-consumed-total") == 20)
+    assert read["topics"][0]["metrics"] == {"records-consumed-total": 20, "position": 20, "records-lag": 0}
+    assert not logging.getLogger("aiokafka").handlers

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from clienthealth.model.readings import LogEvent, Thread, ThreadDump
+from clienthealth.model.clients import Client
+from clienthealth.model.readings import LogEvent, Reading, Thread, ThreadDump
 from tests.scenarios._making import (
     AWAIT_UPDATE,
     CALLBACK,
@@ -53,6 +55,18 @@ SELECTOR = (
     "org.apache.kafka.clients.producer.internals.Sender.run",
     "java.lang.Thread.run",
 )
+
+
+def timed(
+    callback_ms: Callable[[float], float | None],
+    acknowledged: Callable[[float], float | None] = lambda s: 7,
+    queued: Callable[[float], float | None] = lambda s: 10 + s,
+) -> list[Reading]:
+    """Readings of a producer whose reporter times its callbacks; it counts no selects."""
+    names = {"callback-time-max": callback_ms, "record-ack-total": acknowledged, "queue-records": queued}
+    return every(10, names)
+
+
 OTHER = Thread("kafka-producer-network-thread | audit", "RUNNABLE", ("sun.nio.ch.EPoll.wait",), 50.0)
 EXIT = "java.lang.Runtime.exit"
 DO_SEND = "org.apache.kafka.clients.producer.KafkaProducer.doSend"
@@ -248,6 +262,24 @@ SCENARIOS: tuple[Scenario, ...] = (
             )
         ),
     ),
+    # By the client's own clock a callback runs since second 5: 45 s at the last reading, above 30 s and a quarter.
+    fires("own-clock-callback-runs-45-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 5))))),
+    # 35 s at the last reading: not longer than request.timeout.ms and a quarter.
+    suspects("own-clock-callback-runs-35-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 15))))),
+    fires(
+        "own-clock-callback-of-librdkafka",
+        replace(
+            window(readings=timed(lambda s: max(0.0, 1000 * (s - 5)))),
+            client=Client("shop", "h", "h:1", "p", "producer", "librdkafka", "2.16.0"),
+        ),
+    ),
+    # Each takes 40 s and returns; a reading shows the longest that ended or runs.
+    unknown("own-clock-callbacks-of-40-s-return", window(readings=timed(still(40_000)))),
+    unknown(
+        "own-clock-callback-runs-while-another-thread-serves-reports",
+        window(readings=timed(lambda s: 1000 * s, rising(1))),
+    ),
+    unknown("own-clock-callback-runs-and-no-record-waits", window(readings=timed(lambda s: 1000 * s, queued=still(0)))),
     near_miss(
         "back-pressure",
         window(

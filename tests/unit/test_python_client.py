@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import gc
 import json
+import subprocess
+import sys
 import weakref
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import confluent_kafka
+import msgspec
 import pytest
 from kafka import TopicPartition
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
 from clienthealth.model import canonical
 from clienthealth.model.clients import Client, ClientProcess, key_parts
-from clienthealth_exporters.python_client import Reporter, connection_of, library_metrics, report
-from clienthealth_exporters.python_client.probes import MAX_TOPICS, ConsumerProbe, Durations, ProducerProbe
-from clienthealth_exporters.python_client.watch import watch
+from clienthealth.ops.reference.rooms import ROOT
+from clienthealth_exporters.python_client import Reporter, kafka_python, report
+from clienthealth_exporters.python_client.kafka_python import connection_of, library_metrics, watch
+from clienthealth_exporters.python_client.probes import MAX_TOPICS, ConsumerProbe, Durations, ProducerProbe, Watched
 
 
 class Clock:
@@ -236,7 +242,7 @@ def test_a_defect_of_the_probe_is_none_of_the_application(monkeypatch: pytest.Mo
     def defect(*_: object) -> None:
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(probe, "accepted", defect)
+    monkeypatch.setattr(kafka_python, "accepted", defect)
     probe.closed = defect
     assert producer.send("orders", b"x") is producer.futures[0]
     assert producer.close() == "closed"
@@ -356,8 +362,40 @@ def test_a_bar_in_a_name_does_not_make_two_clients_one() -> None:
     reporter = object.__new__(Reporter)
     reporter._process = ClientProcess("shop|eu", "h", "h:1")
     reporter.dropped_total = 0
-    probe = SimpleNamespace(metrics=dict, topics=list, kind="producer")
-    watched = SimpleNamespace(client=lambda: None, probe=probe, client_id="p", group=None, config={})
-    key, value = reporter._encoded(watched)  # type: ignore[arg-type]
+    gone = weakref.ref(Producer())
+    key, value = reporter._encoded(Watched(gone, "p", ProducerProbe(), "kafka-python", "3.0"))
     assert key == rb"shop\|eu|h:1|p"
     assert json.loads(value)["client"]["service"] == "shop|eu"
+
+
+BARE = """
+import sys
+sys.path[:0] = sys.argv[1:]
+import confluent_kafka
+from clienthealth_exporters.python_client import report
+producer = report(confluent_kafka.Producer, service="orders-api")({"bootstrap.servers": "127.0.0.1:1"})
+others = {"kafka", "aiokafka", "numpy", "jinja2", "prometheus_client"}
+print(type(producer).__name__, sorted(others & sys.modules.keys()))
+"""
+
+
+def test_beside_confluent_kafka_the_reporter_needs_msgspec_alone(tmp_path: Path) -> None:
+    for module in (msgspec, confluent_kafka):
+        folder = Path(str(module.__file__)).parent
+        (tmp_path / folder.name).symlink_to(folder)
+        for libraries in folder.parent.glob(f"{folder.name}*.libs"):
+            (tmp_path / libraries.name).symlink_to(libraries)
+    places = [str(tmp_path), str(ROOT / "jobs"), str(ROOT / "exporters")]
+    # Without the packages of this environment.
+    command = [sys.executable, "-I", "-S", "-c", BARE, *places]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.returncode) == ("Producer []\n", 0), done.stderr
+
+
+def test_a_reporter_needs_the_name_of_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(TypeError, match="KAFKA_HEALTH_SERVICE"):
+        report(confluent_kafka.Producer)
+    with pytest.raises(TypeError, match="by its class"):
+        report(confluent_kafka.Producer({}), service="orders-api")

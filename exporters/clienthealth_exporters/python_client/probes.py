@@ -1,16 +1,24 @@
-"""What a probe knows of a kafka-python producer or consumer: numbers only, in a fixed amount of memory."""
+"""What a probe knows of a producer or consumer of any library: numbers only, in a fixed amount of memory."""
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 from clienthealth.model.clients import Kind
-from clienthealth_exporters.python_client.watch import timed_future
 
+log = logging.getLogger(__name__)
+
+#: The name under which a watched client carries its probe.
+ATTRIBUTE = "_kafka_health_probe"
+#: In this time reports must be acknowledged.
+DELIVERY_SECONDS = 5.0
 #: An application that uses more topics or partitions than this is reported without the further ones.
 MAX_TOPICS = 500
 #: Between two records that are timed: at a high rate neighbours tell the same.
@@ -19,6 +27,54 @@ SAMPLING_SECONDS = 0.001
 SMALLEST_SECONDS = 1e-6
 GROWTH = 2**0.25
 BUCKETS = 128
+
+
+def quietly(work: Callable[..., None], *args: object) -> None:
+    """A defect of the reporter's must not become one of the application."""
+    try:
+        work(*args)
+    except Exception:
+        log.debug("the reporter failed", exc_info=True)
+
+
+def named_like(made: type, base: type) -> type:
+    """The class `made` under the name of `base`, for logs and messages of the application."""
+    made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
+    return made
+
+
+class Sender(Protocol):
+    """How reports reach the cluster, by the library that the application has; used by the reporter's thread alone."""
+
+    def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
+        """Send topics, keys and values, and wait; returns how many were acknowledged. May raise anything."""
+
+    def close(self) -> None:
+        """Let go of the cluster."""
+
+
+@dataclass(eq=False)
+class Watched:
+    """A client under watch, held weakly.
+
+    more      client → what its library measures, by names of CLIENT_METRICS, where the probe does not, and by topic, in
+              place of the probe's own; None: it does not
+    fresh     True if the library has measured anew, which is reported at once
+    patience  a report without that follows after so many intervals
+    due       when the next report is, on the monotonic clock
+    """
+
+    client: weakref.ref[Any]
+    client_id: str
+    probe: ProducerProbe | ConsumerProbe
+    library: str
+    version: str
+    group: str | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    more: Callable[[Any], tuple[Mapping[str, float], list[dict[str, Any]] | None]] = lambda client: ({}, None)
+    fresh: Callable[[], bool] = lambda: False
+    patience: float = 1.0
+    due: float = 0.0
 
 
 class Summary(NamedTuple):
@@ -102,8 +158,11 @@ class ProducerProbe:
         self._other_topics = _Topic(self._lock)
         self._latencies, self._callbacks = Durations(), Durations()
         self._next_sample = 0.0
+        #: False if the library says of failures alone what became of records: then nobody knows how many are left.
+        self.all_reported = True
         self._callback_began: float | None = None
-        self._futures: dict[type, type] = {}
+        #: Classes of futures that time callbacks, by the class that they stand for (kafka-python).
+        self.futures: dict[type, type] = {}
 
     def sending(self, topic: str) -> _Topic:
         """A record is handed to `send()`."""
@@ -116,35 +175,28 @@ class ProducerProbe:
             counts.sent += 1
         return counts
 
-    def accepted(self, future: Any, topic: _Topic, began: float) -> None:
-        """`send()` took the record: follow what becomes of it, and time the callbacks that are added later."""
-        if began < self._next_sample:
-            future.add_callback(topic.succeeded)
-        else:
+    def sampled(self, began: float) -> bool:
+        """True if this record is to be followed with the clock."""
+        due = began >= self._next_sample
+        if due:
             self._next_sample = began + SAMPLING_SECONDS
-            future.add_callback(self._succeeded, topic, began)
-        future.add_errback(topic.gave_up)
-        if not future.is_done:
-            kind = type(future)
-            timed = self._futures.get(kind)
-            if timed is None:
-                timed = self._futures[kind] = timed_future(kind, self.timed)
-            future.__class__ = timed
+        return due
 
-    def _succeeded(self, topic: _Topic, began: float, _metadata: object) -> None:
+    def delivered(self, topic: _Topic, began: float, _metadata: object = None) -> None:
+        """A record that is followed with the clock is acknowledged."""
         seconds = self.clock() - began
         with self._lock:
             topic.acknowledged += 1
             self._latencies.add(seconds)
 
-    def timed(self, callback: Callable[[Any], object]) -> Callable[[Any], object]:
-        """The callback, with its duration counted. It runs on the producer's own thread, one after the other."""
+    def timed(self, callback: Callable[..., object]) -> Callable[..., object]:
+        """The callback, with its duration counted. Callbacks of a producer run one after the other."""
         clock = self.clock
 
-        def run(outcome: Any) -> object:
+        def run(*outcome: Any) -> object:
             self._callback_began = began = clock()
             try:
-                return callback(outcome)
+                return callback(*outcome)
             finally:
                 self._callback_began = None
                 with self._lock:
@@ -163,10 +215,10 @@ class ProducerProbe:
             )
         values: dict[str, float] = {
             "record-send-total": sent,
-            "record-ack-total": acknowledged,
             "record-error-total": failed,
-            "queue-records": max(0, sent - acknowledged - failed),
         }
+        if self.all_reported:
+            values |= {"record-ack-total": acknowledged, "queue-records": max(0, sent - acknowledged - failed)}
         if latency is not None:
             values |= {"ack-latency-avg": latency.avg * 1000, "ack-latency-max": latency.max * 1000}
         if callback is not None:
@@ -186,7 +238,7 @@ class ProducerProbe:
         with self._lock:
             counts = {name: (topic.sent, topic.failed) for name, topic in self._topics.items()}
         return [
-            _entry(topic, None, {"record-send-total": sent, "record-error-total": failed})
+            entry(topic, None, {"record-send-total": sent, "record-error-total": failed})
             for topic, (sent, failed) in sorted(counts.items())
         ]
 
@@ -199,6 +251,7 @@ class ConsumerProbe:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
         self.clock = clock
+        self.all_reported = True
         self._lock = threading.RLock()
         self._last_began: float | None = None
         self._last_ended: float | None = None
@@ -217,11 +270,12 @@ class ConsumerProbe:
                 self._between.add(now - self._last_began)
             self._last_began, self._polling = now, True
 
-    def polled(self, consumer: Any, records: Mapping[Any, Any]) -> None:
-        """`poll()` ends, with these records by partition."""
+    def polled(self, consumer: Any, records: Mapping[Any, Any], others: int = 0) -> None:
+        """`poll()` ends, with these records by partition, and with others of which only the number is known."""
         now = self.clock()
         with self._lock:
             self._polling, self._last_ended = False, now
+            self._consumed += others
             self._in_poll += now - (now if self._last_began is None else self._last_began)
             for partition, batch in records.items():
                 self._consumed += len(batch)
@@ -265,10 +319,11 @@ class ConsumerProbe:
         with self._lock:
             by_partition = {(tp.topic, tp.partition): tuple(values) for tp, values in self._partitions.items()}
         return [
-            _entry(topic, number, {"records-consumed-total": consumed, "position": position, "records-lag": lag})
+            entry(topic, number, {"records-consumed-total": consumed, "position": position, "records-lag": lag})
             for (topic, number), (consumed, position, lag) in sorted(by_partition.items())
         ]
 
 
-def _entry(topic: str, partition: int | None, metrics: Mapping[str, float]) -> dict[str, Any]:
+def entry(topic: str, partition: int | None, metrics: Mapping[str, float]) -> dict[str, Any]:
+    """What is said of a topic or a partition, in the canonical form."""
     return {"topic": topic, "partition": partition, "thread": None, "metrics": dict(metrics)}

@@ -24,8 +24,9 @@ from clienthealth.settings.fields import FILE, PLACE, complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
-#: Variables with the prefix that are no settings: the file to read; where jars are kept and come from (jars.py).
-NOT_SETTINGS = frozenset({"KAFKA_HEALTH_CONFIG", "KAFKA_HEALTH_CACHE", "KAFKA_HEALTH_MAVEN_URL"})
+#: Variables with the prefix that are no settings: the file to read; where jars are kept and come from (jars.py); who an
+#: application is that reports (python_client).
+NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVEN_URL", "SERVICE", "INSTANCE"))
 
 
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:

@@ -48,6 +48,9 @@ DIED = FILE.reads("producer-not-closed.died")
 #: Causes that end by themselves.
 BOUNDED = ("send-in-callback", "flush-refused")
 
+#: Of the time between two samples so much is added to that of a callback that runs: the client takes both at once.
+RUNNING_SHARE = 0.9
+
 
 class Thresholds(Limits, of=FILE):
     """When a selector that stands still is a fault."""
@@ -87,6 +90,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         cause = "send-in-callback"
     if cause is None and doubts and measured:
         cause = doubts[-1][1]
+    if cause is None and inside(w)[0] >= thresholds.suspect_inside_seconds:
+        cause = "report-callback-held" if reports_in_poll(window.client.library) else "callback-blocked"
     if cause is None and values(window, "reply-queue"):
         cause = "poll-not-called"
     if cause is None and refused and not measured:
@@ -203,9 +208,23 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
     return rising & ~w.rose("record-ack-total") & (w.grown("reply-queue") >= limits.min_reply_growth)
 
 
+def inside(w: Windows) -> Floats:
+    """Seconds for which a callback has run at the last reading, by the client's own clock, while records wait.
+
+    NaN if none is known to run: the time of one that runs grows with the clock, and nothing is acknowledged meanwhile.
+    """
+    seconds, some = np.full(len(w), np.nan), np.flatnonzero(w.samples > 1)
+    last = w.last_row[some]
+    longest, acknowledged = w.col("callback-time-max"), w.col("record-ack-total")
+    runs = longest[last] - longest[last - 1] >= RUNNING_SHARE * (w.ts[last] - w.ts[last - 1])
+    runs &= ~(acknowledged[last] > acknowledged[last - 1]) & (w.col("queue-records")[last] > 0)
+    seconds[some[runs]] = longest[last[runs]] / 1000
+    return seconds
+
+
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """Any of these."""
-    suspected = unserved(w, thresholds)
+    suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected[frozen(w, thresholds).runs.window] = True
     if not w.reported("select-total").all():
         suspected[without_rate(w, thresholds)[0].window] = True
@@ -236,6 +255,12 @@ GATE = Gate(blind, suspects)
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     facts = _standing(window, w, limits) + _without_rate(window, w, limits)
+    if (seconds := inside(w)[0]) >= limits.suspect_inside_seconds:
+        last = window.readings[-1]
+        text = f"a callback has not returned for {elapsed(seconds)}, by the client's own clock, and "
+        text += f"{count_of(last.metrics['queue-records'], 'record')} wait"
+        sure = seconds >= _overdue_after(window, limits)
+        facts.append(Fact.of("metric", last, text, sure, since=round(last.ts_ms - 1000 * seconds)))
     if unserved(w, limits)[0]:
         reports = run(window, "reply-queue")
         before, *_, after = reports.values("reply-queue")

@@ -29,6 +29,12 @@ CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
 OF_THE_PROJECT = frozenset({"generate", "replay"})
 #: Which extra provides a module that a command may fail to import.
 EXTRAS = {
+    "numpy": "diagnose",
+    "jinja2": "diagnose",
+    "markupsafe": "diagnose",
+    "kafka": "diagnose",
+    "prometheus_client": "exporters",
+    "mcp": "mcp",
     "pyspark": "spark",
     "py4j": "spark",
     "delta": "spark",

@@ -1,0 +1,163 @@
+"""aiokafka: lets the calls of a producer or consumer pass through a probe, and sends reports.
+
+Reports leave on a loop of the reporter's own thread: that of the application may be the one that stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aiokafka
+
+from clienthealth_exporters.python_client.probes import (
+    ATTRIBUTE,
+    DELIVERY_SECONDS,
+    ConsumerProbe,
+    ProducerProbe,
+    Watched,
+    named_like,
+    quietly,
+)
+
+#: How the reporter reaches the cluster, taken over from the client that it reports on.
+_CONNECTION = (
+    *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
+    *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
+)
+
+
+def watched(client: Any) -> Watched:
+    """A client, whose calls now pass through a probe. Raises TypeError if it is neither producer nor consumer."""
+    if not isinstance(client, aiokafka.AIOKafkaProducer | aiokafka.AIOKafkaConsumer):
+        raise TypeError(f"{type(client).__name__} is neither an AIOKafkaProducer nor an AIOKafkaConsumer")
+    producing = isinstance(client, aiokafka.AIOKafkaProducer)
+    probe = ProducerProbe() if producing else ConsumerProbe()
+    base: Any = type(client)
+    client.__dict__[ATTRIBUTE] = probe
+    client.__class__ = (_watched_producer if producing else _watched_consumer)(base)
+    group = None if producing else getattr(client, "_group_id", None)
+    limit = None if producing else getattr(client, "_max_poll_interval_ms", None)
+    config = {} if limit is None else {"max.poll.interval.ms": str(limit)}
+    client_id = getattr(_connection(client), "_client_id", None) or "aiokafka"
+    return Watched(weakref.ref(client), client_id, probe, "aiokafka", aiokafka.__version__, group, config)
+
+
+def _connection(client: Any) -> Any:
+    return client.client if isinstance(client, aiokafka.AIOKafkaProducer) else client._client
+
+
+def connection_of(client: Any) -> dict[str, Any]:
+    """The options of a client that say where its cluster is and how to get in."""
+    values = {name: getattr(_connection(client), f"_{name}", None) for name in _CONNECTION}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _stopping(base: Any) -> Any:
+    @functools.wraps(base.stop)
+    async def stop(self: Any) -> None:
+        try:
+            await base.stop(self)
+        finally:
+            # The last report waits for its acknowledgement, which must not hold the application's loop.
+            await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
+
+    return stop
+
+
+@functools.cache
+def _watched_producer(base: Any) -> type:
+    class Watching(base):  # type: ignore[misc]
+        @functools.wraps(base.send)
+        async def send(self, topic: str, *args: Any, **kwargs: Any) -> Any:
+            probe = self.__dict__[ATTRIBUTE]
+            count, began = probe.sending(topic), probe.clock()
+            sampled = probe.sampled(began)
+            try:
+                future = await base.send(self, topic, *args, **kwargs)
+            except BaseException:
+                count.gave_up()
+                raise
+
+            def settled(future: asyncio.Future[Any]) -> None:
+                # Asked for its exception, a future would no longer say that the application never did.
+                if future.cancelled() or getattr(future, "_exception", None) is not None:
+                    count.gave_up()
+                elif sampled:
+                    probe.delivered(count, began)
+                else:
+                    count.succeeded(future)
+
+            future.add_done_callback(settled)
+            return future
+
+        stop = _stopping(base)
+
+    return named_like(Watching, base)
+
+
+@functools.cache
+def _watched_consumer(base: Any) -> type:
+    class Watching(base):  # type: ignore[misc]
+        @functools.wraps(base.getone)
+        async def getone(self, *partitions: Any) -> Any:
+            probe = self.__dict__[ATTRIBUTE]
+            probe.polling()
+            records: dict[Any, Any] = {}
+            try:
+                record = await base.getone(self, *partitions)
+                records = {aiokafka.TopicPartition(record.topic, record.partition): [record]}
+                return record
+            finally:
+                quietly(probe.polled, self, records)
+
+        @functools.wraps(base.getmany)
+        async def getmany(self, *partitions: Any, **kwargs: Any) -> Any:
+            probe = self.__dict__[ATTRIBUTE]
+            probe.polling()
+            records: Any = {}
+            try:
+                records = await base.getmany(self, *partitions, **kwargs)
+                return records
+            finally:
+                quietly(probe.polled, self, records)
+
+        stop = _stopping(base)
+
+    return named_like(Watching, base)
+
+
+class Sender:
+    """Sends reports by a small producer of its own, on a loop of the reporter's thread."""
+
+    def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
+        self._options = {"client_id": client_id, "acks": 1, "request_timeout_ms": 4000, **options}
+        self._loop = asyncio.new_event_loop()
+        self._producer: Any = None
+
+    def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
+        """Send, and wait for the acknowledgements."""
+        return self._loop.run_until_complete(asyncio.wait_for(self.send(records), DELIVERY_SECONDS))
+
+    async def send(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
+        """Send, on the loop."""
+        if self._producer is None:
+            producer = aiokafka.AIOKafkaProducer(**self._options)
+            try:
+                await producer.start()
+            except BaseException:
+                await producer.stop()
+                raise
+            self._producer = producer
+        futures = [await self._producer.send(topic, value, key) for topic, key, value in records]
+        outcomes = await asyncio.gather(*futures, return_exceptions=True)
+        return sum(not isinstance(outcome, BaseException) for outcome in outcomes)
+
+    def close(self) -> None:
+        """Stop the producer."""
+        if self._producer is not None:
+            self._loop.run_until_complete(self._producer.stop())
+        self._loop.close()

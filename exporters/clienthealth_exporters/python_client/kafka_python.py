@@ -1,0 +1,212 @@
+"""kafka-python 3: lets the calls of a producer or consumer pass through a probe, and sends reports.
+
+The object is given a subclass of its own class. Whoever holds it calls through the probe, and `isinstance` and identity
+stay as they are. Nothing refers back to the client, so it is closed and freed as before. Arguments, results and
+exceptions pass through unchanged.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import kafka
+
+from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS
+from clienthealth_exporters.python_client.probes import (
+    ATTRIBUTE,
+    DELIVERY_SECONDS,
+    ConsumerProbe,
+    ProducerProbe,
+    Watched,
+    named_like,
+    quietly,
+)
+
+log = logging.getLogger(__name__)
+#: How the reporter reaches the cluster, taken over from the client that it reports on.
+_CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
+#: kafka-python 3.0 measures these in seconds although it says milliseconds.
+_FACTORS = {"record-queue-time-avg": 1000.0, "record-queue-time-max": 1000.0}
+_GROUPS = ("producer-metrics", "consumer-metrics", "consumer-fetch-manager-metrics", "consumer-coordinator-metrics")
+
+
+def watched(client: Any) -> Watched:
+    """A client, whose calls now pass through a probe. Raises TypeError if it is neither producer nor consumer."""
+    if not isinstance(client, kafka.KafkaProducer | kafka.KafkaConsumer):
+        raise TypeError(f"{type(client).__name__} is neither a KafkaProducer nor a KafkaConsumer")
+    probe = ProducerProbe() if isinstance(client, kafka.KafkaProducer) else ConsumerProbe()
+    watch(client, probe)
+    options = {name: client.config.get(name.replace(".", "_")) for name in CONFIG_OPTIONS}
+    return Watched(
+        weakref.ref(client),
+        client.config["client_id"],
+        probe,
+        "kafka-python",
+        kafka.__version__,
+        client.config.get("group_id") if probe.kind == "consumer" else None,
+        {name: str(value) for name, value in options.items() if value is not None},
+        lambda client: (library_metrics(client, probe.kind), None),
+    )
+
+
+def watch(client: Any, probe: Any) -> None:
+    """Let the client's calls pass through the probe."""
+    base: Any = type(client)
+    client.__dict__[ATTRIBUTE] = probe
+    client.__class__ = (_watched_producer if probe.kind == "producer" else _watched_consumer)(base)
+
+
+def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
+    """`send()` took a record: follow what becomes of it, and time the callbacks that are added later."""
+    if probe.sampled(began):
+        future.add_callback(probe.delivered, topic, began)
+    else:
+        future.add_callback(topic.succeeded)
+    future.add_errback(topic.gave_up)
+    if not future.is_done:
+        kind = type(future)
+        if kind not in probe.futures:
+            probe.futures[kind] = timed_future(kind, probe.timed)
+        future.__class__ = probe.futures[kind]
+
+
+def _closing(base: Any) -> Callable[..., Any]:
+    """The `close` of `base`, which the probe then hears of."""
+
+    @functools.wraps(base.close)
+    def close(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return base.close(self, *args, **kwargs)
+        finally:
+            quietly(self.__dict__[ATTRIBUTE].closed)
+
+    return close
+
+
+@functools.cache
+def _watched_producer(base: Any) -> type:
+    base_send = base.send
+
+    class Watched(base):  # type: ignore[misc]
+        @functools.wraps(base_send)
+        def send(self, topic: str, *args: Any, **kwargs: Any) -> Any:
+            probe = self.__dict__[ATTRIBUTE]
+            count = probe.sending(topic)
+            began = probe.clock()
+            try:
+                future = base_send(self, topic, *args, **kwargs)
+            except BaseException:
+                count.gave_up()
+                raise
+            quietly(accepted, probe, future, count, began)
+            return future
+
+        close = _closing(base)
+
+    return named_like(Watched, base)
+
+
+@functools.cache
+def _watched_consumer(base: Any) -> type:
+    class Watched(base):  # type: ignore[misc]
+        @functools.wraps(base.poll)
+        def poll(self, *args: Any, **kwargs: Any) -> Any:
+            probe = self.__dict__[ATTRIBUTE]
+            probe.polling()
+            records: Any = {}
+            try:
+                records = super().poll(*args, **kwargs)
+                return records
+            finally:
+                quietly(probe.polled, self, records)
+
+        close = _closing(base)
+
+    return named_like(Watched, base)
+
+
+def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[[Any], object]]) -> type:
+    """A class of futures that time the callbacks that are added to them before they are done."""
+
+    class Timed(base):  # type: ignore[misc]
+        __slots__ = ()
+
+        def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+            bound = functools.partial(f, *args, **kwargs) if args or kwargs else f
+            return base.add_callback(self, bound if self.is_done else timed(bound))
+
+        def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+            bound = functools.partial(f, *args, **kwargs) if args or kwargs else f
+            return base.add_errback(self, bound if self.is_done else timed(bound))
+
+    return named_like(Timed, base)
+
+
+def library_metrics(client: Any, kind: str) -> dict[str, float]:
+    """What `metrics()` of kafka-python tells under the names that the monitor knows.
+
+    An average of nothing is 0 there, which its maximum gives away: it is infinite.
+    """
+    ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
+    known = {*ours, *ours.values()}
+    values = {
+        name.name: float(metric.value()) * _FACTORS.get(name.name, 1.0)
+        for name, metric in (client.metrics(raw=True) or {}).items()
+        if name.group in _GROUPS and name.name in known and name.tags.keys() <= {"client-id"}
+    }
+    return {
+        name: values[name]
+        for name, largest in ours.items()
+        if math.isfinite(values.get(name, math.nan)) and math.isfinite(values.get(largest, 0.0))
+    }
+
+
+def connection_of(client: Any) -> dict[str, Any]:
+    """The options of a client that say where its cluster is and how to get in."""
+    return {name: value for name, value in client.config.items() if name.startswith(_CONNECTION) and value is not None}
+
+
+class Sender:
+    """Sends reports by a small producer of its own."""
+
+    def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
+        self._options = {
+            "client_id": client_id,
+            "acks": 1,
+            "enable_idempotence": False,
+            "max_block_ms": 2000,
+            "request_timeout_ms": 4000,
+            "delivery_timeout_ms": round(1000 * DELIVERY_SECONDS),
+            "bootstrap_timeout_ms": 3000,
+            "metrics_enabled": False,
+            **options,
+        }
+        self._producer: Any = None
+
+    def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
+        """Send, and wait for the acknowledgements."""
+        if self._producer is None:
+            self._producer = kafka.KafkaProducer(**self._options)
+            # At exit it must outlive the clients that it reports on, which kafka-python closes after it.
+            getattr(self._producer, "_unregister_cleanup", lambda: None)()
+        futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
+        until = time.monotonic() + DELIVERY_SECONDS
+        delivered = 0
+        for future in futures:
+            try:
+                future.get(max(0.0, until - time.monotonic()))
+                delivered += 1
+            except Exception:
+                log.debug("a report was not delivered", exc_info=True)
+        return delivered
+
+    def close(self) -> None:
+        """Close the producer."""
+        if self._producer is not None:
+            self._producer.close(timeout=1.0)
