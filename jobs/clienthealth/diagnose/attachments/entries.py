@@ -171,12 +171,12 @@ class Splitter:
         end = len(block)
         for _ in range(5):
             begin = block.rfind(b"\n", 0, max(end - 1, 0)) + 1
-            line, key, time, _ = self.prefixes.strip(block[begin:end].rstrip(b"\n"))
+            line, key, time, _ = self.prefixes.parted(block[begin:end].rstrip(b"\n"))
             if self._time(self.times.stamp(line), time, key) is not None or begin == 0:
                 break
             end = begin
         if self.first_ms is None or not self.lines:
-            line, key, time, _ = self.prefixes.strip(block[: block.find(b"\n")])
+            line, key, time, _ = self.prefixes.parted(block[: block.find(b"\n")])
             first = self._time(self.times.stamp(line), time, key)
             self.first_ms = first if self.first_ms is None or (first is not None and not self.lines) else self.first_ms
 
@@ -193,7 +193,7 @@ class Splitter:
                 # The same line, time included: of a burst nearly all end here.
                 number += 1
                 continue
-            stripped, key, time, part = self.prefixes.strip(line)
+            stripped, key, time, part = self.prefixes.parted(line)
             before = self._parts.pop(key, None) if self._parts else None
             if before is not None:
                 stripped, time, relevant = before[0] + stripped, before[1], True

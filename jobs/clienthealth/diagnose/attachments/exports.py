@@ -9,11 +9,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of
+from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
@@ -31,6 +31,24 @@ class Row(NamedTuple):
 
     ts_ms: int | None
     text: str
+
+
+#: What the rows come out of.
+DOCUMENT, LINES, TABLE = "out of a JSON export", "out of JSON lines", "out of a table"
+
+
+def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
+    """The rows of a search that somebody has downloaded as text, and what they come out of; empty where it is none.
+
+    `is_record`: does a format know this JSON?
+    """
+    document = parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
+    if document is not None:
+        return _lines(of_documents([document])), DOCUMENT
+    first = parsed(lines[0]) if lines[0].startswith(b"{") else None
+    if isinstance(first, dict) and not is_record(lines[0]) and of_documents([first]):
+        return _lines(of_documents(map(parsed, lines))), LINES
+    return _lines(of_table(content.decode("utf-8", "replace")) or []), TABLE
 
 
 def of_table(text: str) -> list[Row] | None:
@@ -61,8 +79,10 @@ def of_documents(documents: Iterable[Any]) -> list[Row]:
     return rows
 
 
-def lines(rows: Sequence[Row]) -> bytes:
+def _lines(rows: Sequence[Row]) -> bytes:
     """The rows as text, the oldest first."""
+    if not rows:
+        return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
         # Where the newest came first, those of one moment did so, too.

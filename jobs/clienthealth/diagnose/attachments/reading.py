@@ -16,7 +16,16 @@ from clienthealth.diagnose.attachments.archives import UnreadableError
 from clienthealth.diagnose.attachments.entries import METRICS, Entry, Splitter
 from clienthealth.diagnose.attachments.opening import CUT, Input, Stream, cannot_read, named
 from clienthealth.diagnose.attachments.pastes import restored
-from clienthealth.diagnose.attachments.text import Layout, blocks, chained, encoding_of, plain, unwrapper, utf8
+from clienthealth.diagnose.attachments.text import (
+    Layout,
+    Stripped,
+    blocks,
+    chained,
+    encoding_of,
+    plain,
+    unwrapper,
+    utf8,
+)
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Dump, LogLine, RawRecord, Snapshot
@@ -96,7 +105,7 @@ class Reader:
         self.input.what = unwrap[0] if unwrap else ""
         begin, small = self._begin(self._heard(text))
         if small:
-            yield from self._whole(begin)
+            yield from self._whole(plain(begin))
         else:
             yield from self._large(begin, self._heard(text))
         if self._cut:
@@ -142,7 +151,6 @@ class Reader:
     # Texts of moderate size.
 
     def _whole(self, content: bytes) -> Iterator[Recorded]:
-        content = plain(content)
         lines = content.split(b"\n")
         if not lines[-1]:
             lines.pop()
@@ -173,22 +181,25 @@ class Reader:
 
     def _text_of(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded]:
         """What is for people: an export, a paste, metrics, dumps, a log."""
-        rows = self._exported(content, lines)
+        rows, what = exports.exported(content, lines, self._is_recognised)
+        if rows:
+            self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
         # What was quoted, as in a mail, is broken where it is so without the marks before it.
         content = content if rows else restored(content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
         broken = self._decoded(content).errors if _OBJECT.match(content) and parsed(first) is None else []
-        lines = (exports.lines(rows) if rows else content).split(b"\n")
+        lines = (rows or content).split(b"\n")
         if not lines[-1]:
             lines.pop()
         layout = self._learned(lines)
-        text = [layout.text(line) for line in lines]
+        parted = [layout.shipped.parted(line) for line in lines]
+        text = [utf8(line.line).decode() for line in parted]
         kind = metrics.kind_of("\n".join(text[:2_000]))
         if kind:
             yield from self._metrics(kind, text)
             if kind == "Prometheus exposition" or kind.startswith("JmxTool"):
                 return
-        taken = yield from self._dumps_of(lines, layout)
+        taken = yield from self._dumps_of(lines, parted, layout)
         rest = [b"" if number in taken else line for number, line in enumerate(lines)]
         if any(line.strip() for line in rest):
             yield from self._log([b"\n".join(rest) + b"\n"], layout)
@@ -247,24 +258,6 @@ class Reader:
         listed = value if isinstance(value, list) else []
         return listed if any(says(json.dumps(one).encode()) for one in listed[:20]) else []
 
-    def _exported(self, content: bytes, lines: list[bytes]) -> list[exports.Row]:
-        """The rows of a search that somebody has downloaded; [] where the text is none."""
-        document = parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
-        if document is not None:
-            rows, what = exports.of_documents([document]), "out of a JSON export"
-        elif (
-            lines[0].startswith(b"{")
-            and isinstance(first := parsed(lines[0]), dict)
-            and not self._is_recognised(lines[0])
-            and exports.of_documents([first])
-        ):
-            rows, what = exports.of_documents(map(parsed, lines)), "out of JSON lines"
-        else:
-            rows, what = exports.of_table(content.decode("utf-8", "replace")) or [], "out of a table"
-        if rows:
-            self.input.what, self._cut = what, self._cut and what != "out of a JSON export"
-        return rows
-
     def _record_lines(self, what: str, lines: Iterable[bytes]) -> Iterator[Recorded]:
         self._what(what)
         self._cut = False
@@ -310,11 +303,12 @@ class Reader:
         if not speaks:
             self.input.left_out = {"no-metrics": self.input.read}
 
-    def _dumps_of(self, lines: list[bytes], layout: Layout) -> Generator[Recorded, None, set[int]]:
+    def _dumps_of(
+        self, lines: list[bytes], parted: list[Stripped], layout: Layout
+    ) -> Generator[Recorded, None, set[int]]:
         """The dumps in the lines, each writer's on its own; the numbers of the lines that they are made of."""
         writers: dict[bytes, list[tuple[int, bytes]]] = {}
-        for number, line in enumerate(lines):
-            stripped = layout.shipped.strip(line)
+        for number, stripped in enumerate(parted):
             writers.setdefault(stripped.key, []).append((number, stripped.line))
         taken: set[int] = set()
         timed = sum(layout.times.begins(line) for line in lines[:200]) if layout.times.forms else 0

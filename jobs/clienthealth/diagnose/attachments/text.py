@@ -211,13 +211,14 @@ class Layout:
 
     @classmethod
     def _with(cls, shipped: Prefixes, sample: Sequence[bytes], file_ms: int | None) -> Layout:
-        return cls(shipped, Times.learned([shipped.strip(line).line for line in sample[:_SAMPLE]], file_ms))
+        stripped = [shipped.parted(line).line for line in sample[:_SAMPLE]]
+        return cls(shipped, Times.learned(stripped, file_ms))
 
     def _fit(self, sample: Sequence[bytes]) -> float:
         """Of the lines of a sample that speak of Kafka, the share that is understood; 1 where none does."""
         speaking = understood = 0
         for line in sample[:_SAMPLE]:
-            stripped, _, time, _ = self.shipped.strip(line)
+            stripped, _, time, _ = self.shipped.parted(line)
             if b"afka" not in line or _BELOW.match(stripped):
                 continue
             speaking += 1
@@ -230,7 +231,7 @@ class Layout:
 
     def text(self, line: bytes) -> str:
         """A line without its prefix."""
-        return utf8(self.shipped.strip(line).line).decode()
+        return utf8(self.shipped.parted(line).line).decode()
 
     def time_before(self, numbered: Mapping[int, bytes]) -> Callable[[int], int]:
         """For the number of a line: the time of the nearest line above that has one, 0 where none has.
@@ -319,7 +320,7 @@ class Prefixes:
     def __bool__(self) -> bool:
         return bool(self._patterns)
 
-    def strip(self, line: bytes) -> Stripped:
+    def parted(self, line: bytes) -> Stripped:
         """Take the prefixes off a line, as far as it has them."""
         keys, time, part, at = [], b"", False, 0
         for pattern in self._patterns:

@@ -71,7 +71,7 @@ _FIXED = {_FIXED64: 8, 5: 4}
 _RESOURCES = 0x0A
 
 
-def parsed(message: Literal["Metrics", "ScopeMetrics", "Metric", "Logs"], data: bytes | memoryview) -> Any:
+def message_of(message: Literal["Metrics", "ScopeMetrics", "Metric", "Logs"], data: bytes | memoryview) -> Any:
     """The message. Raises ValueError where the bytes are none, DependencyError where `protobuf` is not installed."""
     instance = _classes()[message]()
     try:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from clienthealth.model.telemetry import LogLine
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.formats._otlp import log_line, process_of
-from clienthealth.read.formats._protobuf import attributes, body, parsed, text
+from clienthealth.read.formats._protobuf import attributes, body, message_of, text
 
 
 def _decode(record: Record) -> list[LogLine] | None:
     if record.data is None:
         return None
     try:
-        request = parsed("Logs", record.data)
+        request = message_of("Logs", record.data)
     except ValueError:
         return None
     return [

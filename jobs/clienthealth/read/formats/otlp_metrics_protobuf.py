@@ -39,7 +39,7 @@ from clienthealth.read.formats._protobuf import (
     REMEMBERED,
     attributes,
     attributes_of_resource,
-    parsed,
+    message_of,
     text,
 )
 from clienthealth.settings import IdentitySettings
@@ -117,7 +117,7 @@ class Shapes:
             meaning = shape.meanings.get(_other_bytes(parts, ids))
             if meaning is not None and _take_numbers(parts, meaning, into):
                 return
-        listed = [_metric(message, ids) for message in parsed("ScopeMetrics", scope).metrics]
+        listed = [_metric(message, ids) for message in message_of("ScopeMetrics", scope).metrics]
         for one in listed:
             _take_points(one, into)
         self._remember(scope, listed, ids)
@@ -187,7 +187,7 @@ def _moment(nanos: int) -> int | None:
 
 def _metric(message: bytes, ids: Ids) -> _Metric:
     """A message Metric. Raises ValueError where it is none."""
-    decoded = parsed("Metric", message)
+    decoded = message_of("Metric", message)
     name = decoded.name
     described = metric(text(name))
     if described is None:
@@ -248,7 +248,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     if record.data is None:
         return None
     try:
-        request = parsed("Metrics", record.data)
+        request = message_of("Metrics", record.data)
     except ValueError:
         return None
     taken: dict[bytes, Points] = {}
