@@ -33,7 +33,7 @@ _QUOTES = re.compile(r"^(?:[ \t]{0,3}>[ \t]?)+", re.MULTILINE)
 _LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((?:https?://|mailto:)[^()\s]{1,2000}\)")
 _AUTOLINK = re.compile(r"(?<=[\w)])<(?:https?://|mailto:)[^<>\s]{1,2000}>")
 _MARKED = re.compile(r"\\([\[\]_*<>#|(){}.-])")
-_EMPHASIS = re.compile(r"^[ \t]*(?:[-*+] )?\*\*[^\n]*$", re.MULTILINE)
+_EMPHASIS = re.compile(r"^[ \t]*(?:[-*+] )?\*\*[^\n]*$|\*\*[^*\n]{1,300}\*\*", re.MULTILINE)
 _NUMBERED = re.compile(
     r"^[ \t]*(?:[Ll]ine[ \t]+\d{1,9}[:.)]?[ \t]*|\d{1,9}[:.)-][ \t]*)(?=\[?\d{4}[-/]\d\d[-/]|%\d\|)", re.MULTILINE
 )
@@ -65,6 +65,8 @@ _SAID_ON = re.compile(
     r"[ \t]+(?!at |[\w.-]{1,80} ?[=:]|[\w.<>$/@-]+ ?\(|[\w-]+[ \t]+[-+\d.eE]+\Z)"
     r"[a-z(\d](?![^\n]*\S(?:[ ]{2}|\t))[^\n{};]*\Z"
 )
+#: What a line of metadata tells may stand below it.
+_TOLD_BELOW = re.compile(r" with correlation id \d{1,12} ?:[ \t]*\n[ \t]*\{")
 #: A text that was cut anywhere may go on with anything but this.
 _STARTS = re.compile(r"\[?\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[ \t]+at |\tat |Caused by: |[A-Z][a-z]{2} [ \d]\d \d\d:|\"")
 
@@ -171,7 +173,9 @@ def _indented(text: str) -> str:
     indent = 0
     for line in text.split("\n"):
         own = len(line) - len(line.lstrip(" \t"))
-        if joined and own > indent and len(joined[-1]) >= _LONG and _SAYS.match(joined[-1]) and _SAID_ON.match(line):
+        before = joined[-1] if joined else ""
+        goes_on = own > indent and len(before) >= _LONG and _SAYS.match(before) and _SAID_ON.match(line)
+        if joined and (goes_on or _TOLD_BELOW.search(f"{before[-80:]}\n{line[:80]}")):
             joined[-1] += f" {line.strip()}"
         else:
             joined.append(line)

@@ -33,7 +33,8 @@ _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.
 #: How librdkafka's lines begin where it writes them itself: a logger that has them forwards another program's.
 _OF_RDKAFKA = re.compile(r"%\d\|")
 #: What is between quotation marks, and the mark that is open at the end; none of them is escaped.
-_QUOTED, _OPENED = re.compile(r"([\"`])[^\"`]*\1"), re.compile(r"(?<!\\)[\"`][^\"`]*\Z")
+_QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
+_OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
 #: What stands before a value in quotation marks: `msg=`, `"message": `, `[`.
 _KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
 #: What stands before a text that source code passes on.
@@ -129,6 +130,8 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     if opened and _CALL.search(unquoted[: opened.start()]):
         return None
     value = opened is not None and _KEY.search(unquoted[: opened.start()])
+    if opened and not unquoted[: opened.start()].strip() and after.rstrip().endswith(opened[0][0]):
+        return False
     prefix = KAFKA_PREFIX.search(before)
     words = before[: prefix.start()] if prefix else before
     if opened and not value:
