@@ -109,6 +109,18 @@ TOLD = [
         "orders-0",
     ),
     ("<KafkaConnection>: ProduceResponse throttled by broker (1200 ms)", 3, "throttled by a quota", "1200 ms"),
+    ('{"level":"error","ts":"2026-11-20T10:00:%02d.000Z","msg":"publish failed","error":"kafka: client has run out of '
+     'available brokers to talk to: EOF"}', 1, "all brokers down", "run out of"),
+    (KAFKAJS.replace('"%s"', '"[Connection] Response Heartbeat(key: 12, version: 3)","error":"The coordinator is not '
+     'aware of this member"'), 1, "thrown out of its group", "not aware"),
+    ("Confluent.Kafka.ProduceException`2[Confluent.Kafka.Null,System.String]: Local: Queue full", 3, "queue full again "
+     "and again", "Queue full"),
+    ("\tERROR\tLocal_MsgTimedOut\tk:9092/1: 1 request(s) timed out: disconnect\t", 1, "requests timed out",
+     "timed out: disconnect"),
+    (f"WARN {P} **Connection to node -1** (k/10.0.0.1:9092) could not be established. Broker may not be available.", 3,
+     "brokers unreachable", "10.0.0.1:9092"),
+    (f"WARN {P} Error while fetching metadata with correlation id 68252 :\n{{orders=UNKNOWN_TOPIC_OR_PARTITION}}", 2,
+     "unknown topic", "orders"),
 ]  # fmt: skip
 #: The same once or twice is what restarts and new topics bring about.
 EVERYDAY = [

@@ -57,6 +57,8 @@ METADATA_TEXTS = (
     f"We get this in production:\n{TIMEOUT}\nShould I worry?\n",
     f"`10:34:29.761 [main] DEBUG o.a.k.clients.producer.KafkaProducer - Exception occurred during send:\n{TIMEOUT}`\n",
     TIMEOUT.replace(" present", "\n> present"),
+    TIMEOUT.replace(" present", " \npresent"),
+    f"- `Caused by: {TIMEOUT}`\n",
     TIMEOUT.replace(" present", "\n        present"),
     f'{{"error_code":50002,"message":"Kafka error: {TIMEOUT}"}}',
     "kafka.errors.KafkaTimeoutError: KafkaTimeoutError: Failed to update metadata after 60.0 secs.\n",
@@ -66,13 +68,16 @@ METADATA_TEXTS = (
 
 #: What people write about such a line, and no program logs.
 #: Source code that passes the text on.
-SOURCE = (f'    assertThat(log).contains("{TIMEOUT}");\n', f'    fail("{TIMEOUT}");\n', f"    // {TIMEOUT}\n")
+SOURCE = (
+    *(f'    assertThat(log).contains("{TIMEOUT}");\n', f'    fail("{TIMEOUT}");\n', f"    // {TIMEOUT}\n"),
+    *(f"    log.warning('{TIMEOUT}')\n", f'    fake = Fake(error=RuntimeError("{TIMEOUT}"))\n'),
+    '-    assert "Topic orders not present in metadata after 60000 ms." in log\n'
+    '+    raise TimeoutException("Topic orders not present in metadata after 60000 ms.")\n',
+)
 QUOTING = (
     f"How do I get rid of {TIMEOUT[:-1]}?\n",
     f"The documentation says: where a producer fails with {TIMEOUT} the topic is missing.\n",
     f" * Thrown where the topic is missing:\n * {TIMEOUT}\n",
-    '-    assert "Topic orders not present in metadata after 60000 ms." in log\n'
-    '+    raise TimeoutException("Topic orders not present in metadata after 60000 ms.")\n',
 )
 
 

@@ -301,5 +301,6 @@ def test_a_storm_counts_as_one_event_in_a_hundred_milliseconds_of_a_thread() -> 
     storm = [replace(event, ts_ms=event.ts_ms + n // 10, source=Source("x", 0, n)) for n in range(10_000)]
     assert len({sample_key(e) for e in storm}) == 1_000 // SAMPLING_MS
     others = (replace(event, thread="u"), replace(event, client_id="p"), replace(event, signature="x"))
-    keys: set[Hashable] = {sample_key(e) for e in (event, *others, replace(event, thread=None))}
-    assert len(keys) == 5
+    last_try = replace(event, captures={"left": "0"}), replace(event, captures={"left": "1"})
+    keys: set[Hashable] = {sample_key(e) for e in (event, *others, *last_try, replace(event, thread=None))}
+    assert len(keys) == 6

@@ -9,12 +9,16 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 
+from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 
 #: Larger texts are no pastes.
 MOST = 1 << 22
+#: And larger ones no excerpts, in which each two lines are looked at for what they say together.
+_EXCERPT = 1 << 16
 #: So many frames with the same before them are no chance; so many on one line are a stack.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
@@ -38,7 +42,10 @@ _NUMBERED = re.compile(
     r"^[ \t]*(?:[Ll]ine[ \t]+\d{1,9}[:.)]?[ \t]*|\d{1,9}[:.)-][ \t]*)(?=\[?\d{4}[-/]\d\d[-/]|%\d\|)", re.MULTILINE
 )
 _FENCE = re.compile(r"^[ \t]*`{3}(?=[\[\d%])|(?<=[^`\n])`{3}[ \t]*$", re.MULTILINE)
-_TICKS = re.compile(r"^[ \t]*`{1,2}(?=[^`\n])|(?<=[^`\n])`{1,2}[ \t]*$", re.MULTILINE)
+_TICKS = re.compile(
+    r"^[ \t]*(?:[-*+][ \t]+(?=`{1,2}(?:Caused by: |%\d\||\[?\d{4}-)))?`{1,2}(?=[^`\n])|(?<=[^`\n])`{1,2}[ \t]*$",
+    re.MULTILINE,
+)
 _ESCAPED = re.compile(r"\\+([nrt\"])")
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
@@ -168,15 +175,24 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Sentences that go on in lines that are indented further, as one line each."""
+    """Sentences that go on in lines that are indented further, or that a library words over two lines, as one each."""
+
+    @cache
+    def said(line: str) -> frozenset[str]:
+        return frozenset(wording.id for wording, _ in catalogue().matches(line, None))
+
     joined: list[str] = []
     indent = 0
     for line in text.split("\n"):
         own = len(line) - len(line.lstrip(" \t"))
         before = joined[-1] if joined else ""
-        goes_on = own > indent and len(before) >= _LONG and _SAYS.match(before) and _SAID_ON.match(line)
+        goes_on = own > indent and len(before) >= _LONG and bool(_SAYS.match(before) and _SAID_ON.match(line))
+        if not goes_on and len(text) <= _EXCERPT and before and line and not _BEGINS.match(line):
+            both = f"{before.rstrip()} {line}"
+            known = any(literal in both for literal in catalogue().literals)
+            goes_on = known and bool(said(both) - said(before) - said(line))
         if joined and (goes_on or _TOLD_BELOW.search(f"{before[-80:]}\n{line[:80]}")):
-            joined[-1] += f" {line.strip()}"
+            joined[-1] = f"{before.rstrip()} {line.strip()}"
         else:
             joined.append(line)
             indent = own
@@ -204,7 +220,7 @@ def _reflowed(text: str) -> str:
     for line in lines:
         full = len(before) + 1 + len(line.split(" ", 1)[0]) > width
         if reflowed and before.strip() and line.strip() and full and not _BEGINS.match(line):
-            reflowed[-1] += gap + line
+            reflowed[-1] = (reflowed[-1].rstrip() if gap else reflowed[-1]) + gap + line
         elif gap == "" and reflowed and len(before) == width and line.strip() and not _STARTS.match(line):
             reflowed[-1] += line
         else:

@@ -49,7 +49,8 @@ E = TypeVar("E", bound=Entry)
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
     """What events of one process have in common that count as one. The same in every process and at every start."""
-    subject = (event.signature, event.client_id or "", event.thread or "", event.captures.get("address", ""))
+    told = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
+    subject = (event.signature, event.client_id or "", event.thread or "", told)
     if event.signature != DUMP_LINE:
         return *subject, str(event.ts_ms // SAMPLING_MS)
     # Lines of dumps count as one if they are the same text in the same slot of their file in the same half minute.

@@ -38,7 +38,9 @@ _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
 #: What stands before a value in quotation marks: `msg=`, `"message": `, `[`.
 _KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
 #: What stands before a text that source code passes on.
-_CALL = re.compile(r"\b[a-z]\w{0,99}\(\Z", re.ASCII)
+_CALL = re.compile(
+    r"(?:\b[a-z]\w{0,99}|\b(?:new|raise) [\w.]{1,99}|\(\w{1,99}=\w{1,99})\((?:\Z|'[^']{0,500}\Z)", re.ASCII
+)
 #: Why a line is its program's own: so much of it is looked at for an exception, and for where a layout ends.
 MAX_BEFORE = 500
 #: An exception, or librdkafka's error in Python, that ends where the library's words begin.
@@ -127,7 +129,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return None
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
-    if opened and _CALL.search(unquoted[: opened.start()]):
+    if (call := _CALL.search(unquoted[: opened.start()] if opened else unquoted)) and (opened or "'" in call[0]):
         return None
     value = opened is not None and _KEY.search(unquoted[: opened.start()])
     if opened and not unquoted[: opened.start()].strip() and after.rstrip().endswith(opened[0][0]):

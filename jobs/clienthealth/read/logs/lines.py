@@ -114,7 +114,7 @@ def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
 
 def _loose(rest: str) -> dict[str, str] | None:
     """Level, thread, logger and message of what follows a time, in brackets or columns; None without a level."""
-    columns = _COLUMNS.split(rest) if "\t" in rest else []
+    columns = _COLUMNS.split(rest.rstrip()) if "\t" in rest else []
     if len(columns) >= 3:
         at = next((n for n, column in enumerate(columns[:4]) if _ONLY_LEVEL.fullmatch(column.strip("[]"))), None)
         if at is not None:
