@@ -114,7 +114,6 @@ def _part(
     state.waiting = [entry for entry in state.waiting if entry.process in homes]
     for memory in state.by_process:
         memory.only(homes)
-    state.groups = [group for group in state.groups if group.who.home in homes]
     state.incidents = Incidents(i for i in state.incidents.all if i.client.home in homes | incidents)
     chunks = [only(chunk, lambda who: who.home in homes) for chunk in chunks]
     for chunk in chunks:
@@ -126,7 +125,6 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
     """Yield the processes of which anything is known."""
     for whos in (state.whos, *(chunk.whos for chunk in chunks)):
         yield from (who.home for who in whos)
-    yield from (group.who.home for group in state.groups)
     yield from (group.who.home for chunk in chunks for group in chunk.groups)
     for entries in (state.log_entries, state.waiting, *(chunk.log_entries for chunk in chunks)):
         yield from (entry.process for entry in entries)

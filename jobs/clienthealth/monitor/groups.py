@@ -26,28 +26,23 @@ COLUMNS = 6
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
     """Enter the readings of groups; the records of those that are new, and the minutes that are over."""
-    new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.who.identity)
-    by_identity = {group.who.identity: group for group in state.groups}
+    new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.who.home)
     records: list[Record] = []
     minutes: list[Row] = []
-    for identity, readings in new.items():
-        group = by_identity.get(identity)
-        if group is None:
-            group = GroupState(readings[0].who)
-            state.groups.append(group)
+    for home, readings in new.items():
+        group = state.groups.get(home) or GroupState(readings[0].who)
         _enter(group, readings)
-        group.heard_ms = max(group.newest_ms if group.newest_ms < state.time_ms else 0, state.time_ms)
+        state.groups.remember(home, group, state.time_ms)
         records.append(_record(group, settings, minutes))
-    # Minutes that no reading can change any more are over; groups without data for a whole lag window are forgotten.
+    # Minutes that no reading can change any more are over, and those of groups that will be forgotten.
     limit = state.time_ms - 1000 * settings.lag.window_seconds
-    for group in state.groups:
-        silent_ms = state.time_ms - group.heard_ms + state.idle_ms
+    for heard_ms, group in state.groups.kept.values():
+        silent_ms = state.time_ms - heard_ms + state.idle_ms
         over_ms = group.newest_ms + silent_ms - 1000 * settings.monitor.watermark_seconds - MINUTE_MS
-        if group.minute is not None and (group.minute["minute"] <= over_ms or group.heard_ms < limit):
+        if group.minute is not None and (group.minute["minute"] <= over_ms or heard_ms < limit):
             minutes.append(group.minute)
             group.unwritten_ms = group.minute["minute"] + MINUTE_MS
             group.minute = None
-    state.groups = [group for group in state.groups if group.heard_ms >= limit]
     return records, minutes
 
 

@@ -150,7 +150,7 @@ def without_room(
     """The identities of new clients, of groups too, for which there is no room."""
     if not any(chunk.whos or chunk.groups for chunk in chunks):
         return frozenset()
-    identities = {who.identity for who in state.whos} | {group.who.identity for group in state.groups}
+    identities = {who.identity for who in state.whos} | {group.who.identity for _, group in state.groups.items()}
     services = Counter(identity[0] for identity in identities)
     new = dict.fromkeys(
         who.identity

@@ -34,7 +34,7 @@ ProcessKey = tuple[str, str]
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
-VERSION = 3
+VERSION = 4
 _MAGIC = b"KCH"
 
 #: What tells how much a producer still had to deliver: its newest known values outlive the readings.
@@ -80,7 +80,6 @@ class GroupState(msgspec.Struct):
     data            int64 matrix [observations, 6]: time (epoch ms), partition (position), committed, end and start
                     offset, time of the commit (-1: not known), in order of time
     newest_ms       the newest reading
-    heard_ms        when it was heard of, by the clock of all
     minute          the history's row of the minute that is not over yet
     unwritten_ms    the first minute that may still be written to the history (epoch ms)
     """
@@ -90,7 +89,6 @@ class GroupState(msgspec.Struct):
     partitions: list[tuple[str, int, Member | None]] = []
     data: bytes = b""
     newest_ms: int = 0
-    heard_ms: int = 0
     minute: dict[str, Any] | None = None
     unwritten_ms: int = 0
 
@@ -195,12 +193,12 @@ class Kept(msgspec.Struct, kw_only=True):
     time_ms   the clock of all, by which silence is measured
     idle_ms   for how long nothing at all has arrived, by steps of this monitor; `stepped_ms`: when the last one was
     whos      the clients that report
-    groups    the consumer groups
     waiting   log entries that are not judged until metrics have got so far; `waited_ms`: for how long any wait, by
               steps of this monitor
 
     And what is remembered (`Memory`), by process, `Client.names` or `mark`:
 
+    groups    the consumer groups, by `Client.home`
     told      processes of which a log line or a thread dump was read
     lifecycle lines about the beginning and the end of a client, by process and client id, each with the instance
               that it names ("": none)
@@ -218,8 +216,8 @@ class Kept(msgspec.Struct, kw_only=True):
     stepped_ms: int = 0
     waited_ms: int = 0
     whos: list[Client] = []
-    groups: list[GroupState] = []
     waiting: list[LogEntry] = []
+    groups: Memory[ProcessKey, GroupState] = msgspec.field(default_factory=Memory)
     told: Memory[ProcessKey, None] = msgspec.field(default_factory=Memory)
     lifecycle: Memory[tuple[str, str, str], list[tuple[str, LogEvent]]] = msgspec.field(default_factory=Memory)
     also_seen: Memory[RunKey, Run] = msgspec.field(default_factory=Memory)
@@ -251,7 +249,7 @@ class BucketState(Kept, kw_only=True):
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:
         """What is remembered by process."""
-        return self.told, self.lifecycle, self.also_seen, self.gone, self.former, self.over
+        return self.groups, self.told, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
         """Remember that a client or a process has ended, and the newest time (its own clock) that is known of it."""
@@ -330,11 +328,14 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
         )
     body: Any = memoryview(data)[4:]
     if data[3] < VERSION:
-        # In forms 1 and 2 the parts of the clients of incidents had names.
         earlier: dict[str, Any] = msgspec.msgpack.decode(body)
         earlier |= _memories_of_form_1(earlier) if data[3] == 1 else {}
+        # In forms 1 and 2 the parts of the clients of incidents had names.
         for one in (*earlier["incidents"], *(change for _, change in earlier["over"][0].values())):
-            one["client"] = [*one["client"].values()]
+            one["client"] = [*one["client"].values()] if data[3] < 3 else one["client"]
+        # In forms 1 to 3 the groups were a list.
+        groups = [(Client(*group["who"]), group) for group in earlier["groups"]]
+        earlier["groups"] = [{who.home: (group["heard_ms"], group) for who, group in groups}]
         body = _encoder.encode(earlier)
     saved = _decoder.decode(body)
     if saved.buckets != buckets:

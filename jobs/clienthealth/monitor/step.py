@@ -29,7 +29,7 @@ from clienthealth.monitor.client_verdicts import Record
 from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.minutes import Row
 from clienthealth.monitor.state import BucketState, ProcessKey
-from clienthealth.settings import MonitorSettings, Settings
+from clienthealth.settings import Settings
 
 
 @dataclass
@@ -103,17 +103,17 @@ def _let_go(bucket: Bucket, gone: Ints, published: Published) -> None:
     for number in gone.tolist():
         state.end(state.whos[number].identity, int(state.clients.last[number]))
     readings.forget(state, gone.tolist())
-    if too_many := forget(state, settings.monitor, living):
+    if too_many := forget(state, settings, living):
         published.left_out["events"] += too_many
 
 
-def forget(state: BucketState, settings: MonitorSettings, living: Set[ProcessKey]) -> int:
+def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Forget what is too old or too much to remember: THE list of how long and how much of it a bucket remembers.
 
     `living`: processes that report or log. Returns of how many clients the lines about their beginning and end were
     too many.
     """
-    now_ms, clients = state.time_ms, intake.share(settings.max_clients, settings)
+    now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.told.evict(now_ms, 0, living=living)
     # Lines that speak of a client's beginning and end, as long as its process is heard of, and 15 minutes longer.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
@@ -122,10 +122,12 @@ def forget(state: BucketState, settings: MonitorSettings, living: Set[ProcessKey
     # What was closed is in the minutes by then, of which a batch may bring hours.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
+    # Groups without data for a whole lag window.
+    state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
     # A silence of all counts for those that were heard of last before it ended.
     state.shared.evict(int(state.clients.heard.min(initial=now_ms)), 0)
     # Of more clients that were left out it is known of the newest that they reported once.
-    state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings))
+    state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, who in [*state.former.items()]:
         if not state.incidents.of_client(who.key):
