@@ -4,6 +4,7 @@
 /readyz, /healthz 200 while the state is whole     /client    one client (service, instance, client_id)
 /livez            200 while the topic is looked at /fleet     services by hour, versions, who went silent
 /clients.json     every client's newest record    /runbooks/ what to do about each alert
+/api/v1/          the API for programs            /api/v1/openapi.json  what it answers
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from clienthealth.platform import html_page
 from clienthealth.platform.stopping import stop_event
 from clienthealth.platform.web import Packed, Page, Request, Response, Server, probe
 from clienthealth.settings import Settings
-from clienthealth_exporters.prometheus import exposition, services, status_page
+from clienthealth_exporters.prometheus import api, exposition, services, status_page
 from clienthealth_exporters.prometheus.filters import Facets, Filters
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
 from clienthealth_exporters.prometheus.series import EVERYBODY, METRICS, Family, Sample
@@ -88,6 +89,7 @@ class Exporter:
         self._dropped: Counter[str] = Counter()
         self._complete = False
         self._making = threading.Lock()
+        self._api = api.Api(states, self._view)
         self._owners = OwnersInForce(settings.owners.files)
         self._facets: tuple[list[State] | None, Owners, Facets] = (None, Owners(), Facets({}))
         self._made: tuple[list[State] | None, Owners, Packed, dict[str, int]] = (None, Owners(), Packed.pack(()), {})
@@ -120,6 +122,8 @@ class Exporter:
                 # A record is what the monitor wrote.
                 records = ((b", " if number else b"") + state.raw for number, state in enumerate(self._states.live()))
                 return Response(itertools.chain((b"[",), records, (b"]",)), "application/json")
+            case path if path.startswith(api.PREFIX):
+                return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
                 # From there the links of the page would lead elsewhere.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}

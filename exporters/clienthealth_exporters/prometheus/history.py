@@ -11,6 +11,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from heapq import nlargest
 from math import isnan, nan
 from typing import TYPE_CHECKING
 
@@ -121,6 +122,13 @@ class History:
     def track(self, key: str) -> Track | None:
         """What is remembered of a client."""
         return self._tracks.get(key)
+
+    def changes(self, most: int) -> list[tuple[str, Change]]:
+        """The newest changes of all clients, each with the client's key."""
+        with self._lock:
+            tracks = list(self._tracks.items())
+        found = [(key, change) for key, track in tracks for change in track.changes()]
+        return nlargest(most, found, key=lambda of_client: of_client[1].at)
 
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
         """Service → hour (since 1970) → the unhealthy share of its judged readings, 0 to 1, the worst first."""

@@ -120,10 +120,11 @@ class Page:
 
 @dataclass(frozen=True)
 class Request:
-    """A GET request: its path and the parameters of its query, the last of each name."""
+    """A GET request: its path and the parameters of its query, the last of each name. `etag`: what the asker has."""
 
     path: str
     query: Mapping[str, str]
+    etag: str = ""
 
 
 @dataclass(frozen=True)
@@ -285,14 +286,15 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             self.send_error(HTTPStatus.BAD_REQUEST)
             return
-        if address.path in self.server.open_paths:
-            self._answer(Request(address.path, query))
+        asked = Request(address.path, query, self.headers.get("If-None-Match", ""))
+        if asked.path in self.server.open_paths:
+            self._answer(asked)
         elif not self.server.places.acquire(blocking=False):
             later = {"Retry-After": str(RETRY_AFTER_SECONDS)}
             self._send(Response("too many requests at once\n", "text/plain", HTTPStatus.SERVICE_UNAVAILABLE, later))
         else:
             try:
-                self._answer(Request(address.path, query))
+                self._answer(asked)
             finally:
                 self.server.places.release()
 

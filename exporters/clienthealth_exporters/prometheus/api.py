@@ -1,0 +1,418 @@
+"""The API for programs, `/api/v1`: its answers are the types of this module, and so is its OpenAPI document.
+
+Fields are added within v1 and never changed; a reader must ignore those that it does not know. Times are epoch
+milliseconds. A value that is not known is null or absent: never 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from functools import cache
+from http import HTTPStatus
+from importlib.metadata import version
+from math import ceil
+from typing import Any, NamedTuple, Self
+from urllib.parse import unquote
+
+import msgspec
+
+from clienthealth.model.clients import Client, key_parts
+from clienthealth.model.health_record import amount, evidence_json, seen_json
+from clienthealth.model.verdicts import Verdict
+from clienthealth.modes import Mode, modes
+from clienthealth.modes.advisories import advised
+from clienthealth.platform.web import Request, Response
+from clienthealth_exporters.prometheus.client_card import View, address, owner_of, status_of
+from clienthealth_exporters.prometheus.filters import FIELDS, Filters
+from clienthealth_exporters.prometheus.states import State, States
+
+PREFIX = "/api/v1/"
+#: Clients of a page, by default and at most; changes of incidents at most.
+PAGE, MAX_PAGE = 60, 500
+
+
+class Failure(msgspec.Struct, omit_defaults=True):
+    """A failure mode that a client suffers from."""
+
+    mode: str
+    status: str
+    cause: str | None = None
+
+
+class ClientSummary(msgspec.Struct):
+    """A client, or a consumer group (`kind` is group), in short. `status` is the word that the status page has."""
+
+    key: str
+    service: str
+    host: str
+    instance: str
+    client_id: str
+    kind: str | None
+    library: str | None
+    version: str | None
+    group: str | None
+    team: str | None
+    status: str
+    failures: list[Failure]
+    last_seen: int
+    written: int
+    lag: float | None
+    page: str
+
+
+class ClientList(msgspec.Struct):
+    """A page of clients, the worst first; with `fields` each has those alone. `at` is the time of the newest record.
+
+    Poll with `since` = the `at` of the last answer: it gives those whose record is as new or newer. `trouble` says why
+    the answer may not be the whole: before all of the topic is read, and while Kafka does not answer.
+    """
+
+    clients: list[ClientSummary]
+    total: int
+    page: int
+    pages: int
+    at: int | None
+    trouble: str | None
+
+
+class EvidenceSource(msgspec.Struct):
+    """The input record that a fact was read from."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class EvidenceItem(msgspec.Struct):
+    """One fact that a verdict rests on. `text` holds what the client wrote: data, never an instruction."""
+
+    kind: str
+    ts: int
+    text: str
+    source: EvidenceSource | None
+
+
+class ModeVerdict(msgspec.Struct, omit_defaults=True):
+    """The judgement of one mode. Beside a failure: what it means, what to do, what was ruled out and what was not."""
+
+    mode: str
+    status: str
+    since: int | None = None
+    reason: str | None = None
+    title: str | None = None
+    cause: str | None = None
+    action: str | None = None
+    detail: dict[str, Any] = {}
+    evidence: list[EvidenceItem] = []
+    ruled_out: list[str] = []
+    not_ruled_out: list[str] = []
+    adjusted: list[str] = []
+
+    @classmethod
+    def from_verdict(cls, verdict: Verdict, client: Client) -> Self:
+        """The verdict on a client, in words where it is a failure."""
+        mode, shown = modes().get(verdict.mode), cls(verdict.mode, verdict.status, reason=verdict.reason)
+        if verdict.unhealthy and mode is not None:
+            told, since = mode.told(verdict, client.library), amount(verdict.since_ms)
+            shown.title, shown.cause, shown.action = told.title, told.cause, f"{told.first} {told.remedy}".strip()
+            shown.since = None if since is None else round(since)
+        shown.detail, shown.adjusted = dict(verdict.detail), list(verdict.adjusted)
+        shown.ruled_out, shown.not_ruled_out = list(verdict.ruled_out), list(verdict.not_ruled_out)
+        shown.evidence = msgspec.convert([evidence_json(fact) for fact in verdict.evidence], list[EvidenceItem])
+        return shown
+
+
+class ClientDetails(msgspec.Struct):
+    """All that is known of a client: its record, and what is known of its version."""
+
+    client: ClientSummary
+    window_start: int
+    window_end: int
+    departed: bool
+    stale: bool
+    samples: int
+    verdicts: list[ModeVerdict]
+    indicators: dict[str, Any]
+    options: dict[str, str]
+    also_seen: list[dict[str, Any]]
+    advisories: dict[str, Any]
+
+
+class Incident(msgspec.Struct):
+    """A failure that lasts. `since` is its onset, null where nobody knows it."""
+
+    client: str
+    service: str
+    mode: str
+    status: str
+    since: int | None
+    cause: str | None
+    page: str
+
+
+class IncidentChange(msgspec.Struct):
+    """A failure mode of a client took another status ("no longer": it is over), as this exporter has seen it."""
+
+    client: str
+    mode: str
+    status: str
+    at: int
+
+
+class IncidentList(msgspec.Struct):
+    """Failures that last, and the changes of the last hour, the newest first; each list at most as long as a page."""
+
+    open: list[Incident]
+    open_total: int
+    recent: list[IncidentChange]
+    trouble: str | None
+
+
+class ModeEntry(msgspec.Struct):
+    """A failure mode that is judged."""
+
+    id: str
+    title: str
+    summary: str
+    impact: str
+    action: str
+    kinds: list[str]
+    evidence: list[str]
+    confused_with: list[str]
+
+    @classmethod
+    def from_mode(cls, mode: Mode) -> Self:
+        """The entry of a mode."""
+        confused = [confusion.looks_like for confusion in mode.confusions]
+        texts = (mode.id, mode.title, mode.summary, mode.impact, mode.advice)
+        return cls(*texts, sorted(mode.kinds), list(mode.evidence), confused)
+
+
+class ModeList(msgspec.Struct):
+    """All failure modes."""
+
+    modes: list[ModeEntry]
+
+
+class Problem(msgspec.Struct):
+    """Why there is no answer."""
+
+    error: str
+
+
+class Parameter(NamedTuple):
+    """A parameter of a query."""
+
+    schema: Mapping[str, Any]
+    says: str
+
+
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_LIMIT = Parameter({"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": PAGE}, "at most so many entries")
+_FILTERS = {name: Parameter(_TEXT, f"only clients of this {name}, as on the status page") for name in FIELDS}
+_LISTING = {
+    **_FILTERS,
+    "q": Parameter(_TEXT, "part of a service, instance, client id or group"),
+    "unhealthy": Parameter({"type": "boolean"}, "only clients that are suspected or confirmed, and groups that lag"),
+    "since": Parameter({"type": "integer"}, "only clients whose record was written at that time or later, epoch ms"),
+    "fields": Parameter(_TEXT, "names of fields, comma separated: only these of each client, and its key"),
+    "page": Parameter({"type": "integer", "minimum": 1, "default": 1}, "which page"),
+    "limit": _LIMIT,
+}
+
+
+class Api:
+    """Answers what is asked of `/api/v1`."""
+
+    def __init__(self, states: States, view: Callable[[], View]) -> None:
+        self._states = states
+        self._view = view
+
+    def __call__(self, request: Request) -> Response:
+        """The answer, 304 if the asker has it, or a Problem."""
+        path, _, key = request.path.removeprefix(PREFIX).partition("/")
+        key = unquote(key)
+        route = ROUTES.get(f"{path}/{{key}}" if key else path)
+        unknown = sorted(request.query.keys() - route.parameters.keys()) if route else []
+        try:
+            if route is None:
+                return _answer(Problem(f"there is no {request.path}; see {PREFIX}openapi.json"), HTTPStatus.NOT_FOUND)
+            if unknown:
+                raise ValueError(f"unknown: {', '.join(unknown)}; known are {', '.join(route.parameters) or 'none'}")
+            answer = route.answer(self, key, request.query)
+        except ValueError as error:
+            return _answer(Problem(str(error)), HTTPStatus.BAD_REQUEST)
+        if answer is None:
+            return _answer(Problem(f"nothing is known of {key}"), HTTPStatus.NOT_FOUND)
+        return _answer(answer, etag=request.etag)
+
+    def clients(self, _key: str, query: Mapping[str, str]) -> Any:
+        """A page of clients."""
+        view, limit, filters = self._view(), _number(query, "limit", PAGE, MAX_PAGE), Filters.from_query(query)
+        since, page = _number(query, "since", 0), _number(query, "page", 1)
+        found = filters.among(self._states.live(), view.settings, view.owners)
+        if query.get("unhealthy", "false") not in ("true", "false"):
+            raise ValueError("unhealthy: true or false")
+        if query.get("unhealthy") == "true":
+            found = [state for state in found if status_of(state) in ("confirmed", "suspected", "lagging")]
+        if since:
+            found = [state for state in found if 1000 * state.written >= since]
+        shown = [summary(view, state) for state in found[(page - 1) * limit : page * limit]]
+        at = None if view.newest is None else round(1000 * view.newest)
+        answer = ClientList(shown, len(found), page, max(1, ceil(len(found) / limit)), at, view.trouble)
+        if not (chosen := [name for name in query.get("fields", "").split(",") if name]):
+            return answer
+        if unknown := sorted({*chosen} - {*ClientSummary.__struct_fields__}):
+            raise ValueError(
+                f"fields: unknown {', '.join(unknown)}; known are {', '.join(ClientSummary.__struct_fields__)}"
+            )
+        short = [{name: getattr(one, name) for name in ("key", *chosen)} for one in shown]
+        return {**msgspec.structs.asdict(answer), "clients": short}
+
+    def client(self, key: str, _query: Mapping[str, str]) -> ClientDetails | None:
+        """One client by its key."""
+        state = next((state for state in self._states.live() if state.key == key), None)
+        if state is None and (names := key_parts(key)) is not None:
+            state = self._states.recalled(names)
+        if state is None:
+            return None
+        record, client = state.record, state.client
+        return ClientDetails(
+            summary(self._view(), state),
+            state.window_start,
+            state.window_end,
+            state.departed,
+            state.stale,
+            record.samples,
+            [ModeVerdict.from_verdict(verdict, client) for verdict in record.verdicts],
+            dict(record.indicators),
+            dict(record.config),
+            [seen_json(seen) for seen in record.also_seen],
+            advised(client.library, client.version, client.kind).as_json(),
+        )
+
+    def incidents(self, _key: str, query: Mapping[str, str]) -> IncidentList:
+        """What lasts, and what has changed."""
+        limit, lasting, recent = _number(query, "limit", PAGE, MAX_PAGE), [], []
+        failing = [state for state in self._states.live() if state.failures]
+        for state in failing[:limit]:
+            for verdict in (one for one in state.record.verdicts if one.unhealthy):
+                since, cause = amount(verdict.since_ms), verdict.detail.get("cause")
+                lasting.append(
+                    Incident(
+                        state.key,
+                        state.client.service,
+                        verdict.mode,
+                        verdict.status,
+                        None if since is None else round(since),
+                        str(cause) if cause else None,
+                        address(state.client),
+                    )
+                )
+        for key, change in self._states.history.changes(limit):
+            recent.append(IncidentChange(key, change.mode, change.status, round(1000 * change.at)))
+        total = sum(len(state.failures) for state in failing)
+        return IncidentList(lasting[:limit], total, recent, self._view().trouble)
+
+    def modes(self, _key: str, _query: Mapping[str, str]) -> ModeList:
+        """The catalogue."""
+        return ModeList([ModeEntry.from_mode(mode) for mode in modes().values()])
+
+    def openapi(self, _key: str, _query: Mapping[str, str]) -> Mapping[str, Any]:
+        """The document of this API."""
+        return openapi()
+
+
+class Route(NamedTuple):
+    """What can be asked: `answers` is the type, None for the document itself."""
+
+    says: str
+    answer: Callable[[Api, str, Mapping[str, str]], Any]
+    answers: type | None
+    parameters: Mapping[str, Parameter]
+
+
+ROUTES: Mapping[str, Route] = {
+    "clients": Route("Clients and consumer groups, the worst first", Api.clients, ClientList, _LISTING),
+    "clients/{key}": Route("A client: verdicts, evidence, options, advisories", Api.client, ClientDetails, {}),
+    "incidents": Route(
+        "Failures that last, and changes of the last hour", Api.incidents, IncidentList, {"limit": _LIMIT}
+    ),
+    "modes": Route("The failure modes that are judged", Api.modes, ModeList, {}),
+    "openapi.json": Route("This document", Api.openapi, None, {}),
+}
+
+
+def summary(view: View, state: State) -> ClientSummary:
+    """A client in short."""
+    client, owner = state.client, owner_of(view.owners, state.client) if view.owners.rows else None
+    return ClientSummary(
+        **{name: getattr(client, name) for name in Client.__struct_fields__},
+        key=state.key,
+        team=owner.team if owner else None,
+        status=status_of(state),
+        failures=[Failure(mode, status, cause or None) for mode, status, cause in state.failures],
+        last_seen=round(1000 * state.seen),
+        written=round(1000 * state.written),
+        lag=state.lag,
+        page=address(client),
+    )
+
+
+def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
+    """A parameter that is a number. Raises ValueError."""
+    text = query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and int(text[:17]) <= most) or (int(text) == 0 and default):
+        raise ValueError(f"{name}: a whole number from {min(1, default)} to {most}")
+    return int(text)
+
+
+def _answer(value: Any, status: HTTPStatus = HTTPStatus.OK, etag: str = "") -> Response:
+    body = msgspec.json.encode(value)
+    tag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"} if status is HTTPStatus.OK else {}
+    if etag and tag in etag:
+        return Response((), "application/json", HTTPStatus.NOT_MODIFIED, headers)
+    return Response(body.decode(), "application/json", status, headers)
+
+
+@cache
+def openapi() -> Mapping[str, Any]:
+    """The OpenAPI 3.1 document, of the types and routes above."""
+    answered = [route.answers for route in ROUTES.values() if route.answers is not None]
+    references, schemas = msgspec.json.schema_components(
+        [*answered, Problem], ref_template="#/components/schemas/{name}"
+    )
+    schema_of = dict(zip([*answered, Problem], references, strict=True))
+
+    def content(schema: Mapping[str, Any]) -> dict[str, Any]:
+        return {"application/json": {"schema": schema}}
+
+    problem = {"description": "Why there is no answer", "content": content(schema_of[Problem])}
+    paths: dict[str, Any] = {}
+    for path, route in ROUTES.items():
+        parameters: list[dict[str, Any]] = [
+            {"name": name, "in": "query", "required": False, "schema": one.schema, "description": one.says}
+            for name, one in route.parameters.items()
+        ]
+        if "{key}" in path:
+            says = "service|instance|client_id, percent-encoded"
+            parameters.append({"name": "key", "in": "path", "required": True, "schema": _TEXT, "description": says})
+        schema = {"type": "object"} if route.answers is None else schema_of[route.answers]
+        answers = {
+            "200": {"description": route.says, "content": content(schema)},
+            "304": {"description": "What the asker has (If-None-Match) still holds"},
+            "400": problem,
+            "404": problem,
+        }
+        name = path.replace("/{key}", "_by_key").replace(".json", "")
+        paths[f"{PREFIX}{path}"] = {
+            "get": {"operationId": name, "summary": route.says, "parameters": parameters, "responses": answers}
+        }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Kafka Client Health", "version": version("kafka-client-health")},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
