@@ -9,7 +9,7 @@ CHRONIC := healthy,callback-deadlock,send-blocked,not-closed,cross-topic-blockin
 
 # Clients of all libraries that are fine: brokers restart, alone and one by one in a cluster, and so do the Python processes;
 # groups rebalance; a topic is slow by itself.
-SOAK := healthy,restless,rolled,rolled-3.9,rolled-2.3,rolled-0.11,rolled-confluent-kafka,rolled-kafka-python,rolled-aiokafka,idle,connector-per-topic
+SOAK := healthy,restless,rolled,rolled-3.9,rolled-2.3,rolled-0.11,rolled-confluent-kafka,rolled-kafka-python,rolled-aiokafka,rolled-groups,idle,connector-per-topic
 
 # The first Python that our dependencies are built for.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \

@@ -32,7 +32,7 @@ REST_SECONDS = 90.0
 #: Small and frugal: the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 #: Sets of jars whose clients push their metrics by themselves.
-PUSHING = ("clients-3.9", "clients-4.1")
+PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")
 
 
 class Broker(Protocol):
@@ -141,8 +141,10 @@ class DemoClient:
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """Its clients by name, where they were given one."""
-        return [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
+        """Its clients by name, where they were given one; globs where several are made of one name."""
+        named = [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
+        streams = [f"{self.options[name]}-*" for name in ("s.client.id",) if name in self.options]
+        return [*(name.replace("{}", "*") for name in named), *streams]
 
     def start(self, context: Context) -> Running:
         """Start the program. What fails does so by itself, some 30 s later."""
@@ -219,7 +221,7 @@ class DemoClient:
         if self.broker != "none":
             lone = self.broker == "cluster" and self.outage is not None
             create_topics(KafkaSettings(servers), self.topics, *((1, None, 1) if lone else ()))
-        return {"p.bootstrap.servers": servers, "c.bootstrap.servers": servers}, actions
+        return {f"{kind}.bootstrap.servers": servers for kind in "pcs"}, actions
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:

@@ -219,7 +219,7 @@ _SLOW_LOOP = replace(
     },
 )
 _ROLLED_CLUSTER = (
-    "the three brokers of its cluster are upgraded from 3.9 to 4.1, then restarted, lost and frozen in turn"
+    "the three brokers of its cluster are upgraded from 3.9 to 4.4, then restarted, lost and frozen in turn"
 )
 _ROLLED = replace(
     _control(
@@ -292,6 +292,54 @@ _CIRCLING = replace(
     name="consumer-rejoins",
     help="a consumer whose handler needs longer than max.poll.interval.ms, is thrown out, comes back and so on",
     options={**_HANGING.options, "handle.ms": "20000", "c.max.poll.interval.ms": "15000", "c.max.poll.records": "1"},
+)
+_GROUPS = DemoClient(
+    name="groups-of-kafka-4",
+    help="control: members of a KIP-848, a Streams and a share group in one process",
+    program="Groups",
+    service="stock-service",
+    classpath="streams-4.4",
+    topics=("stock",),
+    options={
+        "kinds": "consumer,streams,share",
+        "topics": "stock",
+        "p.client.id": "stock-feed",
+        "c.client.id": "stock-{}",
+        "c.group.id": "stock-by-{}",
+        "s.client.id": "stock-streams",
+        "s.application.id": "stock-by-streams",
+    },
+)
+
+
+def _of_kafka_4(name: str, help: str, kind: str, mode: str | None = "consumer-stalled", **options: str) -> DemoClient:
+    """One kind of group alone, with something wrong; in the names of options `_` stands for a dot."""
+    changed = {key.replace("_", "."): value for key, value in options.items()}
+    return replace(_GROUPS, name=name, help=help, mode=mode, options={**_GROUPS.options, "kinds": kind, **changed})
+
+
+_KIP848 = _of_kafka_4(
+    "kip848-stalled",
+    "a consumer of the new protocol whose handler never comes back from one record",
+    "consumer",
+    c_max_poll_interval_ms="60000",
+    slow_after="25",
+    handle_ms="100000000",
+)
+_STREAMS = _of_kafka_4(
+    "streams-stalled",
+    "a processor of Streams with the new protocol that never comes back from one record",
+    "streams",
+    s_max_poll_interval_ms="60000",
+    slow_after="25",
+    handle_ms="100000000",
+)
+_SHARE = _of_kafka_4(
+    "share-stalled",
+    "a share consumer whose handler never comes back, so that its records are given out again and again",
+    "share",
+    slow_after="25",
+    handle_ms="100000000",
 )
 _PYTHON = {"confluent-kafka": "parcel-api", "kafka-python": "letter-api", "aiokafka": "courier-api"}
 
@@ -396,6 +444,14 @@ _CONTROLS = (
         broker="cluster",
         classpath="clients-0.11",
     ),
+    _GROUPS,
+    replace(
+        _GROUPS,
+        name="rolled-groups",
+        help=f"control: {_ROLLED_CLUSTER}, and then members of a KIP-848, a Streams and a share group in one process",
+        broker="cluster",
+        options={**_GROUPS.options, "waits": "true", "rate": "10"},
+    ),
     *(_rolled_python(library, service) for library, service in _PYTHON.items()),
     _control(_HEALTHY, "slow-consumer", "a handler that needs 40 ms for each record", handle_ms="40"),
     replace(
@@ -431,6 +487,9 @@ _FAILING = (
     _LEADERLESS,
     _HANGING,
     _CIRCLING,
+    _KIP848,
+    _STREAMS,
+    _SHARE,
 )
 
 #: All clients by name.

@@ -34,6 +34,8 @@ FATES = ("restarted", "lost", "frozen")
 #: The set of jars that nodes are brought to.
 _NEWEST = "broker"
 _METADATA = "metadata.version"
+#: What lets members of KIP-848, share and Streams groups in.
+_OF_GROUPS = ("group.version", "share.version", "streams.version")
 _HEAP_MB = 192
 _DURABLE: Mapping[str, str] = {
     "num.partitions": "3",
@@ -167,15 +169,17 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Let metadata have the newest form that all nodes know, and say which that is."""
+        """Let metadata have the newest form that all nodes know, then groups; returns which form metadata has."""
         client = admin(Settings(kafka=self.kafka))
         try:
-            newest: int = client.describe_features()[_METADATA]["supported"][1]
-            outcome = client.update_features({_METADATA: newest})
+            known = {name: feature["supported"][1] for name, feature in client.describe_features().items()}
+            for names in ([_METADATA], [name for name in _OF_GROUPS if name in known]):
+                for name, outcome in client.update_features({name: known[name] for name in names}).items():
+                    if outcome != "OK":
+                        raise ServiceError(f"{name} {known[name]} was refused: {outcome}")
         finally:
             client.close()
-        if outcome[_METADATA] != "OK":
-            raise ServiceError(f"{_METADATA} {newest} was refused: {outcome[_METADATA]}")
+        newest: int = known[_METADATA]
         return newest
 
     def leader(self, topic: str) -> Broker:

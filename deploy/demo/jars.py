@@ -12,12 +12,14 @@ __all__ = ["LOG4J_1", "SETS", "JarSet", "cache", "classpath"]
 LOG4J_1 = ("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")
 SETS.update(
     {
-        "broker": JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *LOG4J_1)),
+        "broker": JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *LOG4J_1)),
         # From which brokers are upgraded. Netty was for a ZooKeeper with TLS.
         "broker-3.9": JarSet(("org.apache.kafka:kafka_2.13:3.9.2", *LOG4J_1), without=("io.netty:*",)),
         "clients-3.9": JarSet(("org.apache.kafka:kafka-clients:3.9.1", *LOG4J_1)),
         "clients-4.1": JarSet(("org.apache.kafka:kafka-clients:4.1.2", *LOG4J_1)),
         "clients-4.4": JarSet(("org.apache.kafka:kafka-clients:4.4.0", *LOG4J_1)),
+        # With Kafka Streams, without the database of its stores: those of the demo are in memory.
+        "streams-4.4": JarSet(("org.apache.kafka:kafka-streams:4.4.0", *LOG4J_1), without=("org.rocksdb:*",)),
         "clients-2.3": JarSet(("org.apache.kafka:kafka-clients:2.3.1", *LOG4J_1)),
         "clients-0.11": JarSet(("org.apache.kafka:kafka-clients:0.11.0.3", *LOG4J_1)),
         # A broker of 2015, its ZooKeeper and the Scala clients.

@@ -32,14 +32,14 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 
 pytestmark = pytest.mark.long
 
-NEWEST = "test-broker-4.4"
+NEWEST = "broker"
 #: What brokers since 4.2 can load, and tell the interval.
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: The oldest that still gets mends, ours, and the newest.
+#: The oldest that still gets mends, the newest that cannot load what is since 4.2, and the newest.
 BROKERS = {
     "broker-3.9": jars.SETS["broker-3.9"],
-    "broker": jars.SETS["broker"],
-    NEWEST: jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *jars.LOG4J_1)),
+    "test-broker-4.1": jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1)),
+    NEWEST: jars.SETS[NEWEST],
 }
 _PLUGIN_LOGS = f" {PLUGIN} - "
 TOPIC = "plugin.orders"

@@ -25,22 +25,22 @@ from clienthealth_exporters.groups import exporter
 from clienthealth_exporters.groups.reader import GroupReader, GroupsReading
 from deploy.demo import jars
 from deploy.demo.broker import Broker, java_command
+from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import Process
 from tests.support.group_histories import lag_of
 from tests.support.subscribing import subscribe
 from tests.support.waiting import eventually
 
 PATIENCE_SECONDS = 300.0
-GROUPS = Path(__file__).with_name("Groups.java")
 OF_KAFKA_4 = ("classic", "consumer", "streams", "share")
 #: Before 4.2 Streams' and share groups are a preview.
 BROKERS_4: dict[str, dict[str, str]] = {
-    "broker": {
+    "test-broker-4.1": {
         "unstable.api.versions.enable": "true",
         "unstable.feature.versions.enable": "true",
         "group.coordinator.rebalance.protocols": ",".join(OF_KAFKA_4),
     },
-    "test-broker-4.4": {},
+    "broker": {},
 }
 
 
@@ -300,16 +300,14 @@ def test_groups_of_all_types_of_kafka_4(
     jar_set: str, properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Members of Kafka's own clients; of Connect what its workers send."""
-    jars.SETS["test-broker-4.4"] = jars.JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *jars.LOG4J_1))
-    jars.SETS["test-groups"] = jars.JarSet(("org.apache.kafka:kafka-streams:4.1.2", *jars.LOG4J_1))
+    jars.SETS["test-broker-4.1"] = jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1))
     with Broker(tmp_path / "broker", properties, jar_set=jar_set) as broker:
         broker.create_topic("orders", partitions=2)
         groups = GroupSettings(exclude="secret-.*", members_interval_seconds=0.0)
         settings = Settings(kafka=broker.kafka, groups=groups)
         (cluster,) = exporter.clusters(settings)
         reader = cluster.reader()
-        command = java_command("test-groups", 128, f"{GROUPS}", broker.bootstrap_servers, "of-", "orders")
-        clients = Process("clients", command, tmp_path / "clients.log")
+        clients = Process("clients", members(broker, rate="0"), tmp_path / "clients.log")
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         try:
@@ -354,6 +352,16 @@ def test_groups_of_all_types_of_kafka_4(
     assert any(name == "of-connect" for name, *_ in shown)
     # A checkout that is new has fetched jars before.
     assert complaint.splitlines()[-1] == "cluster default: [groups] include and exclude leave 1 groups out"
+
+
+def members(broker: Broker, **options: str) -> list[str]:
+    """A program with a member of each kind of group; in the names of options `_` stands for a dot."""
+    named = {"p.client.id": "feed", "c.client.id": "{}-app", "c.group.id": "of-{}", "s.commit.interval.ms": "200"}
+    named |= {"s.client.id": "streams-app", "s.application.id": "of-streams"}
+    named |= {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in "pcs"}
+    named |= {name.replace("_", "."): value for name, value in options.items()}
+    java, *rest = java_command("streams-4.4", 128, f"{PROGRAMS / 'Groups.java'}")
+    return [java, *(f"-D{name}={value}" for name, value in named.items()), *rest]
 
 
 def join_as_connect(admin: KafkaAdminClient, group: str) -> None:

@@ -122,8 +122,8 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
         eventually(lambda: _in_sync(settings, "letters") == [{1, 2, 3}] * 3, "all replicas are in sync")
         cluster.roll()
         cluster.roll()
-        # 4.1-IV1; 21 with one of 3.9 among them. Each node hears of it by itself.
-        eventually(lambda: _metadata_version(settings) == (27, 27), "the newest metadata is in force")
+        # Of 4.4; 21 with one of 3.9 among them. Each node hears of it by itself.
+        eventually(lambda: _metadata_version(settings) == (33, 33), "the newest metadata is in force")
         leads = cluster.controller()
         cluster.rolls = 5
         cluster.roll()
@@ -194,7 +194,7 @@ def test_the_second_call_for_jars_starts_nothing(monkeypatch: pytest.MonkeyPatch
     began = time.monotonic()
     assert jars.classpath("broker") == first
     assert time.monotonic() - began < 0.5
-    assert any(jar.name == "kafka_2.13-4.1.2.jar" for jar in first)
+    assert any(jar.name == "kafka_2.13-4.4.0.jar" for jar in first)
 
 
 def test_without_a_network_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -425,6 +425,37 @@ SCENARIOS: tuple[Scenario, ...] = (
         "a-spare-member-without-partitions",
         window("consumer", polling(lambda s: 400 + s, still(400), assigned_partitions=still(0))),
     ),
+    fires(
+        "a-member-of-the-new-protocol-that-left-its-group-and-its-partitions",
+        window(
+            "consumer",
+            polling(
+                lambda s: 25 + s,
+                still(400),
+                assigned_partitions=still(0),
+                last_heartbeat_seconds_ago=lambda s: max(0.0, s - 5),
+                **{name: lambda s: 200 + min(s, 5) for name in ANSWERED},
+            ),
+            config=THIRTY,
+            before=polling(still(0), still(400), last_heartbeat_seconds_ago=still(1), **ANSWERED),
+        ),
+    ),
+    suspects(
+        "a-share-consumer-that-outlasts-the-locks-on-its-records",
+        window(
+            "consumer",
+            polling(
+                lambda s: s % 40,
+                lambda s: 400 + s // 40,
+                time_between_poll_max=still(40_000),
+                acknowledgements_error_total=lambda s: 7 + s // 40,
+            ),
+        ),
+    ),
+    near_miss(
+        "acknowledgements-refused-as-a-leader-moved",
+        window("consumer", polling(lambda s: s % 2, rising(2), acknowledgements_error_total=lambda s: 7 + s // 40)),
+    ),
     near_miss(
         "listener-of-another-consumer-at-the-same-frames",
         window("consumer", polling(still(0)), dumps=[dump(5, worker(HANDLER)), dump(50, worker(HANDLER))]),

@@ -49,7 +49,7 @@ def test_a_client_id_that_is_pushed_tells_the_service_and_who_is_not_heard_so_sa
 def test_the_soak_has_healthy_clients_alone_and_a_cluster_that_is_rolled_under_every_library() -> None:
     soaked = [CLIENTS[name] for name in chosen("SOAK")]
     assert {client.mode for client in soaked} == {None}
-    java = {"clients-0.11", "clients-2.3", "clients-3.9", "clients-4.1"}
+    java = {"clients-0.11", "clients-2.3", "clients-3.9", "clients-4.1", "streams-4.4"}
     assert {client.classpath for client in soaked if client.broker == "cluster"} == {*java, *LIBRARIES}
     assert all(float(client.options["restart.every"]) for client in soaked if client.python)
     assert any(client.outage and client.outage.every for client in soaked)

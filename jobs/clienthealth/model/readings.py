@@ -9,7 +9,7 @@ from typing import Literal
 from clienthealth.model.clients import Kind
 
 #: Frames of a thread that asks a consumer for records.
-POLL_FRAMES = ("KafkaConsumer.poll", "kafka.consumer.group.poll")
+POLL_FRAMES = ("KafkaConsumer.poll", "KafkaShareConsumer.poll", "kafka.consumer.group.poll")
 
 
 @dataclass(frozen=True, slots=True)

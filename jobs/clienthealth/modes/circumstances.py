@@ -26,7 +26,7 @@ FRESH_MS = 15_000
 #: A request is answered within so long (ms): fetches wait for 0.5 s, heartbeats for nothing.
 ANSWER_MS = 10_000
 #: Frames of an application's thread that waits for brokers inside a Java client.
-_CALLS = (".KafkaConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
+_CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
 #: Calls that return between dumps so far apart (ms) do not explain why no dump shows one.
 STANDS_MS = 10_000
 

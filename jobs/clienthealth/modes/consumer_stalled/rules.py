@@ -68,6 +68,7 @@ class Thresholds(Limits, of=FILE):
     outside_margin: float
     heartbeats_gone_seconds: float
     min_rebalances_repeats: int
+    shortest_lock_seconds: float
     circling_away_seconds: float
     same_frames_seconds: float
     waits_seconds: float
@@ -83,7 +84,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     # A slow batch stands at one place, too: beside a dump it makes nothing surer.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
-    facts += _refused_commits(window)
+    facts += _refused_commits(window, thresholds)
     detail = {
         "cause": _cause(window, w, stuck, thresholds),
         **{name: value for name, value in stuck.items() if name != "cause"},
@@ -107,14 +108,16 @@ def interval(w: Windows) -> Floats:
     return seconds
 
 
-def idle(w: Windows) -> Bools:
+def idle(w: Windows, limits: Thresholds) -> Bools:
     """Is it known that there is nothing to handle: no partitions, or nothing ever consumed and no lag?
 
+    A client of KIP-848 that leaves its group, as nobody polls, gives up its partitions by itself: it is not idle.
     Nothing is handled of what a state is restored from.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(_lags(w))
     restores = np.array([client_id.endswith(_RESTORES) for client_id in w.groups(np.arange(len(w)))], np.bool_)
-    nothing: Bools = ((consumed == 0) & ~(lag > 0)) | (w.last("assigned-partitions") == 0) | restores
+    nothing: Bools = ((consumed == 0) & ~(lag > 0)) | restores
+    nothing |= (w.max("assigned-partitions") == 0) & ~left(w, limits)
     return nothing
 
 
@@ -140,7 +143,7 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
         configured = interval(sub)
         most = np.where(np.isnan(configured), limits.assumed_poll_interval_seconds, configured)
         hanging = sub.last("last-poll-seconds-ago") >= limits.suspect_share * most
-        suspected[some] = ((seconds[some] >= most) | hanging | left(sub, limits)) & ~idle(sub)
+        suspected[some] = ((seconds[some] >= most) | hanging | left(sub, limits)) & ~idle(sub, limits)
     return suspected
 
 
@@ -169,22 +172,29 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
     return circles
 
 
+def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
+    """Are acknowledgements of a share consumer refused that is away from poll() for longer than a lock may last?"""
+    refused: Bools = w.grown("acknowledgements-error-total") > 0
+    return refused & (seconds_away(w) >= limits.shortest_lock_seconds)
+
+
 def silent(w: Windows, limits: Thresholds) -> Bools:
     """Has it something to handle, and not polled for long, whatever it may?"""
     silent_long: Bools = (seconds_since(w) >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
-    return silent_long & ~idle(w)
+    return silent_long & ~idle(w, limits)
 
 
-def unseen(w: Windows) -> Bools:
+def unseen(w: Windows, limits: Thresholds) -> Bools:
     """Java clients up to 2.3, of which fetches alone show that they poll: is nothing fetched?"""
     told = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
-    return counted & ~told & ~idle(w)
+    return counted & ~told & ~idle(w, limits)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """Away from poll() for too long, or for long, or not known to poll."""
-    return too_long(w, thresholds) | circling(w, thresholds) | silent(w, thresholds) | unseen(w)
+    long = too_long(w, thresholds) | silent(w, thresholds) | outlasting_locks(w, thresholds)
+    return long | circling(w, thresholds) | unseen(w, thresholds)
 
 
 BLIND_POLLS = "the consumer does not tell when it polls (Java clients do from 2.4 on)"
@@ -203,7 +213,7 @@ GATE = Gate(blind, suspects)
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not too_long(w, limits)[0]:
-        return _circles(window, w) if circling(w, limits)[0] else []
+        return _circles(window, w, limits)
     configured = number_or_none(interval(w)[0])
     most = limits.assumed_poll_interval_seconds if configured is None else configured
     seconds, last = float(seconds_away(w)[0]), window.readings[-1]
@@ -242,7 +252,17 @@ def _lasts(window: ClientWindow) -> float:
     return (window.readings[-1].ts_ms - window.readings[0].ts_ms) / 1000
 
 
-def _circles(window: ClientWindow, w: Windows) -> list[Fact]:
+def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    """It comes back in time for its group, and yet handles the same records again and again."""
+    if outlasting_locks(w, limits)[0]:
+        refused = count_of(float(w.grown("acknowledgements-error-total")[0]), "acknowledgement")
+        text = (
+            f"brokers refused {refused} in {elapsed(_lasts(window))}, while it stayed away from poll() for up to "
+            f"{elapsed(float(seconds_away(w)[0]))}: the locks on its records had expired"
+        )
+        return _unless_away(window, _lasts(window), text)
+    if not circling(w, limits)[0]:
+        return []
     text = (
         f"it joined its group {w.grown('rebalance-total')[0]:.0f} times in {elapsed(_lasts(window))}, "
         f"stayed away from poll() for up to {elapsed(float(seconds_away(w)[0]))} in between, and its lag grew by "
@@ -259,7 +279,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         text = f"the application has not called poll() for {elapsed(seconds)}; max.poll.interval.ms is "
         text += elapsed(most) if most else f"{elapsed(limits.assumed_poll_interval_seconds)} by default"
         return _unless_away(window, seconds, text)
-    if not unseen(w)[0]:
+    if not unseen(w, limits)[0]:
         return []
     text = f"it fetched nothing for {elapsed(_lasts(window))}, and does not tell when it polls"
     facts = _unless_away(window, _lasts(window), text)
@@ -290,13 +310,13 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     text = f"the client left its group, as its application had not called poll() in time: {quoted(last.text)}"
     if expired[1:]:
         text = f"{len(expired)} times {text}"
-    since, direct = round(first.ts_ms - 1000 * most), not idle(w)[0]
+    since, direct = round(first.ts_ms - 1000 * most), not idle(w, limits)[0]
     return [Fact.of("log", last, text, direct, since=since, given=unless_away(window, expired))]
 
 
-def _refused_commits(window: ClientWindow) -> list[Fact]:
+def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    if not refused or idle(window.table)[0]:
+    if not refused or idle(window.table, limits)[0]:
         return []
     text = f"{count_of(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
     return [Fact.of("log", refused[-1], text, since=refused[0], given=unless_away(window, refused))]
@@ -309,7 +329,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
     tell when it polls, and another thread is found polling, the thread can be another consumer's, unless its name says
     whose it is, or the window is of the process as a whole.
     """
-    if idle(w)[0]:
+    if idle(w, limits)[0]:
         return {}, []
     dumps = (*window.earlier_dumps, *window.dumps)
     pollers: dict[str, int] = {}
@@ -426,6 +446,8 @@ def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: T
     most = number_or_none(interval(w)[0]) or limits.assumed_poll_interval_seconds
     if left(w, limits)[0] or still_away >= limits.suspect_share * most:
         return "handler-hangs"
+    if outlasting_locks(w, limits)[0] and not too_long(w, limits)[0]:
+        return "locks-expire"
     again = w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats
     times = max(len(moments(window, POLL_EXPIRED)), len(moments(window, COMMIT_REFUSED)))
     if again or times >= limits.min_rebalances_repeats:
@@ -444,7 +466,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     most = min((window.end_ms - window.start_ms) / 2000, thresholds.suspect_share * allowed)
     rises = w.rises("records-consumed-total")[0] >= w.samples[0] - 1 >= MIN_READINGS - 1
     goes_on = rises if np.isnan(away_now) else away_now < most
-    stalls = too_long(w, thresholds)[0] or circling(w, thresholds)[0]
+    stalls = (too_long(w, thresholds) | circling(w, thresholds) | outlasting_locks(w, thresholds))[0]
     return bool(goes_on) and not stalls and not events(window, POLL_EXPIRED, COMMIT_REFUSED)
 
 

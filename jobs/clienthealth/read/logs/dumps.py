@@ -111,7 +111,14 @@ _FRAMES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
             "kafka.client.ClientUtils$.channelToOffsetManager",
         ),
     ),
-    ("consumer", ("clients.consumer.KafkaConsumer.", "clients.consumer.internals.")),
+    (
+        "consumer",
+        (
+            "clients.consumer.KafkaConsumer.",
+            "clients.consumer.KafkaShareConsumer.",
+            "clients.consumer.internals.",
+        ),
+    ),
 )
 #: Frames of frameworks whose threads poll and call the application's handler in between.
 _CONTAINERS = (
