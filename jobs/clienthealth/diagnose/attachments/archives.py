@@ -9,6 +9,7 @@ What a file is where it is no text (packed, or no evidence at all), its first by
 from __future__ import annotations
 
 import bz2
+import gzip
 import lzma
 import os
 import re
@@ -96,95 +97,60 @@ class Unpacked:
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
         if packing == "zst" and find_spec("zstandard") is None:
             raise UnreadableError("zstd needs one more package: pip install zstandard (or unpack it first: zstd -d)")
-        self._raw, self._make, self._limit = raw, _ENGINES[packing], limit
-        self._engine: Any = self._make()
-        self._waiting, self._out, self._size = b"", b"", 0
-        self._damage: str | None = None
+        self._content, self._limit, self._size, self._damage = _READERS[packing](raw), limit, 0, ""
 
     def read(self, size: int = -1, /) -> bytes:
         """At most `size` bytes (a chunk where negative); b'' at the end."""
-        while not self._out:
-            if self._damage is not None:
-                raise UnreadableError(self._damage)
-            if not self._more():
-                return b""
-        size = len(self._out) if size < 0 else size
-        data, self._out = self._out[:size], self._out[size:]
-        return data
-
-    def _more(self) -> bool:
-        if self._engine.eof:
-            self._waiting = self._engine.unused_data.lstrip(b"\0")
-            self._waiting = self._waiting or self._raw.read(CHUNK).lstrip(b"\0")
-            if not self._waiting:
-                return False
-            self._engine = self._make()
-        hungry = getattr(self._engine, "needs_input", True)
-        data = self._waiting or (self._raw.read(CHUNK) if hungry else b"")
-        self._waiting = b""
-        if not data and hungry:
-            self._damage = "it ends in the middle of the packed data"
-            return True
-        try:
-            self._out = self._unpack(data)
-        except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError, RuntimeError) as error:
-            self._damage = f"the packed data is damaged ({error})"
-            return True
-        self._size += len(self._out)
-        if self._size > self._limit:
-            self._damage, self._out = f"it unpacks to more than {self._limit >> 20} MiB, which looks like a bomb", b""
-        return True
-
-    def _unpack(self, data: bytes) -> bytes:
-        engine = self._engine
-        if hasattr(engine, "unconsumed_tail"):
-            unpacked: bytes = engine.decompress(data, 1 << 20)
-            self._waiting = engine.unconsumed_tail
-        else:
-            unpacked = engine.decompress(data, *((1 << 20,) if hasattr(engine, "needs_input") else ()))
-        return unpacked
+        if not self._damage:
+            try:
+                data: bytes = self._content.read1(size if size > 0 else CHUNK)
+                self._size += len(data)
+                if self._size <= self._limit:
+                    return data
+                self._damage = f"it unpacks to more than {self._limit >> 20} MiB, which looks like a bomb"
+            except EOFError:
+                self._damage = "it ends in the middle of the packed data"
+            except (zlib.error, OSError, lzma.LZMAError, ValueError, RuntimeError) as error:
+                self._damage = f"the packed data is damaged ({error})"
+        raise UnreadableError(self._damage)
 
 
 class _Zstd:
-    """zstandard's decompressor with the interface of the standard library's: so much comes out at a time."""
+    """A reader of zstd that says, as those of the standard library do, that the data is cut (zstandard's does not)."""
 
+    #: So little goes in at a time that little comes out.
     PIECE = 1024
 
-    def __init__(self) -> None:
+    def __init__(self, raw: Readable) -> None:
         zstandard = import_module("zstandard")
-        self._engine: Any = zstandard.ZstdDecompressor().decompressobj()
+        self._frame: Callable[[], Any] = zstandard.ZstdDecompressor().decompressobj
         self._damage: type[Exception] = zstandard.ZstdError
-        self._held = b""
+        self._raw, self._engine, self._held = raw, self._frame(), b""
 
-    @property
-    def eof(self) -> bool:
-        return bool(self._engine.eof)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._engine.unused_data) + self._held
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._held
-
-    def decompress(self, data: bytes, most: int) -> bytes:
-        """Raises ValueError where the data is damaged."""
-        self._held += data
-        pieces: list[bytes] = []
-        try:
-            while self._held and not self.eof and sum(map(len, pieces)) < most:
-                piece, self._held = self._held[: self.PIECE], self._held[self.PIECE :]
-                pieces.append(self._engine.decompress(piece))
-        except self._damage as error:
-            raise ValueError(str(error)) from error
-        return b"".join(pieces)
+    def read1(self, _size: int, /) -> bytes:
+        """What comes next, b'' at the end. Raises EOFError where it is cut, ValueError where it is damaged."""
+        data = b""
+        while not data:
+            if self._engine.eof:
+                self._held = (self._engine.unused_data + self._held or self._raw.read(CHUNK)).lstrip(b"\0")
+                if not self._held:
+                    return b""
+                self._engine = self._frame()
+            self._held = self._held or self._raw.read(CHUNK)
+            if not self._held:
+                raise EOFError
+            piece, self._held = self._held[: self.PIECE], self._held[self.PIECE :]
+            try:
+                data = self._engine.decompress(piece)
+            except self._damage as error:
+                raise ValueError(str(error)) from error
+        return data
 
 
-_ENGINES: dict[str, Callable[[], Any]] = {
-    "gz": lambda: zlib.decompressobj(31),
-    "bz2": bz2.BZ2Decompressor,
-    "xz": lzma.LZMADecompressor,
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "gz": lambda raw: gzip.GzipFile(fileobj=raw),
+    "bz2": bz2.BZ2File,
+    "xz": lzma.LZMAFile,
     "zst": _Zstd,
 }
 
