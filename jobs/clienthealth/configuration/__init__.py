@@ -1,8 +1,8 @@
-"""The settings in force, read from a TOML file and from the environment, and shown as text without secrets.
+"""The settings in force, from a TOML file and the environment, and their display without secrets.
 
-The file is `--config` or $KAFKA_HEALTH_CONFIG; the environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) wins. A key that is not
-known is an error in both. No error repeats a text: it may be a secret. Where state and reviews are kept is relative to
-the current folder, and absolute once it is read.
+The file is `--config` or $KAFKA_HEALTH_CONFIG; the environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides it. An
+unknown key is an error in both. No error repeats a value, because it may be a secret. Locations of state and reviews
+are relative to the current folder, and absolute after loading.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from clienthealth.settings.fields import FILE, PLACE, complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
-#: Variables with the prefix that are no settings: the file to read; where jars are kept and come from (jars.py); who an
-#: application is that reports (python_client).
+#: Variables with the prefix that are no settings: the file to read, folder and source of the jars (jars.py), identity
+#: of an application that reports (python_client).
 NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVEN_URL", "SERVICE", "INSTANCE"))
 
 
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in force: defaults, then the file, then the environment. Raises SettingsError."""
+    """Load the settings in force: defaults, then the file, then the environment. Raises SettingsError."""
     chosen = path or environ.get(f"{PREFIX}CONFIG")
     values = _tables(chosen) if chosen else {}
-    #: Section and key of what does not come from the file → the variable.
+    #: Section and key of a value from the environment → its variable.
     variables: dict[tuple[str, str], str] = {}
     for variable, text in environ.items():
         if variable.startswith(PREFIX) and variable not in NOT_SETTINGS:
@@ -63,9 +63,9 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
 
 
 def placed(settings: Settings, folder: str = "") -> Settings:
-    """The settings with absolute locations: what is relative lies in this folder or URL (the current folder).
+    """Return the settings with absolute locations: relative ones lie in `folder`, by default the current folder.
 
-    What is empty stays so: no location is set.
+    Empty locations stay empty.
     """
 
     def there(value: Any) -> Any:
@@ -91,11 +91,11 @@ _SECTIONS = {name: kind for name, kind in typing.get_type_hints(Settings).items(
 
 
 def _tables(path: str) -> dict[str, dict[str, Any]]:
-    """The sections of a file, as it says them."""
+    """Read the sections of a file."""
     try:
         tables = tomllib.loads(written(path))
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits is no error of TOML's own
-        # What stands there is not repeated: it may be a secret.
+    except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits.
+        # The message does not repeat the value, which may be a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None
     for name, table in tables.items():
@@ -123,7 +123,7 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
-    """The values of a section by key, each as its type has it. Raises SettingsError on the first that cannot be."""
+    """Convert the values of a section to the types of its keys. Raises SettingsError for the first misfit."""
     fields = keys(section)
     for key in values:
         if key not in fields:
@@ -136,7 +136,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """Made of values that are right, each for itself. Raises SettingsError where they contradict each other."""
+    """Build a section of values that are valid one by one. Raises SettingsError if they contradict each other."""
     try:
         return kind(**values)
     except SettingsError as error:
@@ -144,7 +144,7 @@ def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T
 
 
 def in_force(settings: Settings, changed_only: bool = False) -> str:
-    """The settings as TOML that says the same, without secrets; thresholds of modes only where they are set."""
+    """Format the settings as equivalent TOML without secrets; thresholds of modes only if they are set."""
     lines: list[str] = []
     built_in = placed(Settings())
     for section in dataclasses.fields(settings):
@@ -170,11 +170,11 @@ def _public(value: Any) -> Any:
 
 
 def toml(value: Any) -> str:
-    """A value of a setting as TOML writes it."""
+    """Format a setting's value as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # A JSON string is one of TOML, but for a character that JSON need not escape.
+        # A JSON string is a TOML string, except for one character that JSON need not escape.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
         return f"[{', '.join(toml(item) for item in value)}]"

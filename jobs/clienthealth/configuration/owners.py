@@ -1,7 +1,7 @@
-"""Who owns a service: its team, tier, pager and objective, from the files that `[owners] files` names.
+"""The owner of a service (team, tier, pager, objective), from the files in `[owners] files`.
 
-TOML of our own (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The first row that fits a service counts,
-file by file; of CODEOWNERS the last line, as there.
+Supported: TOML of our own (`[[owner]]`), Backstage's `catalog-info.yaml`, CODEOWNERS. The first matching row counts,
+file by file; in CODEOWNERS the last matching line, as there.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from clienthealth.model.errors import DependencyError, HealthError, SettingsErro
 from clienthealth.platform.locations import written
 
 log = logging.getLogger(__name__)
-#: The labels that alerts get from an owner.
+#: Labels that alerts get from an owner.
 OWNER_LABELS = ("team", "tier", "pager")
-#: Services and groups whose owner is remembered; names that change with every start do not fill the memory.
+#: Bound of the cache of services and groups: names that change at every start must not fill the memory.
 _REMEMBERED = 50_000
-#: So often it is looked whether files have changed.
+#: Seconds between two looks for changed files.
 LOOK_SECONDS = 5.0
-#: It stands in a label, a route, a page: a line of text.
+#: A value stands in a label, a route and a page, so it is one line of text.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who is told of a service. `slo_target`: the share of healthy client-minutes, None where it is that of all."""
+    """Who is called for a service. `slo_target`: share of healthy client-minutes; None: the global one."""
 
     team: str
     tier: str = ""
@@ -46,13 +46,13 @@ class Owner:
 
     @property
     def labels(self) -> tuple[str, str, str]:
-        """The values of OWNER_LABELS."""
+        """Return the values of OWNER_LABELS."""
         return self.team, self.tier, self.pager
 
 
 @dataclass(frozen=True)
 class Row:
-    """Services and consumer groups, as globs, with their owner, None where nobody is. `place`: where it stands."""
+    """Services and consumer groups as globs, with their owner (None: nobody). `place`: file and line."""
 
     owner: Owner | None
     services: tuple[str, ...]
@@ -81,15 +81,15 @@ class Owners:
         self._known: dict[tuple[str, str], Owner | None] = {}
 
     def owner_of(self, service: str) -> Owner | None:
-        """The owner of a service, None where nobody is."""
+        """Return the owner of a service; None if no row matches."""
         return self._of("services", service)
 
     def of_group(self, group: str) -> Owner | None:
-        """The owner of a consumer group that a row names, None where none does."""
+        """Return the owner of a consumer group; None if no row matches."""
         return self._of("groups", group)
 
     def teams(self) -> list[Owner]:
-        """Every owner that is named, in the order of the rows."""
+        """Return every owner, in the order of the rows."""
         return list(dict.fromkeys(row.owner for row in self.rows if row.owner))
 
     def _of(self, kind: str, name: str) -> Owner | None:
@@ -102,7 +102,7 @@ class Owners:
 
 
 def read_owners(files: Sequence[str]) -> Owners:
-    """The owners of these files. Raises SettingsError, in a sentence with the line, and DependencyError."""
+    """Read the owners of these files. Raises SettingsError, with the line, and DependencyError."""
     rows: list[Row] = []
     for file in files:
         name, text = Path(file).name, written(file)
@@ -135,7 +135,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
 
 
 def _line(lines: Sequence[str], headings: Sequence[int], path: str) -> str:
-    """The line of what msgspec names, as `$.owner[2].tier`: of the key, else of its table."""
+    """Return the line of an msgspec path such as `$.owner[2].tier`: the key's, else its table's."""
     match = re.match(r"`\$\.owner\[(\d+)\](?:\.(\w+))?", path)
     if not match or int(match[1]) >= len(headings):
         return ""
@@ -146,7 +146,7 @@ def _line(lines: Sequence[str], headings: Sequence[int], path: str) -> str:
 
 
 def _plain(why: str, path: str) -> str:
-    """What msgspec says, in the words of the file."""
+    """Translate an msgspec error into the terms of the file."""
     key = re.search(r"\.(\w+)(\[\.\.\.\]|\[\d+\])?`$", path)
     unknown = re.search(r"unknown field `(.*)`", why)
     if unknown:
@@ -159,7 +159,7 @@ def _plain(why: str, path: str) -> str:
 
 
 def _backstage(file: str, text: str) -> Iterator[Row]:
-    """Components, by name; the owner is `spec.owner` without kind and namespace, the pager that of its annotations.
+    """Yield components by name; the owner is `spec.owner` without kind and namespace, the pager comes from annotations.
 
     https://backstage.io/docs/features/software-catalog/descriptor-format
     """
@@ -195,7 +195,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """The last part of a path names the service, as `/services/orders-*/ @acme/payments`."""
+    """Yield rows of which the last part of the path names the service: `/services/orders-*/ @acme/payments`."""
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:
@@ -210,11 +210,10 @@ def _codeowners(file: str, text: str) -> Iterator[Row]:
 
 
 class OwnersInForce:
-    """The owners, read again when their files change, without a restart.
+    """The owners, read again without a restart when their files change. Thread-safe.
 
-    Thread-safe. A change that cannot be read is logged, and what was read before stays in force.
-
-    Raises SettingsError or DependencyError where the files cannot be read at the beginning.
+    If a changed file cannot be read, the error is logged and the former owners stay in force. Raises SettingsError or
+    DependencyError if the first reading fails.
     """
 
     def __init__(self, files: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
@@ -227,7 +226,7 @@ class OwnersInForce:
         self.readable = True
 
     def current(self) -> Owners:
-        """The owners; the same object as long as no file has changed."""
+        """Return the owners; the same object as long as no file has changed."""
         with self._lock:
             if self._clock() >= self._looked + LOOK_SECONDS:
                 self._looked = self._clock()
@@ -247,7 +246,7 @@ class OwnersInForce:
 
 
 def _stamp(path: Path) -> object:
-    """What changes with a file; one that is not there is a change, too."""
+    """Return a value that changes with the file; a missing file counts as a change."""
     try:
         known = path.stat()
     except OSError:

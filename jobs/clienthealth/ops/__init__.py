@@ -1,1 +1,1 @@
-"""What people run: the commands, their checks of an installation, and the reference that is made from the code."""
+"""The commands that people run, their checks of an installation, and the reference generated from the code."""

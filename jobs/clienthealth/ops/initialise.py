@@ -1,4 +1,4 @@
-"""The first hour of an installation: a file of settings, a connection that works, and the topics that are missing."""
+"""Prepare an installation: write the settings file, test the connection, create the missing topics."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ PARTS = {
     "GSSAPI": {"keyTab": "keytab", "principal": "username"},
     "AWS_MSK_IAM": {},
 }
-#: By the ending of a file.
+#: The store type of a file, by its suffix.
 STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What must be known of a cluster to connect to it. Passwords are shown nowhere.
+    """The answers that a connection to a cluster needs. Passwords are never displayed.
 
-    username, password     of SASL; of OAUTHBEARER the client's id and secret, of GSSAPI the principal
-    token_url              OAUTHBEARER: the endpoint that gives tokens, or file:///… of a token
-    ca_file, client_file   the authority of the brokers, the client's own certificate with its key: PEM, or as STORES
+    username, password     of SASL; for OAUTHBEARER the client's id and secret, for GSSAPI the principal
+    token_url              OAUTHBEARER: the endpoint that issues tokens, or file:///… of a token
+    ca_file, client_file   CA of the brokers, the client's own certificate with its key: PEM, or a type in STORES
     state                  folder or URL of checkpoints, history and reviews; empty: the current folder
     """
 
@@ -65,7 +65,7 @@ class Answers:
     store_password: str = field(default="", repr=False)
 
     def options(self) -> dict[str, str]:
-        """`[kafka.options]`, as Kafka's Java clients name them. Raises SettingsError where an answer is missing."""
+        """Return `[kafka.options]` named as in Kafka's Java clients. Raises SettingsError for a missing answer."""
         if self.protocol == "PLAINTEXT":
             return {}
         options = {"security.protocol": self.protocol}
@@ -94,11 +94,11 @@ class Answers:
         return options
 
     def settings(self) -> Settings:
-        """What they come to. Raises SettingsError."""
+        """Return the settings that the answers amount to. Raises SettingsError."""
         return Settings(kafka=KafkaSettings(self.servers, self.options()), topics=self.topics)
 
     def text(self, hidden: bool = False) -> str:
-        """The file of settings. `hidden`: without its secrets."""
+        """Return the text of the settings file. `hidden`: without its secrets."""
         options = secrecy.shown(self.options()) if hidden else self.options()
         lines = [
             "# Settings of Kafka Client Health. What is not here has its default:",
@@ -121,9 +121,9 @@ class Answers:
 
 @dataclass(frozen=True)
 class Topics:
-    """Our topics in a cluster: those to be created, and a sentence on each that is there.
+    """The monitor's topics in a cluster: those to create, and a sentence on each existing one.
 
-    `unread`: the partitions that have no leader, or whose broker does not answer; '' if there are none.
+    `unread`: the partitions without a leader or with a broker that does not answer; '' if there are none.
     """
 
     missing: list[Topic]
@@ -136,9 +136,9 @@ def _admin(settings: Settings, **options: Any) -> KafkaAdminClient:
 
 
 def find_topics(settings: Settings, partitions: int, replicas: int | None) -> Topics:
-    """What there is of our topics. `replicas`: of those to be created; None: three if there are as many brokers.
+    """Find which of the monitor's topics exist.
 
-    Raises ServiceError.
+    `replicas` of new topics; None: three, or one for each broker if there are fewer. Raises ServiceError.
     """
     try:
         with closing(_admin(settings, bootstrap_timeout_ms=TIMEOUT_MS)) as client:
@@ -156,7 +156,7 @@ def find_topics(settings: Settings, partitions: int, replicas: int | None) -> To
 
 
 def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[str], None]) -> None:
-    """Create them one by one. Raises ServiceError."""
+    """Create the topics one by one. Raises ServiceError."""
     with closing(_admin(settings)) as client:
         for number, topic in enumerate(topics):
             try:
@@ -178,13 +178,13 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
 
 
 def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subscription], str]:
-    """What clients are not asked for yet, and a sentence on how it is now. Raises ServiceError."""
+    """Return the subscriptions that are missing, and a sentence on the present state. Raises ServiceError."""
     wanted = Subscription.ours(seconds)
     try:
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # Whoever may not see it may not write it either: then it is said who has to.
+        # A user without the right to see subscriptions cannot set them either: name the command for an administrator.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
         return [], "Its brokers are older than 3.7: clients cannot push their metrics through them."
@@ -196,7 +196,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
-    """Write them. Returns the names of those that this user may not write: all else works without them."""
+    """Set the subscriptions. Returns the names of those that this user may not set; they are not essential."""
     refused = []
     with closing(_admin(settings)) as client:
         for subscription in missing:
@@ -211,7 +211,7 @@ def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all. Raises SettingsError."""
+    """Write a file that only its owner may read, completely or not at all. Raises SettingsError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable for its owner alone

@@ -1,8 +1,8 @@
-"""The command line: `kafka-health COMMAND`. The folder is the list of commands.
+"""The command line: `kafka-health COMMAND`. The modules of this folder are the list of commands.
 
-The module of a command has `HELP` (one line), `configure(parser)` and `run(args) -> exit code`; where commands share a
-module, HELP has a line for each, and the functions end in `_COMMAND`. Modules are imported only when their command is
-called, so that a command without Spark starts at once and needs no Spark.
+A module has `HELP` (one line), `configure(parser)` and `run(args) -> exit code`. If several commands share a module,
+HELP has a line for each and the functions end in `_COMMAND`. A module is imported only when its command runs, so that a
+command without Spark starts at once and needs no Spark.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ EXTRAS = {
     "fastavro": "binary",
     "markdown_it": "exporters",
 }
-#: What `make setup` brings into a checkout beyond all extras.
+#: What `make setup` installs into a checkout beyond all extras.
 OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothesis", "yaml", "confluent_kafka"})
 
 
 @functools.cache
 def modules() -> Mapping[str, Mapping[str, str]]:
-    """Module → its commands with a line of help each, read from the sources without importing them."""
+    """Return module → its commands with their help lines, read from the sources without an import."""
     declared = {}
     for module in pkgutil.iter_modules(__path__):
         tree = ast.parse(resources.files(__name__).joinpath(f"{module.name}.py").read_text("utf-8"))
@@ -67,7 +67,7 @@ def commands() -> Mapping[str, str]:
 
 
 def parser_for(name: str | None) -> argparse.ArgumentParser:
-    """The parser; only the module of command `name` is imported and configured."""
+    """Return the parser. Only the module of command `name` is imported and configured."""
     parser = argparse.ArgumentParser(
         prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
     )
@@ -87,7 +87,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 
 
 def duration(text: str) -> float:
-    """Seconds, as an option tells them."""
+    """Parse an option's duration into seconds."""
     seconds = float(text)
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError("must be more than 0 and not infinite")
@@ -95,7 +95,7 @@ def duration(text: str) -> float:
 
 
 class _OfCommand(argparse.ArgumentParser):
-    """The parser of a command: it says itself what it does not know, with its own usage."""
+    """The parser of one command: it reports unknown options with its own usage."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         parsed, unknown = super().parse_known_args(args, namespace)
@@ -105,12 +105,12 @@ class _OfCommand(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and exit with its code: 130 on Ctrl-C, the error's own code with its message alone on an error."""
+    """Run a command and exit with its code: 130 on Ctrl-C; on an error the error's code, with its message alone."""
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect
     name = next((arg for arg in args if not arg.startswith("-")), None)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Names of other systems, and terminals that know less than Unicode, must not end a report.
+        # Foreign names, and terminals with less than Unicode, must not end a report.
         sys.stdout.reconfigure(errors="replace")
     try:
         parsed = parser_for(name).parse_args(args)
@@ -136,5 +136,5 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A traceback, for a defect of ours, without secrets."""
+    """Print a traceback without secrets: the error is a defect of the product."""
     sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))

@@ -1,4 +1,4 @@
-"""What the commands write on standard error: our own log lines, and how far the reading of long input is."""
+"""Log lines and progress of the commands on standard error."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from clienthealth.platform import secrecy
 
 #: A Kafka client that cannot connect says so four times a second.
 REPEAT_SECONDS = 60.0
-#: The progress of what takes less is not shown, and then so often.
+#: Seconds before a progress bar appears, and between its updates.
 FIRST_SECONDS, EVERY_SECONDS = 1.0, 0.2
 _ERASE = "\r\x1b[K"
 
 
 def to_stderr(level: int = logging.INFO) -> None:
-    """One line per event, in UTC; of what the Kafka library says again and again, one a minute."""
+    """Log one line per event, in UTC; lines that the Kafka library repeats at most once a minute."""
     lines = _Redacted("%(asctime)s %(levelname)-5s %(name)s - %(message)s")
     lines.converter = time.gmtime
     logging.basicConfig(level=level)
@@ -30,14 +30,14 @@ def to_stderr(level: int = logging.INFO) -> None:
 
 
 class _Redacted(logging.Formatter):
-    """Lines, tracebacks within them, without the secrets that a library may have put there."""
+    """Format lines and tracebacks without the secrets that a library may put into them."""
 
     def format(self, record: logging.LogRecord) -> str:
         return secrecy.redacted(super().format(record))
 
 
 class _Repeated(logging.Filter):
-    """Holds back lines of a library that differ from an earlier one in numbers alone."""
+    """Hold back lines of a library that differ from an earlier one only in their numbers."""
 
     def __init__(self, library: str) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class _Repeated(logging.Filter):
 
 
 class Bar:
-    """Called as often as something was read. Nothing is shown of what takes less than a second."""
+    """A progress bar. It stays invisible for work of less than a second."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -73,7 +73,7 @@ class Bar:
             self._stream.flush()
 
     def __call__(self, name: str, done: int, size: int | None) -> None:
-        """`done` bytes of an input have been read; `size`: of how many, None where that is not known."""
+        """Report that `done` bytes of an input have been read, of `size` (None: unknown)."""
         now = time.monotonic()
         if now < self._due:
             return

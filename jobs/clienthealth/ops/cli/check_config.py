@@ -1,4 +1,4 @@
-"""`kafka-health check-config`: the settings in force or what is wrong with them, and what spark-submit must know."""
+"""`kafka-health check-config`: print the settings in force, what is wrong with them, or options for spark-submit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HELP = "print the settings in force (secrets masked), or say what is wrong with 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Whether to print all, or only what differs from the defaults."""
+    """Add the options: all settings, or only those that differ from the defaults."""
     parser.add_argument("--changed", action="store_true", help="only what differs from the defaults")
     parser.add_argument(
         "--spark-submit",
@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; what a program would refuse raises SettingsError, whose code is 2."""
+    """Return 0. Raises SettingsError (exit code 2) if a program would refuse the settings."""
     from clienthealth.configuration import in_force, load
     from clienthealth.configuration.installation import fixed_labels
     from clienthealth.configuration.owners import read_owners

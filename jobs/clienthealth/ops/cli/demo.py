@@ -1,6 +1,6 @@
-"""`kafka-health demo` and `kafka-health replay`: the whole product here, and recordings played onto its topics.
+"""`kafka-health demo` runs the whole product on this machine; `kafka-health replay` plays recordings onto its topics.
 
-Both are of a checkout: `deploy/demo` has what they do.
+Both need a checkout: their work is in `deploy/demo`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HELP = {
 
 
 def configure_demo(parser: argparse.ArgumentParser) -> None:
-    """How long, with which clients, and what must come of it."""
+    """Add the options: how long, which clients, and what must be found."""
     parser.add_argument(
         "--for",
         dest="seconds",
@@ -45,7 +45,7 @@ def configure_demo(parser: argparse.ArgumentParser) -> None:
 
 
 def run_demo(args: argparse.Namespace) -> int:
-    """Run it; the code is 0, 1 if what must come has not come in time, 130 after Ctrl-C before it had."""
+    """Run the demo. Returns 0; 1 if an expected result did not come in time; 130 if Ctrl-C came before it."""
     if args.list:
         for name, client in locations.of_checkout("deploy.demo.clients").CLIENTS.items():
             print(f"{name:<24} {'*' if client.default else ' '} {client.help}")
@@ -57,7 +57,7 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def configure_replay(parser: argparse.ArgumentParser) -> None:
-    """What to play, how fast, and onto which topics where the files do not tell."""
+    """Add the options: what to play, how fast, and onto which topics if the files do not say."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="folder of a recording, or file")
     parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="times as fast as it happened (1)")
     parser.add_argument("--stream", choices=("metrics", "logs"), help="which topic, for files whose name does not tell")

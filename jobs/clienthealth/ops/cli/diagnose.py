@@ -1,4 +1,4 @@
-"""`kafka-health diagnose PATH…`, of what people attach to a ticket, and `watch PID|URL…`: is my client stuck now?"""
+"""`kafka-health diagnose PATH…` judges ticket attachments; `watch PID|URL…` judges a running client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HELP = {
 
 
 def configure_diagnose(parser: argparse.ArgumentParser) -> None:
-    """The paths to read, and whether a person or a machine reads the answer."""
+    """Add the options: the paths to read, and the form of the answer."""
     from clienthealth.diagnose.outcome import EXIT_CODES
 
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="folder, file, archive, or - for stdin")
@@ -38,7 +38,7 @@ def configure_diagnose(parser: argparse.ArgumentParser) -> None:
 
 
 def run_diagnose(args: argparse.Namespace) -> int:
-    """Read, judge, print. Raises InputError where nothing can be read, or the page cannot be written."""
+    """Read, judge and print. Raises InputError if nothing can be read, or the page cannot be written."""
     from clienthealth.configuration import load
     from clienthealth.diagnose.examine import examine
     from clienthealth.diagnose.outcome import exit_code, json_lines
@@ -65,7 +65,7 @@ def run_diagnose(args: argparse.Namespace) -> int:
 
 
 def configure_watch(parser: argparse.ArgumentParser) -> None:
-    """What is watched, for how long, and how the answer is given."""
+    """Add the options: what to watch, for how long, and the form of the answer."""
     from clienthealth.diagnose.outcome import EXIT_CODES
 
     parser.add_argument(
@@ -86,7 +86,7 @@ def configure_watch(parser: argparse.ArgumentParser) -> None:
 
 
 def run_watch(args: argparse.Namespace) -> int:
-    """Watch until Ctrl-C or for so long; the exit code is that of `diagnose`. Raises InputError for wrong usage."""
+    """Watch until Ctrl-C or for `--for` seconds; exit codes as of `diagnose`. Raises InputError for wrong usage."""
     import logging
 
     from clienthealth.configuration import load
@@ -107,7 +107,7 @@ def run_watch(args: argparse.Namespace) -> int:
 
 
 def _processes(args: argparse.Namespace, settings: Settings) -> int:
-    """What is found is printed as it is found, then the report."""
+    """Print each finding when it occurs, then the report."""
     from clienthealth.diagnose.outcome import exit_code, json_lines
     from clienthealth.diagnose.report import show
     from clienthealth.diagnose.watch.screen import Screen, endings, threads
@@ -147,7 +147,7 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _group(args: argparse.Namespace, settings: Settings) -> int:
-    """The partitions: live on a terminal, and at the end."""
+    """Show the partitions of a group: live on a terminal, and once at the end."""
     import json
     import time
 

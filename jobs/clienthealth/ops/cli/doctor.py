@@ -1,4 +1,4 @@
-"""`kafka-health doctor`: is everything there that a healthy installation needs."""
+"""`kafka-health doctor`: check that everything is there that a healthy installation needs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _COLOURS = {"ok": "32", "warning": "33", "failed": "31", "skipped": "2"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Addresses that are not in the settings, and the form of the answer."""
+    """Add the options: addresses that the settings lack, and the form of the answer."""
     parser.add_argument("--prometheus", metavar="URL", help="Prometheus (default: [review] prometheus_url)")
     parser.add_argument("--grafana", metavar="URL", help="Grafana (default: [links] dashboards)")
     parser.add_argument("--json", action="store_true", help="one JSON object per finding and line")
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 if nothing failed (a warning is no failure), else 1; 130 on Ctrl-C."""
+    """Return 0 if nothing failed (a warning is no failure), else 1; 130 on Ctrl-C."""
     from clienthealth.configuration import load
     from clienthealth.ops.doctor import checks
     from clienthealth.platform.secrecy import redacted
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     links = dataclasses.replace(settings.links, dashboards=dashboards)
     settings = dataclasses.replace(settings, review=review, links=links)
     findings: list[Finding] = []
-    # Py4J logs a traceback of whatever Ctrl-C interrupts; what matters is a finding.
+    # Py4J logs a traceback of whatever Ctrl-C interrupts; only the finding matters.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         for announcement, check in checks():

@@ -1,4 +1,4 @@
-"""`kafka-health export jvm|groups|prometheus`: what feeds the monitor, and what shows its results."""
+"""`kafka-health export jvm|groups|prometheus`: the programs that feed the monitor and show its results."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ EXPORTERS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """One sub-command per exporter; only the one that is called is imported."""
+    """Add one sub-command per exporter; only the chosen exporter is imported."""
     parsers = parser.add_subparsers(dest="exporter", metavar="EXPORTER", required=True)
     for name, text in EXPORTERS.items():
         sub = parsers.add_parser(name, help=text, description=text)
-        # After the exporter's name is where people write it.
+        # People write options after the exporter's name.
         sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
         if name in sys.argv:
             _program(name).configure(sub)

@@ -1,4 +1,4 @@
-"""`kafka-health formats PATH… | --topic T`: what one's own records are, before anything is installed."""
+"""`kafka-health formats PATH… | --topic T`: identify the formats of your own records before you install anything."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ EXIT_CODES = (
     "3 there is no record"
 )
 _LIMIT = 1000
-#: Of a record of a file.
+#: Bounds of one record of a file.
 NO_PARTITION = -1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Where the records are, how many of them, and whether a person or a machine reads the answer."""
+    """Add the options: where the records are, how many to read, and the form of the answer."""
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="file or folder of records")
     parser.add_argument("--topic", action="append", default=[], metavar="T", help="a topic; may be given repeatedly")
     parser.add_argument("--stream", choices=("metrics", "logs"), help="what they are meant to be (default: either)")
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look at each, print what was found. Raises InputError, ServiceError."""
+    """Survey each topic or file and print the result. Raises InputError, ServiceError."""
     from clienthealth.configuration import load
     from clienthealth.ops.doctor.records import survey
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Topics with what they are meant to hold, their newest records, and what of them could not be read."""
+    """Yield each topic with its stream, its newest records, and which partitions could not be read."""
     if not topics:
         return
     from clienthealth.ops.doctor.records import newest
@@ -82,14 +82,14 @@ def _of_topics(
 def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Files with what their names say that they hold, and their first records."""
+    """Yield each file with the stream that its name suggests, and its first records."""
     if not paths:
         return
     from clienthealth.model.readings import Source
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.recordings import read
 
-    # A topic would have a time for what tells none.
+    # On a topic Kafka would add a time to records without one.
     now_ms = int(time.time() * 1000)
     files: dict[tuple[str, str], tuple[Stream | None, list[RawRecord]]] = {}
     for record in read(paths):

@@ -1,6 +1,6 @@
-"""`kafka-health alerts`, `dashboards push` and `generate`: the files that are made from what the code declares.
+"""`kafka-health alerts`, `dashboards push` and `generate`: write the files that derive from the code.
 
-The first two are for an installation, with its addresses and labels; the last renews the committed files.
+The first two serve an installation, with its addresses and labels. The last renews the committed files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GENERATORS = (
 
 
 def configure_alerts(parser: argparse.ArgumentParser) -> None:
-    """Where to, and whether anybody is to be woken yet."""
+    """Add the options: the folder, and whether alerts may page yet."""
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
     parser.add_argument(
         "--dry-run", action="store_true", help="lower every severity to info, which is routed to nobody"
@@ -47,7 +47,7 @@ def run_alerts(args: argparse.Namespace) -> int:
 
 
 def configure_dashboards(parser: argparse.ArgumentParser) -> None:
-    """Where to, and as whom; the token is never an argument, which others could read."""
+    """Add the options: the Grafana and its user. The token is never an argument, because others can read arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     text = "create or replace the dashboards; those that are there already are left alone"
     push = actions.add_parser("push", help=text, description=text)
@@ -65,7 +65,7 @@ def configure_dashboards(parser: argparse.ArgumentParser) -> None:
 
 
 def run_dashboards(args: argparse.Namespace) -> int:
-    """Push, and say what became of each."""
+    """Push the dashboards and print what became of each."""
     settings = load(args.config)
     url = args.url or settings.links.dashboards
     if not url:
@@ -83,12 +83,12 @@ def run_dashboards(args: argparse.Namespace) -> int:
 
 
 def configure_generate(parser: argparse.ArgumentParser) -> None:
-    """Whether to write or to check."""
+    """Add the options: write, or only check."""
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not current")
 
 
 def run_generate(args: argparse.Namespace) -> int:
-    """Write what differs, or name it."""
+    """Write the files that differ, or (`--check`) name them."""
     stale = []
     for generator in GENERATORS:
         for path, content in sorted(locations.of_checkout(generator).generate().items()):

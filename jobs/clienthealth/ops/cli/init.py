@@ -1,4 +1,4 @@
-"""`kafka-health init`: from the address of a cluster to a file of settings, topics, and the commands to start."""
+"""`kafka-health init`: from the address of a cluster to settings, topics, and the commands to start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HELP = "write the settings for a cluster, test the connection, create missing topics, ask clients for their metrics"
 
-#: How to connect: option, what it takes, and what for.
+#: Options of the connection: name, metavar, help.
 CONNECTION = (
     ("username", "NAME", "user; of OAUTHBEARER the client id, of GSSAPI the principal"),
     ("password-file", "FILE", "its first line is the password, of OAUTHBEARER the client secret"),
@@ -32,7 +32,7 @@ CONNECTION = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Everything can be given; what is not is asked for where somebody can answer."""
+    """Add the options. `init` asks for every missing answer if standard input is a terminal."""
     from clienthealth.platform.logins import LOGINS, PROTOCOLS
 
     parser.description = (
@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 if all is there in the end, 1 if it is not, or if the answer was no."""
+    """Return 0 if everything is there in the end; 1 if not, or if a question was answered with no."""
     from clienthealth.ops import initialise
 
     path = Path(args.config or args.out)
@@ -117,7 +117,7 @@ def _show(what: str, commands: Sequence[str]) -> None:
 
 
 def _kept(args: argparse.Namespace, path: Path) -> Settings:
-    """The settings that are there. Raises SettingsError where an option says something else."""
+    """Return the settings of an existing file. Raises SettingsError if an option contradicts them."""
     from clienthealth.configuration import load, placed
     from clienthealth.model.errors import SettingsError
     from clienthealth.ops.initialise import PARTS
@@ -166,7 +166,7 @@ def _answers(args: argparse.Namespace) -> Answers:
         login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGINS))
         if login["mechanism"] == "OAUTHBEARER":
             login["token_url"] = ask(args.token_url, "Endpoint of tokens, or file:///… of one")
-        # A token in a file needs no more.
+        # A token in a file needs no further options.
         ask = partial(_ask, asks and not login.get("token_url", "").startswith("file:"))
         for name, answer in PARTS[login["mechanism"]].items():
             secret = answer == "password"
@@ -192,7 +192,7 @@ def _ask(
     choices: Sequence[str] = (),
     read: Callable[[str], str] = input,
 ) -> str:
-    """Return what was given, else what is answered; the default where nobody can answer."""
+    """Return the given value, else the answer to a question, else the default."""
     shown = f" ({', '.join(choices)})" if choices else ""
     while not given and asks:
         given = read(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default

@@ -1,4 +1,4 @@
-"""`kafka-health modes` and `kafka-health explain MODE`: the catalogue of failure modes, and all about one of them."""
+"""`kafka-health modes` lists the failure modes; `kafka-health explain MODE` prints everything about one."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ COLUMNS = 80
 
 
 def configure_modes(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options."""
     parser.add_argument("--json", action="store_true", help="print a JSON array instead of text")
 
 
 def run_modes(args: argparse.Namespace) -> int:
-    """Print every mode with one sentence each."""
+    """Print every mode with one sentence."""
     all_modes = list(modes().values())
     print(json.dumps([entry(mode) for mode in all_modes], indent=2) if args.json else table(all_modes))
     return 0
 
 
 def entry(mode: Mode) -> dict[str, object]:
-    """A mode's entry in the catalogue."""
+    """Return the catalogue entry of a mode."""
     return {
         "id": mode.id,
         "title": mode.title,
@@ -48,7 +48,7 @@ def entry(mode: Mode) -> dict[str, object]:
 
 
 def table(all_modes: list[Mode]) -> str:
-    """One block per mode: its id, whom it befalls, and its sentence."""
+    """Format one block per mode: its id, its kinds of client, and its sentence."""
     blocks = []
     for mode in all_modes:
         kinds = ", ".join(sorted(mode.kinds))
@@ -58,13 +58,13 @@ def table(all_modes: list[Mode]) -> str:
 
 
 def configure_explain(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options."""
     parser.add_argument("mode", metavar="MODE", help="a failure mode as `kafka-health modes` lists it")
     parser.add_argument("--json", action="store_true", help="print a JSON object instead of text")
 
 
 def run_explain(args: argparse.Namespace) -> int:
-    """Print all that is known of a mode. Raises InputError where there is no such mode."""
+    """Print everything about a mode. Raises InputError if there is no such mode."""
     mode = modes().get(args.mode)
     if mode is None:
         raise InputError(f"there is no failure mode '{args.mode}'; known are {', '.join(modes())}")
@@ -74,7 +74,7 @@ def run_explain(args: argparse.Namespace) -> int:
 
 
 def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
-    """All about a mode, with the thresholds that the settings put in force."""
+    """Return everything about a mode, with the thresholds in force."""
     return {
         **entry(mode),
         "impact": mode.impact,
@@ -99,7 +99,7 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
 
 
 def text(explained: Mapping[str, Any]) -> str:
-    """The explanation for a person, 80 columns wide."""
+    """Format the explanation for a person, 80 columns wide."""
 
     def filled(words: str, indent: str = "") -> str:
         further = " " * len(indent)

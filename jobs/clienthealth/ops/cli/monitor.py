@@ -1,4 +1,4 @@
-"""`kafka-health monitor`: the streaming job, and beside it who starts it again when it fails."""
+"""`kafka-health monitor`: the streaming job, and a supervisor that restarts it when it fails."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from clienthealth.model.errors import HeapError, ServiceError, StateError
 
 HELP = "read client metrics and logs, judge them, publish health, incidents and history"
 
-#: The exit code of a job that is worth starting again (EX_TEMPFAIL).
+#: Exit code of a job that is worth a restart (EX_TEMPFAIL).
 AGAIN = 75
-#: The same, and its heap was exhausted: the next run gets to know.
+#: Exit code of a job that is worth a restart and exhausted its heap; the next run learns of it.
 HEAP = 76
-#: What a program ends with that was used wrongly or cannot work as things are; nothing is better the next time.
+#: Exit codes after wrong usage, or if the circumstances forbid the work: a restart would not help.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: A job that ran for so long has failed for a new reason.
+#: A job that ran for this long (seconds) has failed for a new reason.
 WELL_SECONDS = 300.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Everything is in the settings but who starts it again."""
+    """Add the options. All else is in the settings."""
     parser.add_argument("--heap-ran-out", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--once",
@@ -40,9 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run until it is told to stop; a job that fails is started again, ever more seldom, up to once a minute.
+    """Run until a signal ends it; restart a failed job with growing pauses of up to a minute.
 
-    Under spark-submit it runs once: whoever submits supervises.
+    Under spark-submit the job runs once, because its submitter supervises it.
     """
     from clienthealth.configuration import load
 
@@ -59,17 +59,17 @@ def run(args: argparse.Namespace) -> int:
         run_monitor(session("kafka-client-health", settings), settings, args.heap_ran_out)
     except ServiceError as error:
         print(f"kafka-health: {error}", file=sys.stderr, flush=True)
-        # Not by way of Python's own end, which waits for a JVM that may be gone or hang.
+        # Skip Python's own shutdown, which waits for a JVM that may be gone or hang.
         os._exit(HEAP if isinstance(error, HeapError) else AGAIN)
     return 0
 
 
 @contextmanager
 def _alone(checkpoint: str) -> Iterator[None]:
-    """Hold the checkpoint for as long as this process lives, where it is a folder that can be locked.
+    """Lock the checkpoint for the life of this process, if it is a folder that can be locked.
 
-    A second monitor that starts on it ends, and the first goes on; without a lock the checkpoint itself shows it too
-    late for both. Raises StateError.
+    A second monitor on the same checkpoint ends and the first continues. Without a lock the checkpoint shows the
+    conflict too late for both. Raises StateError.
     """
     from clienthealth.platform.locations import is_url
     from clienthealth.spark.failures import ANOTHER
@@ -83,7 +83,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # Where it cannot be written, the job says what to do.
+        # If the folder cannot be written, the job says what to do.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield
@@ -93,7 +93,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
 
 
 def _supervised(config: str | None) -> int:
-    """Start the job as a process of its own, and again when it has failed; its exit code where that is final."""
+    """Start the job as a process of its own, and again after failures. Returns its final exit code."""
     from clienthealth.platform.stopping import set_by_signal
 
     command = [sys.executable, "-m", "clienthealth.ops.cli", "monitor", "--once"]

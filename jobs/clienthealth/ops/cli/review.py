@@ -1,4 +1,4 @@
-"""`kafka-health review` and `kafka-health maintain`: the reliability review, and the history that it rests on."""
+"""`kafka-health review` writes the reliability review; `kafka-health maintain` maintains the history below it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clienthealth.review.model import Review
     from clienthealth.review.period import Period
 
-#: A name before a folder; a URL has a colon before its first equals sign.
+#: A name before a folder. A URL has a colon before its first equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 _FROM = "an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); alone: all that it names"
@@ -33,7 +33,7 @@ HELP = {
 
 
 def configure_review(parser: argparse.ArgumentParser) -> None:
-    """Options; what is not given comes from the settings, section [review]."""
+    """Add the options; the section [review] of the settings has the defaults."""
     parser.add_argument("--week", metavar="WEEK", help="an ISO week, as 2026-W46 (default: the last full one, UTC)")
     parser.add_argument("--from", dest="begin", metavar="WHEN", help=_FROM)
     parser.add_argument("--to", dest="end", metavar="WHEN", help="the same; the day, week or quarter it names counts")
@@ -53,7 +53,7 @@ def configure_review(parser: argparse.ArgumentParser) -> None:
 
 
 def run_review(args: argparse.Namespace) -> int:
-    """Make the review, write it, send it where asked."""
+    """Make the review, write it, and send it if asked."""
     from clienthealth.configuration import load, placed
     from clienthealth.review.mail import check, send
     from clienthealth.review.period import period
@@ -90,7 +90,7 @@ def run_review(args: argparse.Namespace) -> int:
 def _reviews(
     spark: Any, settings: Settings, reviewed: Period, actions: Path | None, scratch: Path
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
-    """Make the review of each cluster, and of all together. Returns that of all, those of each, and its files."""
+    """Make the review of each cluster and of all together. Returns the whole, the parts, and the files."""
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.queries import build
@@ -111,7 +111,7 @@ def _reviews(
 
 
 def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> None:
-    """Raise InputError where the history begins after the last full week: its review would be empty."""
+    """Raise InputError if the history begins after the last full week, whose review would be empty."""
     from clienthealth.spark.history import begins
 
     begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))
@@ -126,7 +126,7 @@ def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> N
 
 
 def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
-    """The settings with the histories that the command line names. Raises SettingsError where one is nameless."""
+    """Return the settings with the histories of the command line. Raises SettingsError if one has no name."""
     named = [option.partition("=") for option in options if _NAMED.match(option)]
     if len(options) == 1 and not named:
         monitor = replace(settings.monitor, history=options[0])
@@ -141,7 +141,7 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
 
 
 def clusters(settings: Settings) -> list[Settings]:
-    """The settings of each cluster that is reviewed: its name, and where its history is."""
+    """Return the settings of each reviewed cluster: its name and its history."""
     return [
         replace(
             settings,
@@ -154,7 +154,7 @@ def clusters(settings: Settings) -> list[Settings]:
 
 
 def actions_beside(folder: Path) -> Path:
-    """`actions.toml` in the folder of a review, else the one in the folder above, which all reviews share."""
+    """Return the path of `actions.toml` in the review's folder, else in the folder above, which all reviews share."""
     from clienthealth.review.actions import FILE
 
     own = folder / FILE
@@ -162,13 +162,13 @@ def actions_beside(folder: Path) -> Path:
 
 
 def configure_maintain(parser: argparse.ArgumentParser) -> None:
-    """Options; what is not given comes from the settings."""
+    """Add the options; the settings have the defaults."""
     parser.add_argument("--alone", action="store_true", help="no monitor runs that writes it (needed on S3)")
     parser.add_argument("--history", metavar="DIR", help="folder or URL of the history (default: [monitor] history)")
 
 
 def run_maintain(args: argparse.Namespace) -> int:
-    """Maintain all tables and say what was done."""
+    """Maintain all tables and print what was done."""
     from clienthealth.configuration import load, placed
     from clienthealth.spark.history import maintain
     from clienthealth.spark.session import session

@@ -1,7 +1,7 @@
-"""Checks of this machine: Java, jars, the codecs that a topic may be compressed with, and where state is kept.
+"""Checks of this machine: Java, jars, compression codecs, and the places of state.
 
-The monitor reads by Kafka's Java client, which brings all codecs along; the exporters read by kafka-python, which needs
-a library for each but gzip. Where state and reviews are kept is tried by Spark as the monitor does it, with its options
+The monitor reads with Kafka's Java client, which has all codecs; the exporters read with kafka-python, which needs a
+library for each codec except gzip. Spark tries the places of state and reviews as the monitor does, with its options
 and rights.
 """
 
@@ -26,7 +26,7 @@ from clienthealth.platform.jars import has_compiler, java, version
 from clienthealth.platform.locations import is_url
 from clienthealth.settings import Settings
 
-#: What Kafka may compress with → whether kafka-python has what it needs for it.
+#: Codec of Kafka → whether kafka-python has the library for it.
 READABLE: Mapping[str, Callable[[], bool]] = {
     "gzip": codec.has_gzip,
     "snappy": codec.has_snappy,
@@ -40,7 +40,7 @@ REMEDY = "pip install 'kafka-client-health[exporters]'"
 
 
 def java_works(_: Settings) -> Iterator[Finding]:
-    """Is there a Java that Spark runs on."""
+    """Check that a Java is there on which Spark runs."""
     try:
         path = java()
         number = version(path)
@@ -52,7 +52,7 @@ def java_works(_: Settings) -> Iterator[Finding]:
 
 
 def jars_present(_: Settings) -> Iterator[Finding]:
-    """Are Spark's connectors there; fetches them if they are not."""
+    """Check that Spark's connectors are there; fetch missing ones."""
     if importlib.util.find_spec("pyspark") is None:
         yield Finding("jars", "skipped", "PySpark is not installed here, so this machine runs exporters only.")
         return
@@ -65,12 +65,12 @@ def jars_present(_: Settings) -> Iterator[Finding]:
 
 
 def missing() -> list[str]:
-    """The codecs that nothing here can unpack."""
+    """Return the codecs that this installation cannot unpack."""
     return [name for name, has in READABLE.items() if not has()]
 
 
 def codecs_present(_: Settings) -> Iterator[Finding]:
-    """Are the libraries there that the exporters unpack with."""
+    """Check that the exporters have the libraries to unpack topics."""
     if lacking := missing():
         text = f"No library here unpacks {', '.join(lacking)}; an exporter stops at the first such record: {REMEDY}"
         yield Finding("codecs", "warning", text)
@@ -79,7 +79,7 @@ def codecs_present(_: Settings) -> Iterator[Finding]:
 
 
 def of_topic(about: str, compression: str) -> Finding:
-    """What a topic's compression.type means here: a codec, `uncompressed`, or `producer` for what producers choose."""
+    """Judge a topic's compression.type: a codec, `uncompressed`, or `producer` for the producers' choice."""
     lacking = missing()
     if compression in lacking:
         return Finding(about, "failed", f"It is compressed with {compression}, which nothing here unpacks: {REMEDY}")
@@ -91,7 +91,7 @@ def of_topic(about: str, compression: str) -> Finding:
 
 
 def places_work(settings: Settings) -> Iterator[Finding]:
-    """Can checkpoint, history and reviews be kept where the settings say: files written, tables opened."""
+    """Check that checkpoint, history and reviews can be kept at their places: write files, open tables."""
     places = {
         CHECKPOINT: settings.monitor.checkpoint,
         HISTORY: settings.monitor.history,
@@ -118,7 +118,7 @@ def places_work(settings: Settings) -> Iterator[Finding]:
 
 
 def _there(place: str) -> Path:
-    """The folder of this machine, or the nearest above it that is there."""
+    """Return the folder, or its nearest existing parent."""
     return next(folder for folder in (Path(place), *Path(place).parents) if folder.exists())
 
 
@@ -152,7 +152,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
-    """Why checkpoint, history and topics do not fit together, as after a restore; None where they do."""
+    """Return why checkpoint, history and topics do not match, as after a restore; None if they do."""
     from clienthealth.spark.checkpoint import Checkpoint
     from clienthealth.spark.losses import Losses
     from clienthealth.spark.query import checkpoint_of
@@ -179,10 +179,10 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
 @contextmanager
 def _left_as_it_was(place: str) -> Iterator[None]:
-    """Folders that were made are deleted again: the doctor may be another user than the monitor."""
+    """Delete folders that the check created: the doctor may run as another user than the monitor."""
     folders = () if is_url(place) else (Path(place), *Path(place).parents)
     made = [folder for folder in folders if not folder.exists()]
     yield
     for folder in made:
-        with suppress(OSError):  # others have begun to use it
+        with suppress(OSError):  # Other programs have begun to use it.
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""Checks of owners: services that report and have none, and owners of what does not report."""
+"""Checks of owners: services that report without an owner, and owners of services that do not report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clienthealth.ops.doctor.records import newest
 from clienthealth.settings import Settings
 
 ABOUT = "owners"
-#: The newest states that are looked at: more clients than most fleets have.
+#: Newest states to look at: more clients than most fleets have.
 NEWEST = 20_000
 _NAMED = 8
 
@@ -32,7 +32,7 @@ class _Record(msgspec.Struct):
 
 
 def owners_known(settings: Settings) -> Iterator[Finding]:
-    """The files of [owners], against the services and groups of the newest states."""
+    """Compare the files of [owners] with the services and groups of the newest states."""
     files = settings.owners.files
     if not files:
         yield Finding(ABOUT, "skipped", "None are named ([owners] files), so that every alert takes the default route.")
@@ -52,7 +52,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         return
     decoder, clients = msgspec.json.Decoder(_Record), []
     for record in records:
-        # The exporter counts what is no state of a client.
+        # The exporter counts records that are no state of a client.
         with suppress(msgspec.DecodeError):
             clients += [decoder.decode(record.value).client] if record.value is not None else []
     if not clients:
@@ -62,7 +62,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
 
 
 def compared(owners: Owners, clients: Sequence[_Client]) -> Iterator[Finding]:
-    """Who has no owner, and which rows name nobody."""
+    """Name the services without an owner, and the rows that match no service."""
     services = sorted({client.service for client in clients if client.kind != "group"})
     groups = {client.group or (client.client_id if client.kind == "group" else "") for client in clients} - {""}
     alone = [service or "(no name)" for service in services if owners.owner_of(service) is None]

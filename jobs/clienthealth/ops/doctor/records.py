@@ -1,7 +1,7 @@
-"""The newest records of a topic, as many as are wanted: what they hold, by format, and what they tell of clocks.
+"""Read and survey the newest records of a topic: their formats and the clocks of their clients.
 
-The checks look at them, and `kafka-health formats` does. Kafka's own time of a record is no help for clocks: it is that
-of whoever sent it, often a collector, and a client with a wrong clock tells its wrong time within the record.
+The checks and `kafka-health formats` use it. Kafka's own time of a record says nothing about a client's clock: it is
+the sender's, often a collector's. A client with a wrong clock writes its wrong time within the record.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from clienthealth.settings.fields import LARGEST
 
 READ_SECONDS = 5.0
 TIMEOUT_MS = 10_000
-#: Options of each client of the doctor's.
+#: Options of each Kafka client of the doctor.
 CLIENT = {"client_id": "kafka-health-doctor", "bootstrap_timeout_ms": TIMEOUT_MS, "request_timeout_ms": TIMEOUT_MS}
 _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = {
     "metrics": decode_metrics,
     "logs": decode_logs,
     None: decode_any,
 }
-#: What a topic without records means: metrics are what judgement stands on, logs add to it.
+#: Meaning of a topic without records: metrics are the basis of all verdicts, logs add to them.
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "metrics": ("warning", "It has no records yet: nothing can be judged until somebody writes metrics to it."),
     "logs": ("skipped", "It has no records yet: what logs alone show cannot be judged."),
 }
 CLOCK = "clock"
-#: A reading's time may be a little before or after ours; more shifts windows.
+#: Tolerance (s) between a sample's time and ours; more shifts windows.
 SKEW_WARNING_SECONDS = 5.0
-#: A reading was sent so much later than its own time: its client's clock is behind, or its collector holds it back.
+#: Delay (s) from a sample's time to its record: beyond it the client's clock is behind, or its collector delays it.
 DELAY_WARNING_SECONDS = 30.0
 NAMED = 3
 
 
 class Newest(NamedTuple):
-    """The newest records of a topic. `trouble`: the partitions that could not be read, and why; '' if all could."""
+    """The newest records of a topic. `trouble`: which partitions could not be read, and why; '' if none."""
 
     records: list[RawRecord]
     trouble: str
 
 
 def newest(settings: Settings, topic: str, count: int) -> Newest:
-    """So many of the newest records, or a few more: as many of each partition. None where the topic is empty.
+    """Return at least `count` of the newest records, equally many of each partition; None if the topic is empty.
 
-    Raises ServiceError if there is no such topic, or it cannot be read.
+    Raises ServiceError if the topic does not exist or cannot be read.
     """
     try:
         with closing(admin(settings, **CLIENT)) as client:
@@ -87,10 +87,10 @@ def newest(settings: Settings, topic: str, count: int) -> Newest:
 
 @dataclass
 class FormatCounts:
-    """What the records of one format hold.
+    """Counts of the records of one format.
 
-    records  that could be read to the end
-    lines    of logs, whether they say something of Kafka or not; `events`: what they report of Kafka clients
+    records  records that could be read completely
+    lines    log lines, about Kafka or not; `events`: log events of Kafka clients among them
     """
 
     records: int = 0
@@ -112,7 +112,7 @@ class Reject:
 
 @dataclass
 class Survey:
-    """What the records of one topic or file are. A record counts once: by its format, or by its first reject."""
+    """The formats of the records of one topic or file. A record counts once: by its format, or by its first reject."""
 
     records: int = 0
     formats: dict[str, FormatCounts] = field(default_factory=dict)
@@ -120,14 +120,14 @@ class Survey:
 
     @property
     def rejected(self) -> int:
-        """Records of which a part or all cannot be used."""
+        """Return the number of records of which a part or all cannot be used."""
         return sum(reject.records for reject in self.rejects.values())
 
 
 def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settings, now_ms: int) -> Survey:
-    """Look at records of metrics, of logs, or (None) of either.
+    """Survey records of metrics, of logs, or (None) of either.
 
-    Raises ServiceError where a schema registry that they need is away.
+    Raises ServiceError if a schema registry that they need is unreachable.
     """
     result = Survey()
     for record in records:
@@ -151,7 +151,7 @@ def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settin
 
 
 def records_readable(settings: Settings, topic: str, stream: Stream, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """What the records are, and why those are rejected that are. Raises ServiceError: a schema registry is away."""
+    """Report the formats of the records, and why some are rejected. Raises ServiceError without its schema registry."""
     result = survey(records, stream, settings, int(time.time() * 1000))
     about = f"topic {topic}"
     if not result.records:
@@ -168,13 +168,13 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """The newest readings of a topic: none may be from the future, and none much older than its record."""
+    """Check the newest samples of a topic: none may be in the future, and none much older than its record."""
     if not records:
         yield Finding(CLOCK, "skipped", f"{topic} has no records yet, so clocks cannot be compared.")
         return
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # Of each client how far its readings are at most ahead of our clock, and least behind their records (seconds).
+    # Per client (seconds): how far its samples are ahead of our clock at most, and behind their records at least.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:
@@ -210,7 +210,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
 
 
 def who_pushes(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
-    """How many clients of which versions the newest records of a topic were pushed by."""
+    """Report how many clients of which versions pushed the newest records of a topic."""
     by_instance: dict[bytes, str] = {}
     for record in records:
         instance = record.headers.get("client_instance_id")

@@ -1,4 +1,4 @@
-"""Checks of what answers by HTTP: the monitor itself, if it runs, Prometheus, Grafana."""
+"""Checks of HTTP servers: the monitor itself if it runs, Prometheus, Grafana."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from clienthealth.settings import Settings
 from clienthealth.spark.self_monitoring import LIMITS, PREFIX
 
 TIMEOUT_SECONDS = 10.0
-#: It is near.
+#: Timeout (s); the servers are near.
 MONITOR_SECONDS = 5.0
 SKEW_SECONDS = 5.0
-#: Jobs of deploy/prometheus, which the alerts name.
+#: Jobs of deploy/prometheus that the alerts name.
 JOBS = ("kafka-client-health", "kafka-client-health-monitor")
 
 
@@ -32,7 +32,7 @@ class _Response:
 
 
 def servers(settings: Settings) -> Iterator[Finding]:
-    """Prometheus by [review] prometheus_url, Grafana by [links] dashboards; each only if it is set."""
+    """Check Prometheus ([review] prometheus_url) and Grafana ([links] dashboards), each only if its address is set."""
     for about, address, key, check in (
         ("prometheus", settings.review.prometheus_url, "[review] prometheus_url", prometheus_answers),
         ("grafana", settings.links.dashboards, "[links] dashboards", grafana_answers),
@@ -44,7 +44,7 @@ def servers(settings: Settings) -> Iterator[Finding]:
 
 
 def prometheus_answers(url: str) -> Iterator[Finding]:
-    """Does it answer, with our clock, and does it scrape what the alerts look at."""
+    """Check that Prometheus answers, that its clock agrees, and that it scrapes the jobs of the alerts."""
     about = "prometheus"
     try:
         response = _get(f"{url}/api/v1/targets?state=active")
@@ -69,7 +69,7 @@ def prometheus_answers(url: str) -> Iterator[Finding]:
 
 
 def grafana_answers(url: str) -> Iterator[Finding]:
-    """Does it answer, its database too, and with our clock."""
+    """Check that Grafana and its database answer, and that its clock agrees."""
     about = "grafana"
     try:
         response = _get(f"{url}/api/health")
@@ -110,7 +110,7 @@ def _reason(error: Exception) -> str:
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
-    """What bounds the monitor, and whether it is reached."""
+    """Report the limits of the monitor, and which of them are reached."""
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
@@ -126,7 +126,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
         why = getattr(reason, "strerror", None) or reason
         yield Finding("limits", "skipped", f"At most: {at_most}. The monitor does not answer at {url}: {why}.")
         return
-    # Name without prefix, and limit if any → value.
+    # Metric name without prefix, and limit if any → value.
     values = {
         (sample.name.removeprefix(f"{PREFIX}_"), sample.labels.get("limit", "")): sample.value
         for family in families

@@ -1,6 +1,6 @@
-"""What the documentation restates: the reference configuration and the generated blocks of hand-written pages.
+"""Generate what the documentation restates: the reference configuration, and blocks of hand-written pages.
 
-A page says `<!-- generated: NAME -->` … `<!-- end -->`; what is between is replaced by the block of that name.
+A page contains `<!-- generated: NAME -->` … `<!-- end -->`; the block of that name replaces the text between.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from clienthealth.settings.fields import keys
 from clienthealth.spark.self_monitoring import SelfMetrics
 
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
-#: What names of metrics end with in Prometheus.
+#: Suffixes of metric names in Prometheus, by type.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def generate() -> dict[str, str]:
-    """The reference configuration, and each page with its blocks filled in."""
+    """Return the reference configuration, and each page with its blocks filled in."""
     pages = {page: (locations.checkout() / page).read_text(encoding="utf-8") for page in PAGES}
     return {"deploy/config.reference.toml": configuration(), **{p: filled(text) for p, text in pages.items()}}
 
 
 def filled(text: str) -> str:
-    """A page with its generated blocks made anew."""
+    """Return the page with its generated blocks renewed."""
     return BLOCK.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]()}\n{block[3]}", text)
 
 
 def configuration() -> str:
-    """Every setting with its default, reason and bounds, as TOML."""
+    """Return every setting with its default, reason and bounds, as TOML."""
     lines = [
         "# Every setting of Kafka Client Health with its default. Generated; do not edit.",
         f"# Each can be set in the environment too: {PREFIX}<SECTION>_<KEY>, for instance",

@@ -1,6 +1,6 @@
-"""The code of this checkout as data: its modules, what they import, and its rooms in the order in which things flow.
+"""The code of this checkout as data: modules, imports, and the rooms in the order of data flow.
 
-Each room uses only those before it.
+A room imports only from rooms before it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from pathlib import Path
 
 from clienthealth.platform import locations
 
-#: What is installed; its second level are the rooms.
+#: The installed packages; their second level are the rooms.
 PACKAGES = ("clienthealth", "clienthealth_exporters")
 ROOT = locations.checkout()
-#: Where modules are; `jobs` and `exporters` are no part of their names.
+#: Source folders; `jobs` and `exporters` are no part of module names.
 FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "deploy")
 
 
 @cache
 def modules() -> Mapping[str, Path]:
-    """Dotted name → file of every module that is used in production, in the demo or to generate files."""
+    """Return dotted name → file of every module of the product, the demo and the generators."""
     by_name = {}
     for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -32,15 +32,16 @@ def modules() -> Mapping[str, Path]:
 
 @cache
 def tree(module: str) -> ast.Module:
-    """Its syntax tree."""
+    """Parse a module into its syntax tree."""
     return ast.parse(modules()[module].read_text(encoding="utf-8"))
 
 
 @cache
 def imports(module: str, at_start: bool = False) -> Sequence[str]:
-    """Dotted names that it imports; `from a import b` gives `a.b` too, and that alone where it is a module.
+    """Return the dotted names that a module imports.
 
-    `at_start`: only when it is imported itself.
+    `from a import b` yields `a.b` too, or only that if it is a module. `at_start`: only imports that run when the
+    module is imported.
     """
     named: list[str] = []
     package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
@@ -53,13 +54,13 @@ def imports(module: str, at_start: bool = False) -> Sequence[str]:
                 source = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1], source]).rstrip(".")
             inside = [f"{source}.{alias.name}" for alias in node.names]
             if not all(name in modules() for name in inside):
-                named.append(source)  # else only modules of the package are meant, and not what the package says itself
+                named.append(source)  # Otherwise only modules of the package are meant, not names in its __init__.
             named += inside
     return named
 
 
 def _statements(node: ast.AST, at_start: bool) -> Iterator[ast.AST]:
-    """All statements. `at_start`: those that run at import: no bodies of functions, nothing for the type checker."""
+    """Yield all statements. `at_start`: only those that run at import: no function bodies, no TYPE_CHECKING."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             continue
@@ -70,7 +71,7 @@ def _statements(node: ast.AST, at_start: bool) -> Iterator[ast.AST]:
 
 
 def room(module: str) -> str:
-    """The room that a module is in: `formats`, `exporters.jvm`."""
+    """Return the room of a module: `formats`, `exporters.jvm`."""
     package, _, rest = module.partition(".")
     first = rest.partition(".")[0]
     return first if package == "clienthealth" else f"exporters.{first}"
@@ -78,7 +79,7 @@ def room(module: str) -> str:
 
 @cache
 def uses() -> Mapping[str, frozenset[str]]:
-    """Room → the other rooms that its modules import, wherever in them."""
+    """Return room → the other rooms that its modules import."""
     inside = [module for module in modules() if module.startswith(PACKAGES) and module not in PACKAGES]
     used_by: dict[str, set[str]] = {room(module): set() for module in inside}
     for module in inside:
@@ -88,10 +89,7 @@ def uses() -> Mapping[str, frozenset[str]]:
 
 
 def floors() -> list[list[str]]:
-    """The rooms by what they stand on: each uses rooms of earlier floors only.
-
-    Raises ValueError where two use each other.
-    """
+    """Sort the rooms into floors: each imports only from earlier floors. Raises ValueError for a cycle."""
     left, done = dict(uses()), list[list[str]]()
     while left:
         floor = sorted(name for name, used in left.items() if not used & left.keys())
@@ -103,7 +101,7 @@ def floors() -> list[list[str]]:
 
 
 def table() -> str:
-    """The rooms from what knows nothing to what knows all: what is in each, and which others it uses."""
+    """Format the table of rooms: the content of each, and which others it imports."""
     order = [name for floor in floors() for name in floor]
     rows = []
     for name in order:
