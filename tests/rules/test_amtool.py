@@ -24,13 +24,15 @@ RUNBOOKS = {Path(path).stem: text for path, text in pages().items() if path.star
 CONFIG = ROOT / "alerts/alertmanager.yml"
 
 
-@pytest.mark.parametrize("config", ["committed", "local webhook"])
+@pytest.mark.parametrize("config", ["alertmanager.yml", "receivers.yml", "receivers-teams.yml", "local webhook"])
 def test_config_is_valid(config: str, tmp_path: Path) -> None:
-    path = CONFIG
-    if config != "committed":
+    path = CONFIG.with_name(config)
+    if config == "local webhook":
         path = tmp_path / "alertmanager.yml"
         path.write_text(alertmanager_config("http://127.0.0.1:9/hook", group_wait="1s"), "utf-8")
     done = subprocess.run(["amtool", "check-config", str(path)], capture_output=True, text=True, check=False)
+    if config == "receivers-teams.yml" and "msteamsv2_configs not found" in done.stdout:
+        pytest.skip("this amtool is older than 0.28")
     assert done.returncode == 0, done.stderr
 
 

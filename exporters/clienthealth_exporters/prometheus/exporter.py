@@ -33,6 +33,7 @@ from clienthealth_exporters.prometheus.filters import Facets, Filters
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
 from clienthealth_exporters.prometheus.series import EVERYBODY, METRICS, Family, Sample
 from clienthealth_exporters.prometheus.states import State, States
+from clienthealth_exporters.prometheus.webhook import Webhook
 
 log = logging.getLogger(__name__)
 PROBES = frozenset({"/healthz", "/readyz", "/livez"})
@@ -53,6 +54,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     stop = stop_event()
     states = States(settings)
     topic = HealthTopic(settings, states.put)
+    webhook = Webhook(settings, lambda: topic.trouble) if settings.prometheus.incident_webhook else None
+    if webhook is not None:
+        states.changed = webhook.note
     with Server(
         settings.prometheus, Exporter(settings, states, lambda: topic.trouble, idle=lambda: topic.idle_seconds), PROBES
     ) as server:
@@ -62,6 +66,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             topic.run(stop)
         finally:
             server.shutdown()
+            if webhook is not None:
+                webhook.close()
     return 0
 
 

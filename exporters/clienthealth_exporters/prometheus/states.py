@@ -142,6 +142,8 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
+        #: Called with the state before and after, None where there is none.
+        self.changed: Callable[[State | None, State | None], None] = lambda before, after: None
         self._recall = Recall()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
@@ -153,6 +155,8 @@ class States:
                     self._forgotten(ended)
                     self._version += 1
                 self._version += self._elsewhere.pop(name, None) is not None
+            if ended is not None:
+                self.changed(ended, None)
             return
         if not self._owned(key or b""):
             self._note(name, value, timestamp_ms / 1000)
@@ -167,13 +171,15 @@ class States:
             return
         with self._lock:
             current = self._states.get(name)
-            if self._room(state) if current is None else self._replaces(current, state):
+            if kept := self._room(state) if current is None else self._replaces(current, state):
                 self._states[name] = state
                 self._version += 1
                 self.history.note(state)
             subject = GROUPS if state.client.kind == "group" else CLIENTS
             self._newest[subject] = max(self._newest.get(subject, 0.0), state.seen)
             self._written = max(self._written, state.written)
+        if kept:
+            self.changed(current, state)
 
     @property
     def newest(self) -> float | None:

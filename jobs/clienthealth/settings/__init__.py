@@ -249,6 +249,10 @@ class PrometheusSettings(Checked):
         "", "file with TLS and passwords in the form of Prometheus's web.config.file; empty: neither", form=FILE
     )
     cluster_name: str = setting("default", "label cluster_name of the consumer group metrics")
+    incident_webhook: str = setting(
+        "", "address that gets each change of an incident as a CloudEvent, for automation; empty: none", form=URL
+    )
+    incident_webhook_secret_file: str = setting("", "file that holds the secret by which these events are signed")
 
 
 @dataclass(frozen=True)
