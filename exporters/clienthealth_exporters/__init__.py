@@ -1,1 +1,1 @@
-"""What feeds the monitor, and what shows its results. Nothing in here imports pyspark."""
+"""The exporters: programs that feed the monitor and show its results. No module here imports pyspark."""

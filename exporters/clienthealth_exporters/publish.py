@@ -1,7 +1,7 @@
-"""Records to Kafka so that none is lost in silence: what was not delivered is sent again, memory stays bounded.
+"""Publish records to Kafka without silent loss: retry what was not delivered, within bounded memory.
 
-kafka-python's producer buffers without a bound and gives a record up after its delivery timeout. Here a sender waits
-while too many records are under way, so that its source is read more slowly, and what failed is sent again.
+kafka-python's producer buffers without a bound and drops a record after its delivery timeout. Here a sender waits while
+too many records are in flight, which slows down its source, and failed records are sent again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from clienthealth.settings import Settings
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
-#: A source that waits, and records that are not delivered, are logged once in so long.
+#: Seconds between two log lines about a waiting source or undelivered records.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
-#: How long `send` may wait for a topic that is not there.
+#: Seconds for which `send` waits for a missing topic.
 MAX_BLOCK_MS = 5_000
-#: What that means.
+#: Kafka's errors with that meaning.
 NO_METADATA = (
     "there is no such topic, or this user may not write to it, or the brokers do not answer; "
     "'kafka-health init' creates topics, 'kafka-health doctor' says what is wrong"
@@ -43,11 +43,11 @@ class _Record(NamedTuple):
 
 
 class Publisher:
-    """Sends JSON records. May be used by several threads; `close` delivers what is still under way.
+    """Send JSON records from several threads; `close` delivers those in flight.
 
-    `capacity`: records under way (sent and not acknowledged, or to be sent again) above which `send` waits.
-    What failed is sent again by a thread of its own: the producer's thread must not send, and a topic that takes
-    nothing must not hold up what others have for another one.
+    `capacity`: number of records in flight (sent and not acknowledged, or to be sent again) above which `send` waits. A
+    separate thread retries failed records: the producer's own thread must not send, and a topic that accepts nothing
+    must not hold up records of another topic.
     """
 
     def __init__(self, producer: KafkaProducer, capacity: int = CAPACITY, pause_seconds: float = 1.0) -> None:
@@ -65,21 +65,21 @@ class Publisher:
 
     @classmethod
     def to(cls, settings: Settings, client_id: str, **options: Any) -> Self:
-        """To the brokers of the settings. `options` are the producer's. Raises ServiceError, SettingsError."""
+        """Connect to the brokers of the settings. `options` are the producer's. Raises ServiceError, SettingsError."""
         options = {"linger_ms": 100, "max_block_ms": MAX_BLOCK_MS, **options}
         return cls(kafka.producer(settings, client_id=client_id, **options))
 
     @property
     def waiting(self) -> int:
-        """Records that are not acknowledged yet."""
+        """Return the number of records that are not acknowledged yet."""
         return self._under_way
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
-        """Send; waits while too much is under way. NaN, which JSON does not know, becomes null."""
+        """Send a record; waits while too many are in flight. NaN, which JSON lacks, becomes null."""
         try:
             encoded = _json(value)
         except UnicodeEncodeError:
-            # Half a surrogate pair, as a log may have one.
+            # Half a surrogate pair, which a log may contain.
             encoded = json.dumps(value, ensure_ascii=False).encode(errors="replace")
         record = _Record(topic, key.encode(errors="replace"), encoded)
         with self._changed:
@@ -91,7 +91,7 @@ class Publisher:
         self._hand_over(record)
 
     def close(self, timeout: float = 10.0) -> int:
-        """Deliver what is under way, at most about `timeout` seconds; returns how many were not delivered."""
+        """Deliver records in flight within about `timeout` seconds; returns how many were not delivered."""
         deadline = time.monotonic() + timeout
         self._closing.set()
         with self._changed:

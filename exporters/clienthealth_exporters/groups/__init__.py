@@ -1,1 +1,1 @@
-"""`kafka-health export groups`: the committed offsets of all consumer groups, to Kafka."""
+"""`kafka-health export groups`: publish the committed offsets of all consumer groups to Kafka."""

@@ -1,10 +1,10 @@
-"""`kafka-health export groups`: publishes what every consumer group has committed, and how far its partitions go.
+"""`kafka-health export groups`: publish committed offsets of all groups, and the extents of their partitions.
 
-One canonical snapshot per group and reading goes to the topic of client metrics; the monitor makes lag of it. Groups
-that cannot be read are named in the log when they begin to fail, and nothing is published of them. With `--once` the
-groups are read once and printed; with `--json` too, as the snapshots that would be published.
+One canonical snapshot per group and reading goes to the topic of client metrics, from which the monitor computes lag.
+The log names groups that cannot be read when they begin to fail, and nothing is published of them. `--once` reads the
+groups once and prints them; with `--json` as the snapshots that would be published.
 
-Several clusters may be read by one process, each in a thread of its own: one that hangs delays no other.
+One process may read several clusters, each in a thread of its own: a cluster that hangs delays no other.
 """
 
 from __future__ import annotations
@@ -36,46 +36,46 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: After a broker restart the connection is tried again at least this often.
+#: Longest pause (s) before a new attempt to connect after a broker restart.
 RECONNECT_MS = 1000
-#: From handing over a record until it is on its topic: the producer gathers records for 0.1 s.
+#: Seconds from handing over a record until it is on its topic: the producer gathers records for 0.1 s.
 DELIVERY_SECONDS = 1.0
-#: A group that somebody looks at. Clients commit each 5 s unless they are told otherwise.
+#: Interval for a group on display. Clients commit each 5 s by default.
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
 LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
 
 
 class Cluster(NamedTuple):
-    """A cluster whose groups are read: its name, and the settings whose [kafka] and [groups] are its own."""
+    """A cluster whose groups are read: its name, and the settings that hold its [kafka] and [groups]."""
 
     name: str
     settings: Settings
 
     def reader(self) -> GroupReader:
-        """Reads its groups."""
+        """Return a reader of its groups."""
         return GroupReader(connection(self.settings), self.settings.groups)
 
     def snapshots(self) -> Snapshots:
-        """Makes snapshots of them."""
+        """Return a maker of snapshots of its groups."""
         return Snapshots(self.name, self.settings.groups.service)
 
 
 def clusters(settings: Settings) -> list[Cluster]:
-    """The cluster of the settings, and those that they name. Raises SettingsError."""
+    """Return the cluster of the settings, and those that they name. Raises SettingsError."""
     all_clusters = [Cluster(settings.prometheus.cluster_name, settings)]
     for name, file in settings.groups.clusters.items():
         if any(name == cluster.name for cluster in all_clusters):
             raise SettingsError(
                 f"[groups] clusters: '{name}' is the name of two clusters; see [prometheus] cluster_name"
             )
-        # The environment speaks of the cluster of the settings.
+        # Environment variables configure the cluster of the settings.
         all_clusters.append(Cluster(name, load(file, environ={})))
     return all_clusters
 
 
 def only(settings: Settings, group: str) -> Settings:
-    """The settings to read one group alone, each time, as for somebody who looks on."""
+    """Return settings that read one group alone, at every reading, as for a display."""
     groups = replace(
         settings.groups,
         include=re.escape(group),
@@ -88,9 +88,9 @@ def only(settings: Settings, group: str) -> Settings:
 
 
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
-    """The snapshot of the group that `only` left in the settings, read anew for each; none while it is not due.
+    """Yield the snapshot of the group that `only` left in the settings at each reading; none while it is not due.
 
-    Raises InputError where there is no such group, ServiceError where it cannot be read.
+    Raises InputError if there is no such group, ServiceError if it cannot be read.
     """
     cluster = Cluster(settings.prometheus.cluster_name, settings)
     snapshots = cluster.snapshots()
@@ -108,24 +108,24 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Once or for ever."""
+    """Add the options: once or continuously."""
     parser.add_argument("--once", action="store_true", help="read once, print, publish nothing")
     parser.add_argument("--json", action="store_true", help="with --once: one snapshot per line as JSON")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Publish until SIGTERM or Ctrl-C; with `--once` 0, or 1 if a group could not be read. Raises ServiceError."""
+    """Publish until SIGTERM or Ctrl-C. `--once` returns 0, or 1 if a group could not be read. Raises ServiceError."""
     if args.json and not args.once:
         raise InputError("--json goes with --once")
     if args.once:
-        # All are read before the exit code says whether one failed.
+        # Read all before the exit code reports a failure.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0
 
 
 def connection(settings: Settings) -> Callable[[], KafkaAdminClient]:
-    """How the reader connects, with the timeout and the security of the settings."""
+    """Return a factory of connections with the timeout and the security of the settings."""
     timeout_ms = round(settings.groups.timeout_seconds * 1000)
     return lambda: kafka.admin(
         settings,
@@ -137,7 +137,7 @@ def connection(settings: Settings) -> Callable[[], KafkaAdminClient]:
 
 
 def once(cluster: Cluster, as_json: bool) -> int:
-    """Read a cluster once and print."""
+    """Read a cluster once and print it."""
     reader = cluster.reader()
     try:
         reading = reader.read()
@@ -166,23 +166,23 @@ def serve(settings: Settings, stop: threading.Event) -> None:
             log.info("consumer groups of %s are read every %g s", each.kafka.bootstrap_servers, often)
         tasks = [threads.submit(GroupExporter(settings, cluster).run, stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
-        # One that ended by a mistake of ours ends all, and is raised.
+        # A thread that ends by a defect ends all, and its error is raised.
         stop.set()
     for task in tasks:
         task.result()
 
 
 def next_reading(now: float, interval: float, lead: float) -> float:
-    """When to read next (epoch seconds): `lead` before a multiple of the interval; at once where that takes longer.
+    """Return the time of the next reading (epoch seconds): `lead` before a multiple of the interval, or now.
 
-    Batches of the monitor begin at multiples of their trigger. What was read just before is judged soonest; at a
-    moment left to chance it would wait for half a trigger, or at every reading for a whole one.
+    Batches of the monitor begin at multiples of their trigger, so a reading just before them is judged soonest. At a
+    random time it would wait for half a trigger, or at every reading for a whole one.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
 
 class GroupExporter:
-    """Reads the groups of a cluster and publishes snapshots of them, again and again, to the topic of `settings`."""
+    """Read the groups of a cluster continuously, and publish snapshots of them to the topic of `settings`."""
 
     def __init__(self, settings: Settings, cluster: Cluster) -> None:
         self._settings = settings
@@ -207,7 +207,7 @@ class GroupExporter:
             self.close()
 
     def cycle(self) -> int:
-        """One reading; returns how many snapshots were published. What fails is logged and counted."""
+        """Do one reading; returns the number of published snapshots. Failures are logged and counted."""
         try:
             reading = self._reader.read()
             if self._publisher is None:
@@ -229,13 +229,13 @@ class GroupExporter:
         return published
 
     def close(self) -> None:
-        """Deliver what is under way and close all connections."""
+        """Deliver records in flight and close all connections."""
         self._reader.close()
         if self._publisher is not None:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count failures; log what began and what ceased to fail."""
+        """Count failures; log which began and which ended."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])
@@ -245,7 +245,7 @@ class GroupExporter:
 
 
 def table(reading: GroupsReading) -> Iterator[str]:
-    """The reading as lines for a person: of each group its partitions, then the members that have none of these."""
+    """Yield the reading as lines for a person: per group its partitions, then the members without partitions."""
     layout = "{:<32} {:<9} {:<19} {:<28} {:>9} {:>12} {:>12} {:>10}  {}\n"
     yield layout.format("GROUP", "TYPE", "STATE", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
     for group in reading.groups:
@@ -270,10 +270,10 @@ class _Commit(NamedTuple):
 
 
 class Snapshots:
-    """Makes canonical snapshots of readings of one cluster, and knows since when each commit stands.
+    """Make canonical snapshots from readings of one cluster, with the age of each commit.
 
-    Brokers do not tell when an offset was committed. `commit-timestamp-ms` is the time of the first reading that saw
-    it changed; a commit that is older than the exporter has none.
+    Brokers do not tell when an offset was committed. `commit-timestamp-ms` is the time of the first reading that saw it
+    changed; a commit that is older than the exporter has none.
     """
 
     def __init__(self, cluster: str, service: str) -> None:
@@ -282,7 +282,7 @@ class Snapshots:
         self._commits: dict[str, dict[TopicPartition, _Commit]] = {}
 
     def from_reading(self, reading: GroupsReading) -> Iterator[dict[str, Any]]:
-        """One snapshot per group that was read."""
+        """Yield one snapshot per group that was read."""
         for name in self._commits.keys() - reading.names:
             del self._commits[name]
         for group in reading.groups:
@@ -290,7 +290,7 @@ class Snapshots:
             commits = self._commits[group.name] = {}
             topics = []
             for tp, (offset, end, start) in group.offsets.items():
-                # Of a commit that was there at the first reading nobody knows when it was made.
+                # The time of a commit that the first reading found is unknown.
                 known = before.get(tp, _Commit(offset, None))
                 commits[tp] = commit = known if known.offset == offset else _Commit(offset, reading.ts_ms)
                 owner = group.owners.get(tp)

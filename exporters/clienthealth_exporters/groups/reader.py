@@ -1,11 +1,11 @@
-"""What the groups of a cluster have committed, how far their partitions go, and who reads them.
+"""Read the groups of a cluster: committed offsets, extents of their partitions, and members.
 
-A reading lists all groups, of whatever type, and asks for those that are due (see `Pace`). A share group commits no
-offset: the start of each of its share partitions stands for it, before which every record is acknowledged or given up.
+A reading lists all groups of all types, and asks for those that are due (see `Pace`). A share group commits no offset:
+the start of each of its share partitions stands for it, before which every record is acknowledged or given up.
 
-Committed offsets come first and end offsets after them: what is produced in between makes the lag look larger, never
-negative. Everything is asked broker by broker, and a request that fails is asked again in halves, so that one group,
-topic or broker that fails costs the others nothing.
+Committed offsets come first and end offsets after them: records produced in between make the lag look larger, never
+negative. Each broker is asked separately, and a failed request is repeated in halves, so that one group, topic or
+broker that fails costs the others nothing.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _Value = TypeVar("_Value")
 
 
 def _message(name: str) -> Any:
-    """The request of a message that kafka-python has no class for, by its definition in `messages`."""
+    """Return the request class of a message that kafka-python lacks, from its definition in `messages`."""
     for kind in ("Response", "Request"):
         made = type(ApiMessage)(name + kind, (ApiMessage,), {}, load_json=f"{__package__}.messages")
-        # kafka-python refers to responses weakly.
+        # kafka-python holds only a weak reference to responses.
         _MESSAGES.append(made)
     return made
 
@@ -53,14 +53,14 @@ _DESCRIBE = {
     "share": _message("ShareGroupDescribe"),
 }
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
-#: States of a group that nobody is in.
+#: States of an empty group.
 MEMBERLESS = ("Empty", "Dead")
-#: A group waits for this share of the time for which nothing has changed.
+#: A group waits for this share of the time since its last change.
 SHARE = 0.1
 
 
 class Member(NamedTuple):
-    """Who is in a group. `epoch`: of its assignment; None in classic groups."""
+    """A member of a group. `epoch`: of its assignment; None in classic groups."""
 
     client_id: str
     consumer_id: str
@@ -78,7 +78,7 @@ class Listed(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """What a group has committed on a partition, and how far the partition goes (None: could not be read)."""
+    """The committed offset of a group on a partition, and the extent of the partition (None: could not be read)."""
 
     committed: int
     end: int | None
@@ -87,7 +87,7 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group at one moment. `members`: None where not known; `owners`: of those, by partition."""
+    """A group at one moment. `members`: None if unknown; `owners`: the member of each partition."""
 
     name: str
     type: str
@@ -99,10 +99,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupsReading:
-    """Groups at one moment (`ts_ms`: when the committed offsets had been read), and what failed with the reason.
+    """Groups at one moment (`ts_ms`: when the committed offsets had been read), and failures with their reasons.
 
-    `names`: all groups that there are; those that are not in `groups` were not due, or failed. `left_out`: how many
-    more [groups] include and exclude leave out.
+    `names`: all existing groups; those missing from `groups` were not due, or failed. `left_out`: the number of groups
+    that [groups] include and exclude leave out.
     """
 
     ts_ms: int
@@ -123,7 +123,7 @@ class _Description:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One reading under way: what failed so far."""
+    """A reading in progress: its failures so far."""
 
     groups: dict[str, str] = field(default_factory=dict)
     stale: bool = False
@@ -131,7 +131,7 @@ class _Attempt:
 
 
 class GroupReader:
-    """Reads groups again and again over one connection. Not for use by several threads."""
+    """Read groups repeatedly over one connection. Not thread-safe."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class GroupReader:
         self._disconnect()
 
     def read(self) -> GroupsReading:
-        """Read all groups that are due. Raises ServiceError where no broker can be reached at all."""
+        """Read all groups that are due. Raises ServiceError if no broker can be reached."""
         if self._admin is None:
             self._admin = self._connect()
         admin, attempt = self._admin, _Attempt()
@@ -180,7 +180,7 @@ class GroupReader:
             self._disconnect()
         for name in due:
             if name in committed:
-                # With a partition of which the end is not known it is asked again next time.
+                # A group with an unknown end offset is due again at the next reading.
                 if limits.unread.keys().isdisjoint(committed[name]):
                     self._pace.read(name, states[name], committed[name], now)
             else:
@@ -197,7 +197,7 @@ class GroupReader:
                 self._admin = None
 
     def _listed(self, admin: KafkaAdminClient, attempt: _Attempt) -> dict[str, Listed]:
-        """All groups that the settings include."""
+        """Return all groups that the settings include."""
         brokers = [broker["broker_id"] for broker in admin.describe_cluster()["brokers"]]
 
         def listing(broker: int) -> dict[str, Listed] | Exception:
@@ -207,7 +207,7 @@ class GroupReader:
                 return error
             of_broker: dict[str, Listed] = {}
             for row in rows:
-                # Brokers before 3.8 do not tell the type, and know classic groups alone.
+                # Brokers before 3.8 report no type, and have classic groups only.
                 group_type = row.get("group_type") or "classic"
                 if group_type == "classic" and row["protocol_type"] not in ("consumer", ""):
                     group_type = row["protocol_type"]
@@ -267,7 +267,7 @@ class GroupReader:
         states: Mapping[str, str],
         attempt: _Attempt,
     ) -> None:
-        """Who is in the groups: asked where the state changed, else every `members_interval_seconds`."""
+        """Read the members of groups whose state changed, of others every `members_interval_seconds`."""
         now, every = self._clock(), self._settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 
@@ -305,7 +305,7 @@ class GroupReader:
         failed: dict[str, str],
         attempt: _Attempt,
     ) -> dict[str, _Value]:
-        """What brokers say of groups, several asked at a time, of one type each; what fails alone goes to `failed`."""
+        """Ask brokers about groups, several of one type at a time; a group that fails alone goes to `failed`."""
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name, group in sorted(listed.items()):
             by_request[group.broker, group.type].append(name)
@@ -332,19 +332,19 @@ class GroupReader:
 
 
 def _answer(admin: KafkaAdminClient, request: Any, broker: int) -> list[Any]:
-    """The groups of a response. Raises KafkaError if the broker refuses one."""
+    """Return the groups of a response. Raises KafkaError if the broker refuses one."""
     return [row for row in admin._manager.run(admin._manager.send, request, broker).groups if not _raised(row)]
 
 
 def _raised(row: Any) -> bool:
-    """Raise the error that a part of a response has."""
+    """Raise the error that a part of a response carries."""
     if row.error_code:
         raise for_code(row.error_code)(row.error_message or "")
     return False
 
 
 def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
-    """The members of a described group, each with its partitions; in Streams those that its active tasks read."""
+    """Yield the members of a described group with their partitions; in Streams those of their active tasks."""
     topics = {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
         for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()
@@ -352,7 +352,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     for row in group.members:
         if hasattr(row, "member_assignment"):
             given = []
-            # Members write it for each other, and a broker lets any bytes pass.
+            # Members write the assignment for each other, and a broker accepts any bytes.
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
@@ -368,7 +368,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """A group when it was read last: `at`, and `since` when it has been so. `committed`: a hash of its offsets."""
+    """A group at its last reading: `at`, and `since` when it is unchanged. `committed`: a hash of its offsets."""
 
     state: str
     committed: int | None
@@ -378,20 +378,21 @@ class _Seen:
 
 
 class Pace:
-    """When each group is read next: one that is in use every time, one that stands or fails more and more seldom.
+    """The schedule of groups: a group in use is due every time, an unchanged or failing one less and less often.
 
-    Most groups of a large cluster are of nobody any more. Nothing tells that a group committed but its offsets, so one
-    that has members is read every time. One without members can be moved by an administrator alone; a member that joins
-    changes its state, which the list of all groups tells at every reading.
+    Most groups of a large cluster are abandoned. Only its offsets show that a group committed, so a group with members
+    is read every time. A group without members changes only through an administrator; a member that joins changes its
+    state, which every listing shows.
 
-    Times are in seconds of one clock; `longest`: no group waits for longer."""
+    Times are in seconds of one clock; `longest`: the longest wait of a group.
+    """
 
     def __init__(self, longest: float) -> None:
         self._longest = longest
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Those to be read now. `states`: all groups that there are; others are forgotten."""
+        """Return the groups to read now. `states`: all existing groups; others are forgotten."""
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
         wait = {
             name
@@ -402,15 +403,15 @@ class Pace:
         return states.keys() - wait
 
     def read(self, name: str, state: str, committed: Mapping[TopicPartition, int], now: float) -> None:
-        """A group was read."""
+        """Record that a group was read."""
         self._note(name, state, hash(frozenset(committed.items())), "", now)
 
     def failed(self, name: str, state: str, reason: str, now: float) -> None:
-        """A group could not be read."""
+        """Record that a group could not be read."""
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Groups of those that could not be read last time, with the reason."""
+        """Return those of the groups that failed at their last reading, with the reason."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

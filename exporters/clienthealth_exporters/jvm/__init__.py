@@ -1,1 +1,1 @@
-"""`kafka-health export jvm`: metrics and thread dumps of JVMs, read through Jolokia, to Kafka."""
+"""`kafka-health export jvm`: read metrics and thread dumps of JVMs through Jolokia, and publish them to Kafka."""

@@ -1,7 +1,7 @@
-"""Thread dumps: when one is worth taking, as each failure mode says, and the log record that it becomes.
+"""Thread dumps: the reasons to take one, as each failure mode defines them, and the log record that it becomes.
 
-A reason is *strong*. One is *weak* where an idle client looks the same: then three dumps are enough until
-something changes.
+A reason is *strong*. It is *weak* if an idle client looks the same: then three dumps are enough until something
+changes.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.modes import TwoReadings, modes
 
 DUMP_DATASET = "kafka.thread-dump"
-#: A dump may fill a record, but brokers take a megabyte by default.
+#: Size limit of a dump; brokers accept a megabyte by default.
 MAX_DUMP_BYTES = 900_000
 WEAK_DUMPS = 3
 PAIR = 2
-#: Multiples of the least time between two dumps, while the suspicion lasts.
+#: Pauses between two dumps while the suspicion lasts, in multiples of the least pause.
 PAUSES = (1, 1, 2, 4)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a dump is worth taking, in words."""
+    """A reason to take a dump, in words."""
 
     text: str
     strong: bool = True
 
 
 class Suspicion:
-    """The readings of one JVM, one after the other."""
+    """The successive samples of one JVM."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], Snapshot] = {}
@@ -43,7 +43,7 @@ class Suspicion:
         self._was_sending: set[tuple[str, str]] = set()
 
     def reasons(self, snapshots: Sequence[Snapshot]) -> list[Reason]:
-        """What is suspicious in this reading, compared with the one before."""
+        """Return what is suspicious in this sample, compared with the one before."""
         now = {(snap.client.kind or "", snap.client.client_id or ""): snap for snap in snapshots}
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
         reasons = [Reason(f"{client_id} ({kind}) is gone while its process lives") for kind, client_id in self._gone]
@@ -65,9 +65,9 @@ class Suspicion:
 
 
 class DumpBudget:
-    """How many dumps all JVMs together may give: when a cluster fails, all of their clients look suspicious at once.
+    """The number of dumps that all JVMs together may give: when a cluster fails, all clients look suspicious at once.
 
-    May be used by several threads. Times are seconds of any clock.
+    Thread-safe. Times are seconds of any clock.
     """
 
     def __init__(self, per_minute: float) -> None:
@@ -78,7 +78,7 @@ class DumpBudget:
         self._lock = threading.Lock()
 
     def grants(self, dumps: int, now: float) -> bool:
-        """Whether so many may be taken; then they count as taken."""
+        """True if this many dumps may be taken; they then count as taken."""
         with self._lock:
             if self._at is not None:
                 self._left = min(self._most, self._left + (now - self._at) / 60 * self._per_minute)
@@ -90,9 +90,9 @@ class DumpBudget:
 
 
 class DumpPlan:
-    """How often a JVM is asked for a dump: not again within `min_seconds`, and less often while nothing changes.
+    """The schedule of one JVM's dumps: at least `min_seconds` apart, and less often while nothing changes.
 
-    Dumps are granted in pairs: that a thread stands still is seen in two of them only.
+    Dumps are granted in pairs, because only two dumps show that a thread stands still.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:
@@ -102,7 +102,7 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """Whether to take a dump at this moment (seconds of any clock); a dump that is due counts as taken."""
+        """True if a dump is due now (seconds of any clock); it then counts as taken."""
         if not reasons:
             if now - self._last >= 2 * self._min_seconds:
                 self._taken = 0
@@ -123,9 +123,9 @@ def _reading(snapshot: Snapshot) -> Reading:
 
 
 def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
-    """A thread dump of a process as one log record, in the Elastic Common Schema with dotted keys.
+    """Return a thread dump as one log record in the Elastic Common Schema with dotted keys.
 
-    Of a dump that is too large the threads of Kafka come first.
+    In a dump that is too large the threads of Kafka come first.
     """
     record = {
         "@timestamp": datetime.fromtimestamp(ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
@@ -142,7 +142,7 @@ def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> d
 
 
 def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
-    """The dump, or as many of its threads as fit: those that touch Kafka first, in their order."""
+    """Return the dump, or as many of its threads as fit: those that touch Kafka first, in their order."""
     if len(dump.encode()) <= limit:
         return dump
     head, *threads = dump.split('\n\n"')

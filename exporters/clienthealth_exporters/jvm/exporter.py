@@ -1,12 +1,13 @@
-"""`kafka-health export jvm`: reads the Kafka clients of JVMs through their Jolokia agents.
+"""`kafka-health export jvm`: read the Kafka clients of JVMs through their Jolokia agents.
 
-Each JVM is read by itself: one request for all its MBeans every interval. A snapshot of each client goes to the topic
-of client metrics, and a thread dump to the topic of client logs when a client looks suspicious. A JVM that does not
-answer delays no other; it is reported and asked again, less and less often.
+Each JVM is read separately, with one request for all its MBeans every interval. A snapshot of each client goes to the
+topic of client metrics, and a thread dump to the topic of client logs when a client looks suspicious. A JVM that does
+not answer delays no other; it is reported and asked less and less often.
 
-A target is `[SERVICE=]URL`, with options of its clients behind it where they are known, for JMX does not show them:
+A target is `[SERVICE=]URL`, followed by options of its clients that JMX does not show:
 `orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. With `metrics=pushed` its clients push their
-metrics through the brokers' plugin: they are read here to know when a thread dump is worth taking, and not published.
+metrics through the broker plugin: the exporter then only looks for reasons to take thread dumps, and publishes no
+metrics.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: JVMs that are read at the same time; one that hangs occupies a place until its timeout. Threads are made when needed.
+#: JVMs read at the same time; a JVM that hangs occupies a place until its timeout. Threads are made on demand.
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
-#: Reads of a JVM without a Kafka client before a warning; a client may be made later than the JVM.
+#: Reads of a JVM without a Kafka client before a warning; an application may create its client late.
 READS_WITHOUT_CLIENTS = 6
-#: What a target may set for its clients. JMX does not even show a consumer's group.
+#: Options that a target may set for its clients. JMX does not even show a consumer's group.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
-#: What says of a target that the metrics of its clients come another way.
+#: Option of a target whose clients push their metrics.
 PUSHED = "metrics=pushed"
 
 
@@ -59,7 +60,7 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """From `[SERVICE=]URL [option=value]…`. Raises SettingsError."""
+        """Parse `[SERVICE=]URL [option=value]…`. Raises SettingsError."""
         where, *options = text.split()
         before, scheme, rest = where.partition("://")
         service, _, protocol = before.rpartition("=")
@@ -79,7 +80,7 @@ class Target:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Targets may be given on the command line, in a file, in the settings."""
+    """Add the options. Targets come from the command line, a file, or the settings."""
     parser.add_argument("--target", action="append", default=[], metavar="[SERVICE=]URL", help="a Jolokia agent")
     parser.add_argument(
         "--targets-file", type=Path, metavar="FILE", help="one target per line; read again when it changes"
@@ -87,7 +88,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Read until SIGTERM or Ctrl-C; 1 if records could not be delivered at the end."""
+    """Read until SIGTERM or Ctrl-C. Returns 1 if records could not be delivered at the end."""
     given = [Target.parse(text) for text in (*settings.jvm.targets, *args.target)]
     targets = Targets(given, args.targets_file)
     stop = stop_event()
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 class Targets:
-    """The targets that were given, and those of a file that may change. Raises InputError if there are none."""
+    """The targets given, and those of a file that may change. Raises InputError if there are none."""
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
         self._given = tuple(targets)
@@ -111,7 +112,7 @@ class Targets:
             raise InputError("no targets: give --target, --targets-file or [jvm] targets")
 
     def now(self) -> tuple[Target, ...]:
-        """All targets. A file that cannot be read, or not understood, is reported once and the old list stays."""
+        """Return all targets. An unreadable file is reported once, and its old list stays."""
         if self._file is not None:
             try:
                 stat = self._file.stat()
@@ -131,7 +132,7 @@ class Targets:
 
 
 class Exporter:
-    """Reads every target on time."""
+    """Read every target on time."""
 
     def __init__(self, settings: Settings, targets: Targets, publisher: Publisher) -> None:
         self._settings = settings
@@ -139,7 +140,7 @@ class Exporter:
         self._publisher = publisher
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set. Targets that are new at the same time are spread over the interval."""
+        """Read until `stop` is set. Targets that appear at the same time are spread over the interval."""
         watched: dict[Target, Watch] = {}
         under_way: dict[Target, Future[None]] = {}
         budget = DumpBudget(self._settings.jvm.dumps_per_minute)
@@ -159,13 +160,13 @@ class Exporter:
 
 
 class Sink(Protocol):
-    """Whoever takes the records: a `Publisher`."""
+    """A receiver of records, such as a `Publisher`."""
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None: ...
 
 
 class Watch:
-    """One JVM. `due`: when it is to be read next, in seconds of `clock`; first after `delay`."""
+    """The reader of one JVM. `due`: time of the next read in seconds of `clock`; the first is after `delay`."""
 
     def __init__(
         self,
@@ -184,7 +185,7 @@ class Watch:
         self._agent = Jolokia(target.url, settings.jvm.timeout_seconds, settings.jvm.user, password)
         self._failures = 0
         self._pause = 0.0
-        #: The JVM; None until it was read.
+        #: The JVM; None until the first read.
         self.process: ClientProcess | None = None
         self._reads_without_clients = 0
         self._suspicion = Suspicion()
@@ -192,7 +193,7 @@ class Watch:
         self.due = clock() + delay
 
     def read(self) -> None:
-        """Read the JVM once and publish what it says; never raises."""
+        """Read the JVM once and publish the result; never raises."""
         begin = self._clock()
         interval = self._settings.jvm.interval_seconds
         try:
@@ -201,7 +202,7 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # One that stays silent is not logged again: a thousand of them would fill the log.
+            # A JVM that stays silent is logged once: a thousand of them would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s is silent: %s; next try in %.0f s", self._target.service, error, interval)
             self._pause = interval
@@ -214,7 +215,7 @@ class Watch:
         self.due = begin + interval
 
     def publish(self) -> None:
-        """The same; raises JolokiaError where the JVM does not answer."""
+        """Read the JVM once and publish the result. Raises JolokiaError if the JVM does not answer."""
         mbeans = self._agent.read(PATTERNS)
         found = process_of(self._target.service, mbeans, self._target.config)
         if found is None:

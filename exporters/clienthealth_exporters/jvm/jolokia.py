@@ -1,4 +1,4 @@
-"""A Jolokia agent: MBeans in one request, and thread dumps."""
+"""A client of Jolokia agents: MBeans in one request, and thread dumps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 
 from clienthealth.model.errors import ServiceError
 
-#: An answer larger than this is not read: some 100,000 attributes.
+#: Largest answer (bytes) that is read: some 100,000 attributes.
 MAX_BYTES = 64 * 1024 * 1024
 MAX_PIECE = 1024 * 1024
 
@@ -28,13 +28,13 @@ _DUMP = {
 
 
 class JolokiaError(ServiceError):
-    """The agent did not answer, or not with what was asked."""
+    """The agent did not answer, or answered something else."""
 
 
 class Jolokia:
-    """The agent at `url`. Proxies of the environment are not used: agents are near.
+    """The agent at `url`. Proxies of the environment are ignored, because agents are near.
 
-    `timeout` in seconds holds for connecting, for each wait for data, and from then on for the whole answer.
+    `timeout` (seconds) holds for the connection, for each wait for data, and from then on for the whole answer.
     """
 
     def __init__(self, url: str, timeout: float, user: str = "", password: str = "") -> None:
@@ -47,10 +47,10 @@ class Jolokia:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def read(self, patterns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
-        """The attributes of all MBeans that fit, by MBean name, in one request.
+        """Return the attributes of all matching MBeans, by MBean name, with one request.
 
-        `patterns`: pattern → names of attributes, empty for all. A pattern that fits nothing is no error, and an
-        attribute that cannot be read is left out. Raises JolokiaError.
+        `patterns`: pattern → names of attributes, empty for all. A pattern without match is no error, and an unreadable
+        attribute is left out. Raises JolokiaError.
         """
         requests: list[dict[str, Any]] = [
             {"type": "read", "mbean": pattern, "config": {"ignoreErrors": True}}
@@ -73,7 +73,7 @@ class Jolokia:
         return mbeans
 
     def thread_dump(self) -> str:
-        """A thread dump as `jcmd Thread.print` writes it. Raises JolokiaError."""
+        """Return a thread dump as `jcmd Thread.print` writes it. Raises JolokiaError."""
         response = self._post(_DUMP)
         if not isinstance(response, dict) or response.get("status") != 200:
             raise JolokiaError(f"{self.url}: no thread dump: {_reason(response)}")
@@ -98,7 +98,7 @@ class Jolokia:
         try:
             with suppress(msgspec.DecodeError):
                 return msgspec.json.decode(content)
-            # What an older agent wrote, with NaN, which JSON does not know.
+            # Older agents write NaN, which JSON lacks.
             return json.loads(content)
         except ValueError as error:
             raise JolokiaError(f"{self.url}: the answer is not JSON") from error

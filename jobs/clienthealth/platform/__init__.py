@@ -1,1 +1,1 @@
-"""What all programs stand on: Kafka connections, a web server, jars and Java, the schema registry, secrets kept."""
+"""The base of all programs: Kafka connections, a web server, jars and Java, the schema registry, hiding of secrets."""

@@ -1,11 +1,10 @@
-"""Our pages: jinja2 templates in one frame, with their style inside, and nothing from elsewhere.
+"""HTML pages: jinja2 templates in one frame, with inline style and nothing from other servers.
 
-A page that is refreshed has one script, of our own server, that renews its <main> in place; without scripts the browser
-loads the page again. What is not ours is escaped by the templates; `foreign` also keeps it from turning the direction
-of what stands around it.
+A page that refreshes itself has one script, from our own server, which renews its <main> in place; without scripts the
+browser loads the page again. The templates escape foreign text; `foreign` also isolates its text direction.
 
-Plots are inline SVG, whose text keeps its size at any width. Widths are in per cent of the plot, heights in pixels. The
-style of each page gives the classes `plot`, `grid` and `tick` their colours; no meaning is in a colour alone.
+Plots are inline SVG whose text keeps its size at any width. Widths are in per cent of the plot, heights in pixels. Each
+page's style colours the classes `plot`, `grid` and `tick`; no meaning is in a colour alone.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ from markupsafe import Markup, escape
 from clienthealth.model.wording import by_reason
 
 SCRIPT_PATH = "/page.js"
-#: Units across a plot in which the points of its curves are given: a tenth of a per cent.
+#: Units across a plot for the points of its curves: a tenth of a per cent.
 _ACROSS = 1000
-#: Beyond it (per cent) the name of a mark stands before its line: behind it a plot of 240 pixels has no room.
+#: Beyond this position (per cent) a mark's name stands before its line: a plot of 240 pixels has no room behind it.
 _LATE = 88
 
 
 @cache
 def script() -> str:
-    """What a server of refreshed pages answers at SCRIPT_PATH."""
+    """Return the script that a server of refreshed pages answers at SCRIPT_PATH."""
     return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 
 @cache
 def style() -> Markup:
-    """The style of all pages but the review, which is printed."""
+    """Return the style of all pages except the review, which is printed."""
     return Markup((Path(__file__).parent / "page.css").read_text(encoding="utf-8"))
 
 
 @cache
 def templates(package: str) -> Environment:
-    """The templates of a package, which may extend `page.html.j2` and import `parts.html.j2`."""
+    """Return the templates of a package, which may extend `page.html.j2` and import `parts.html.j2`."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("clienthealth.platform", "")]),
         autoescape=True,
@@ -56,12 +55,12 @@ def templates(package: str) -> Environment:
 
 
 def rendered(package: str, template: str, **values: Any) -> str:
-    """A page made of a package's template."""
+    """Render a page from a package's template."""
     return templates(package).get_template(template).render(values) + "\n"
 
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
-    """An element of HTML or SVG. An attribute that is None or '' is left out; `class_` is class, `data_x` is data-x."""
+    """Return an element of HTML or SVG; attributes None or '' are left out, `class_` is class, `data_x` is data-x."""
     pairs = Markup("").join(
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), value)
         for name, value in attributes.items()
@@ -71,12 +70,12 @@ def element(tag: str, *content: object, **attributes: object) -> Markup:
 
 
 def foreign(text: object) -> Markup:
-    """Text of someone else's."""
+    """Isolate text that comes from outside."""
     return element("bdi", str(text))
 
 
 def plot(height: int, title: str, text: str, body: Iterable[Markup]) -> Markup:
-    """Return the plot; `text` says in words what it shows."""
+    """Return the plot; `text` describes it in words."""
     words = element("title", title), element("desc", text)
     return element("svg", *words, *body, class_="plot", width="100%", height=height, role="img")
 

@@ -1,10 +1,10 @@
-"""The Java of this machine, and Java archives from Maven Central: fetched once, by the Ivy that PySpark ships.
+"""The Java of this machine, and Java archives from Maven Central, which the Ivy of PySpark downloads once.
 
 `classpath("spark")` gives the paths of a named set. The first call resolves the set and keeps the jars under `.cache/`
-of the checkout (or $KAFKA_HEALTH_CACHE). Ivy compares each with its SHA-1, and goes on where an earlier call was cut
-off. Every further call only reads a list. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+of the checkout (or $KAFKA_HEALTH_CACHE). Ivy compares each jar with its SHA-1, and continues an interrupted download.
+Every further call only reads a list. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
-    python -m clienthealth.platform.jars [SET…]      fetches the named sets, or all of them
+    python -m clienthealth.platform.jars [SET…]      downloads the named sets, or all of them
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MODULE = (
     '<ivy-module version="2.0"><info organisation="clienthealth" module="{name}"/>'
     '<configurations><conf name="default"/></configurations><dependencies>{wanted}</dependencies></ivy-module>'
 )
-#: What tells why Ivy failed, the most telling first.
+#: Parts of Ivy's output that explain a failure, the most specific first.
 _SIGNS = ("UnknownHost", "ConnectException", "timed out", "invalid sha1", "SSL", "not found", "FAILED", "Error")
 #: The oldest Java that Spark runs on.
 OLDEST = 17
@@ -63,7 +63,7 @@ SETS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JarSet], 
 
 
 def classpath(name: str) -> list[Path]:
-    """The jars of a set, fetched if they are not there yet. Raises DependencyError where that is not possible."""
+    """Return the jars of a set, and download missing ones. Raises DependencyError if that is impossible."""
     jar_set = SETS[name]
     folder = cache()
     fingerprint = hashlib.sha256(repr((*jar_set.modules, "-", *jar_set.without)).encode()).hexdigest()[:12]
@@ -88,7 +88,7 @@ def classpath(name: str) -> list[Path]:
 
 
 def cache() -> Path:
-    """The folder that holds everything fetched: $KAFKA_HEALTH_CACHE, `.cache` of the checkout, or the user's cache."""
+    """Return the download folder: $KAFKA_HEALTH_CACHE, `.cache` of the checkout, or the user's cache."""
     chosen = os.environ.get("KAFKA_HEALTH_CACHE")
     if chosen:
         return Path(chosen).expanduser().resolve()
@@ -99,12 +99,12 @@ def cache() -> Path:
 
 
 def repository() -> str:
-    """Where jars are fetched from."""
+    """Return the URL that jars come from."""
     return os.environ.get("KAFKA_HEALTH_MAVEN_URL", CENTRAL).rstrip("/") + "/"
 
 
 def java() -> str:
-    """Its path: that of $JAVA_HOME, else of the PATH. Raises DependencyError where there is none."""
+    """Return the path of Java: $JAVA_HOME's, else the PATH's. Raises DependencyError if there is none."""
     home = os.environ.get("JAVA_HOME")
     path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if path is None:
@@ -114,8 +114,8 @@ def java() -> str:
 
 
 def version(path: str) -> int:
-    """Its major version. Raises DependencyError where it does not run or is too old for us."""
-    # macOS has a program named java that only says how to get one.
+    """Return the major version of a Java. Raises DependencyError if it does not run or is too old."""
+    # macOS has a program named java that only prints how to get one.
     done = subprocess.run([path, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     number = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     if done.returncode != 0 or number is None:
@@ -126,7 +126,7 @@ def version(path: str) -> int:
 
 
 def has_compiler(path: str) -> bool:
-    """Is it a development kit, which runs a program from its source file, as the demo's clients need it."""
+    """True if it is a development kit, which runs a program from its source file, as the demo's clients need it."""
     done = subprocess.run(
         [path, "--list-modules"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -134,7 +134,7 @@ def has_compiler(path: str) -> bool:
 
 
 def _read(listing: Path) -> list[Path] | None:
-    """The listed jars, or None if there is no list or a jar of it is gone."""
+    """Return the listed jars, or None if there is no list or a listed jar is missing."""
     try:
         jars = [listing.parent.parent / line for line in listing.read_text(encoding="utf-8").splitlines()]
     except FileNotFoundError:
@@ -143,7 +143,7 @@ def _read(listing: Path) -> list[Path] | None:
 
 
 def _downloaded(module: str, folder: Path) -> Path:
-    """A jar without dependencies, compared with its SHA-1. Needs neither Java nor PySpark."""
+    """Download a jar without dependencies and compare its SHA-1. Needs neither Java nor PySpark."""
     group, artifact, version, *classifier = module.split(":")
     name = "-".join((artifact, version, *classifier)) + ".jar"
     url = f"{repository()}{group.replace('.', '/')}/{artifact}/{version}/{name}"
@@ -184,7 +184,7 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
-    # Ivy itself, which PySpark ships, with the proxy of the environment.
+    # Ivy itself, from PySpark, with the proxy of the environment.
     ivy = next((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
     proxy = urllib.parse.urlsplit(urllib.request.getproxies().get("https", ""))
     by_proxy = [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 3128}"]
@@ -198,7 +198,7 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
         except subprocess.TimeoutExpired as error:
             raise DependencyError(f"{_failure(name)}: no end after {RESOLVE_SECONDS} s; see {log}") from error
     if done.returncode != 0:
-        # The line of Ivy's output that says why.
+        # The line of Ivy's output that explains the failure.
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         telling = (line.strip().strip(": ") for sign in _SIGNS for line in lines if sign in line)
         raise DependencyError(f"{_failure(name)}: {next(telling, 'Ivy failed')}; see {log}")
@@ -216,7 +216,7 @@ def _failure(name: str) -> str:
 
 
 def main() -> None:
-    """Fetch the sets that are named, or all."""
+    """Download the named sets, or all."""
     try:
         for chosen in sys.argv[1:] or SETS:
             classpath(chosen)

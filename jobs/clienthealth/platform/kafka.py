@@ -1,4 +1,4 @@
-"""Our own Kafka clients, built from the settings: `producer`, `consumer`, `admin`; `extents` of partitions."""
+"""Kafka clients built from the settings: `producer`, `consumer`, `admin`; `extents` of partitions."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 #: Errors of a whole request: the broker is away or frozen, or does not coordinate these groups. A new client looks up
-#: coordinators anew; kafka-python does not by itself.
+#: coordinators again, which kafka-python does not do by itself.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
-#: Brokers keep here what groups have committed: while a partition has no leader, its groups are listed nowhere.
+#: Brokers keep committed offsets here: while a partition has no leader, no broker lists its groups.
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
 _CLOSED = "socket disconnected"
-#: What says less, in rising order: a broker that has refused us only closes later connections; time is over amid one.
+#: Uninformative errors, in rising order: a broker that refused us only closes later connections; a timeout during one.
 _VAGUE = (_CLOSED, "Connection reset", "timed out")
-#: Part of what kafka-python says → what it means.
+#: Part of an error of kafka-python → its meaning.
 _WORDS = {
     "ECONNREFUSED": "nobody listens there",
     "Invalid frame length": "it answers, but not in plain text; set security.protocol",
@@ -56,12 +56,12 @@ _WORDS = {
 
 
 def producer(settings: Settings, **options: Any) -> KafkaProducer:
-    """A producer of bytes. `options` are kafka-python's and win over the settings. Raises ServiceError."""
+    """Return a producer of bytes. `options` are kafka-python's and override the settings. Raises ServiceError."""
     return _built(KafkaProducer, settings, options)
 
 
 def consumer(settings: Settings, *topics: str, **options: Any) -> KafkaConsumer:
-    """A consumer of bytes, subscribed to `topics` if given. Raises ServiceError."""
+    """Return a consumer of bytes, subscribed to `topics` if given. Raises ServiceError."""
     built = _built(KafkaConsumer, settings, options)
     if topics:
         built.subscribe(list(topics))
@@ -69,19 +69,19 @@ def consumer(settings: Settings, *topics: str, **options: Any) -> KafkaConsumer:
 
 
 def admin(settings: Settings, **options: Any) -> KafkaAdminClient:
-    """An admin client. Raises ServiceError."""
+    """Return an admin client. Raises ServiceError."""
     return _built(KafkaAdminClient, settings, options)
 
 
 class Extent(NamedTuple):
-    """The first offset of a partition, and the one that its next record gets."""
+    """The first offset of a partition, and the offset of its next record."""
 
     begin: int
     end: int
 
 
 class Extents(NamedTuple):
-    """How far partitions go, and why it is not known of others; a partition in neither does not exist.
+    """The extents of partitions, and why those of others are unknown; a partition in neither does not exist.
 
     `reconnect`: True if the client should be made anew.
     """
@@ -92,7 +92,7 @@ class Extents(NamedTuple):
 
     @property
     def trouble(self) -> str:
-        """The partitions that could not be read, by reason; '' if there are none."""
+        """List the partitions that could not be read, by reason; '' if there are none."""
         by_reason: dict[str, list[str]] = {}
         for partition, why in sorted(self.unread.items()):
             by_reason.setdefault(why, []).append(f"{partition.topic}/{partition.partition}")
@@ -105,10 +105,10 @@ def extents(
     only: Set[TopicPartition] | None = None,
     run: Callable[..., Iterable[Any]] = map,
 ) -> Extents:
-    """How far the partitions of topics go, or `only` those. `run`: a map that may ask several brokers at a time.
+    """Return the extents of the partitions of topics, or of `only` those.
 
-    Each leader is asked by itself: a partition without a leader, or whose leader is away, hides no other. Raises
-    KafkaError if no broker answers.
+    `run`: a map that may ask several brokers at a time. Each leader is asked separately, so that a partition without a
+    leader, or with an unreachable one, hides no other. Raises KafkaError if no broker answers.
     """
     by_leader, unread = leaders(client, topics, only)
 
@@ -124,7 +124,7 @@ def extents(
 def leaders(
     client: KafkaAdminClient, topics: Iterable[str], only: Set[TopicPartition] | None = None
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, str]]:
-    """Partitions of topics by leader, and why the others have none. Raises KafkaError if no broker answers."""
+    """Return the partitions of topics by leader, and why others have none. Raises KafkaError if no broker answers."""
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     hidden: dict[TopicPartition, str] = {}
     for topic in client.describe_topics(names) if (names := sorted(topics)) else ():
@@ -144,9 +144,9 @@ def ask_in_chunks(
     chunks: Iterable[Sequence[_Key]],
     run: Callable[..., Iterable[Any]] = map,
 ) -> tuple[dict[_Key, _Value], dict[_Key, str], bool]:
-    """Ask for chunks of things. Returns what is known of each, why others failed, and whether to connect anew.
+    """Ask for items in chunks. Returns the known values, why other items failed, and whether to connect anew.
 
-    A chunk of which the broker minds a part is asked again in halves, so that only this part fails.
+    If a broker rejects a chunk, its halves are asked separately, so that only the part at fault fails.
     """
     failed: dict[_Key, str] = {}
     reconnect = []
@@ -170,7 +170,7 @@ def ask_in_chunks(
 
 
 def error_text(error: BaseException) -> str:
-    """Its kind, and what it says; most of kafka-python's say both."""
+    """Format an error as its type and message; most of kafka-python's messages already have both."""
     kind, text = type(error).__name__, str(error)
     return text if kind in text else f"{kind}: {text}" if text else kind
 
@@ -182,7 +182,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
             return client(bootstrap_servers=servers, **{**python_options(settings.kafka.options), **options})
         except KafkaError as error:
             why = _reason(failures) or str(error)
-            # For whoever forgot to name the settings.
+            # Hint for a user that forgot to name the settings.
             default = settings.kafka.bootstrap_servers == KafkaSettings().bootstrap_servers
             hint = "; if your settings name another address, give them with --config" if default else ""
             raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}{hint}") from error
@@ -190,7 +190,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
 
 @contextmanager
 def _attempts() -> Iterator[list[str]]:
-    """Why connections failed meanwhile: kafka-python raises only that time was over, and logs the rest."""
+    """Collect why connections failed meanwhile: kafka-python raises only the timeout, and logs the reasons."""
     failures: list[str] = []
     log = logging.getLogger("kafka.net.manager")
 
@@ -208,7 +208,7 @@ def _attempts() -> Iterator[list[str]]:
 
 
 def _reason(failures: Sequence[str]) -> str | None:
-    """The most telling of the failures, in words."""
+    """Return the most informative of the failures, in words."""
 
     def vague(failure: str) -> int:
         return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)

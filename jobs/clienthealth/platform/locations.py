@@ -1,4 +1,4 @@
-"""Where things are kept: folders of this machine, or URLs of file systems that Spark reaches; a checkout's parts."""
+"""Locations: folders of this machine, URLs of file systems that Spark reaches, and parts of a checkout."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from types import ModuleType
 
 from clienthealth.model.errors import DependencyError, SettingsError
 
-#: Hadoop's client of S3, and of what speaks as S3 does.
+#: Schemes of Hadoop's S3 client.
 S3 = "s3a://"
 
 
 def is_url(location: str) -> bool:
-    """Is it none of this machine's folders."""
+    """True if the location is a URL, not a folder of this machine."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", location) is not None
 
 
 def absolute(location: str, folder: str = "") -> str:
-    """The location, in this folder (the current one) where it is relative. Delta takes nothing else.
+    """Return the absolute location; a relative one lies in `folder`, by default the current folder. Delta needs it.
 
-    What holds a URL stays as it is: a folder's name would lose a slash of it, and with it what hides its password.
+    A URL stays as it is: as a path it would lose a slash, and with it the mark by which its password is hidden.
     """
     if is_url(location) or "://" in location:
         return location
@@ -30,17 +30,17 @@ def absolute(location: str, folder: str = "") -> str:
 
 
 def on_s3(*locations: str) -> bool:
-    """Is any of these on S3."""
+    """True if any of these locations is on S3."""
     return any(location.startswith(S3) for location in locations)
 
 
 def inside(location: str, name: str) -> str:
-    """The folder of this name in a folder or URL."""
+    """Return the folder of this name in a folder or URL."""
     return f"{location.rstrip('/')}/{name}"
 
 
 def written(file: str) -> str:
-    """What people have written in a file. Raises SettingsError."""
+    """Read a hand-written file. Raises SettingsError."""
     try:
         return Path(file).read_text(encoding="utf-8")
     except OSError as error:
@@ -50,7 +50,7 @@ def written(file: str) -> str:
 
 
 def checkout() -> Path:
-    """The checkout that this package is used from. Raises DependencyError where it is installed without one."""
+    """Return the checkout that this package runs from. Raises DependencyError if it is installed without one."""
     folder = Path(__file__).resolve().parents[3]
     if not (folder / "pyproject.toml").is_file():
         raise DependencyError(
@@ -60,7 +60,7 @@ def checkout() -> Path:
 
 
 def of_checkout(module: str) -> ModuleType:
-    """Import a module that is not installed (dashboards, alerts, the demo) by its dotted name from the checkout."""
+    """Import a module that only a checkout has (dashboards, alerts, the demo) by its dotted name."""
     folder = str(checkout())
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -1,8 +1,8 @@
-"""Security options of [kafka], for Spark's Java client and for kafka-python alike.
+"""Security options of [kafka], for Spark's Java client and for kafka-python.
 
-Options are given as Kafka's Java clients name them (`security.protocol`), so that one section of the settings serves
-both. Most names become kafka-python's by writing `_` for `.`; the ones that mean something else there, logins and key
-stores, are translated here. Values never appear in an error: they may be secrets.
+The options have the names of Kafka's Java clients (`security.protocol`), so that one section of the settings serves
+both. Most names become kafka-python's if `_` replaces `.`. This module translates the options with another meaning
+there, logins and key stores. No error contains a value, because it may be a secret.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from clienthealth.model.errors import DependencyError, ServiceError, SettingsErr
 from clienthealth.platform.jars import java
 from clienthealth.platform.secrecy import redacted
 
-#: Options that every client of kafka-python knows under the Java name with `_` for `.`.
+#: Options that every client of kafka-python has under the Java name with `_` for `.`.
 _SAME = {
     name: default
     for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
@@ -47,9 +47,9 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 class Login(NamedTuple):
     """How a SASL mechanism logs in.
 
-    module    the login module that sasl.jaas.config names, and `needs` its options
-    defaults  options that Java's client has to be given, where the settings do not
-    package   what Python needs beside kafka-python
+    module    the login module in sasl.jaas.config, and `needs` its required options
+    defaults  options that Java's client needs if the settings lack them
+    package   the Python package needed beside kafka-python
     """
 
     module: str
@@ -64,7 +64,7 @@ _ON_LOGIN, _IN_CLIENT = "sasl.login.callback.handler.class", "sasl.client.callba
 _SECURITY = "org.apache.kafka.common.security"
 _IAM = "software.amazon.msk.auth.iam.IAM"
 _USER = ("username", "password")
-#: SASL mechanisms that every program speaks, Spark's Java client and kafka-python alike.
+#: SASL mechanisms that Spark's Java client and kafka-python both have.
 LOGINS = {
     "PLAIN": Login(f"{_SECURITY}.plain.PlainLoginModule", _USER),
     **dict.fromkeys(("SCRAM-SHA-256", "SCRAM-SHA-512"), Login(f"{_SECURITY}.scram.ScramLoginModule", _USER)),
@@ -89,14 +89,14 @@ LOGINS = {
         package="gssapi",
     ),
 }
-#: A token is asked for anew so long before it ends.
+#: Seconds before its end at which a token is renewed.
 _TOKEN_SPARE_SECONDS = 60
 _JKS = bytes.fromhex("feedfeed")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def python_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """Java options as kafka-python's. Raises SettingsError on what it does not have, or would pass over in silence."""
+    """Translate Java options to kafka-python's. Raises SettingsError for options that it lacks or would ignore."""
     mechanism, login, jaas = _login(options)
     translated: dict[str, Any] = {}
     for name, value in options.items():
@@ -116,7 +116,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     translated |= _tls(options)
     if login is None:
         return translated
-    # The login as kafka-python makes it. MSK takes tokens as well as Amazon's own mechanism, with the same rights.
+    # The login as kafka-python makes it. MSK accepts tokens as well as Amazon's own mechanism, with the same rights.
     if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
         return translated | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}
@@ -129,34 +129,34 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """The options for Spark's Java client, with what a login needs. Raises SettingsError if it would not start so."""
+    """Return the options for Spark's Java client, with those that a login needs. Raises SettingsError."""
     _, login, _ = _login(options)
     return {**(login.defaults if login else {}), **options}
 
 
 def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
-    """The options of the login module. Raises SettingsError."""
+    """Return the options of the login module. Raises SettingsError."""
     return _login(options)[2]
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """What a JVM must be told when it starts: Kafka's client asks no address for tokens that is not allowed there."""
+    """Return JVM flags for a login: Kafka's client requests tokens only from addresses that a flag allows."""
     url = options.get(_TOKEN_URL)
     return f" -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}" if url else ""
 
 
 class OptionError(SettingsError):
-    """Of options that no client takes."""
+    """Options that no client accepts."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"[kafka] options: {what}")
 
 
 def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, str]]:
-    """The mechanism, how it logs in, and the options of its module. Raises SettingsError on what no client takes."""
+    """Return the mechanism, its login, and its module's options. Raises SettingsError if no client accepts them."""
 
     protocol, mechanism = options.get("security.protocol", PROTOCOLS[0]).upper(), options.get("sasl.mechanism", "")
-    # kafka-python takes what it does not know for PLAINTEXT.
+    # kafka-python treats unknown protocols as PLAINTEXT.
     if protocol not in PROTOCOLS:
         raise OptionError(f"security.protocol must be one of {', '.join(PROTOCOLS)}")
     for store in ("truststore", "keystore"):
@@ -200,7 +200,7 @@ def _typed(name: str, value: str) -> bool | int | str:
 
 
 def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    """Options of TLS. kafka-python reads PEM files; what is in Java's key stores it is given."""
+    """Return options of TLS. kafka-python reads PEM files, so contents of Java's key stores are converted."""
     checked = options.get("ssl.endpoint.identification.algorithm")
     translated: dict[str, Any] = {} if checked is None else {"ssl_check_hostname": checked != ""}
     kinds = {
@@ -227,7 +227,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = options.get("ssl.endpoint.identification.algorithm") != ""
     for store, kind in kinds.items():
-        # Python takes a key from files alone.
+        # Python reads a key only from a file.
         with tempfile.NamedTemporaryFile() as file:
             try:
                 file.write(_pem(options, store, kind))
@@ -239,7 +239,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
                         file.name, password=options.get("ssl.key.password") if kind == "PEM" else ""
                     )
             except (OSError, ValueError, subprocess.SubprocessError) as error:
-                # What libraries and Java's keytool say may hold a secret.
+                # Messages of libraries and of Java's keytool may contain a secret.
                 told = f"cannot be read as {kind} with its password ({type(error).__name__})"
                 raise OptionError(f"ssl.{store}.location {told}") from None
             except DependencyError as error:
@@ -248,7 +248,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """What a store holds as PEM. Java takes a store of either kind for the other."""
+    """Return the content of a store as PEM. Java accepts a store of either kind for the other."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -258,7 +258,7 @@ def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     if data.startswith(_JKS):
-        # A JKS as PKCS12; without Java, DependencyError is raised.
+        # Convert JKS to PKCS12; raises DependencyError without Java.
         with tempfile.TemporaryDirectory() as folder:
             (jks := Path(folder, "jks")).write_bytes(data)
             files = ("-srckeystore", str(jks), "-destkeystore", f"{folder}/p12", "-deststoretype", "PKCS12")
@@ -275,7 +275,7 @@ def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Tokens of OAUTHBEARER. `fetch`: a token, and until when it is used (epoch seconds)."""
+    """Token provider of OAUTHBEARER. `fetch` returns a token, and until when to use it (epoch seconds)."""
 
     def __init__(self, fetch: Callable[[], tuple[str, float]], jaas: Mapping[str, str]) -> None:
         self._fetch, self._lock, self._token, self._until = fetch, threading.Lock(), "", 0.0
@@ -284,29 +284,29 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         }
 
     def token(self) -> str:
-        """Raises ServiceError where none can be had: the connection is tried again."""
+        """Return a valid token. Raises ServiceError if there is none; kafka-python then retries the connection."""
         with self._lock:
             if time.time() >= self._until:
                 try:
                     self._token, self._until = self._fetch()
-                except Exception as error:  # of whatever Amazon's libraries raise
+                except Exception as error:  # Amazon's libraries raise many types.
                     why = redacted(f"{type(error).__name__}: {error}")
                     raise ServiceError(f"no token: {why}") from error
             return self._token
 
     def extensions(self) -> Mapping[str, str]:
-        """What is sent with a token."""
+        """Return the SASL extensions sent with a token."""
         return self._extensions
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """A token from its file, or from an endpoint, which is asked with the client's credentials."""
+    """Read a token from its file, or request it from an endpoint with the client's credentials."""
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
     user = base64.b64encode(f"{jaas['clientId']}:{jaas['clientSecret']}".encode()).decode()
     request = urllib.request.Request(url, urllib.parse.urlencode(asked).encode(), {"Authorization": f"Basic {user}"})
-    # As Java has it: the certificates that this address is checked with are named beside the credentials.
+    # As in Java, the CA certificates for this address are named beside the credentials.
     context = _tls(jaas).get("ssl_context") or ssl.create_default_context(cafile=_tls(jaas).get("ssl_cafile"))
     with urllib.request.urlopen(request, timeout=10, context=context) as response:
         answer = json.load(response)
@@ -314,7 +314,7 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
 
 
 def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
-    """How to sign for Amazon: as the role or the profile of the login module, else as its libraries find out."""
+    """Return a signer for Amazon: with the role or profile of the login module, else as its libraries choose."""
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")

@@ -1,8 +1,8 @@
-"""A schema registry: what its serializers frame is decoded by the schema that the frame names.
+"""A schema registry: decode what its serializers framed by the schema that the frame names.
 
-Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda offer too. Schemas never change, so each is
-asked for once per process. Where the registry does not answer, requests are repeated for a while and then fail. The
-records stay on their topic and are read again, so that an unavailable registry delays records but loses none.
+It speaks Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda offer too. Schemas never change,
+so each process requests a schema once. If the registry does not answer, requests are repeated for a while and then
+fail. The records stay on their topic and are read again, so that an unavailable registry delays records but loses none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: A schema that was not there is asked for again after so long: registries are copied, too.
+#: Seconds before a missing schema is requested again: registries are replicated.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -34,20 +34,20 @@ _REFUSED = (401, 403)
 
 
 class UnknownSchemaError(InputError):
-    """The registry has no schema of this number."""
+    """The registry has no schema with this number."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema. `kind`: AVRO, PROTOBUF or JSON; `avro`: made ready for fastavro, None for other kinds."""
+    """A schema. `kind`: AVRO, PROTOBUF or JSON; `avro`: parsed for fastavro, None for other kinds."""
 
     kind: str
     avro: Any = None
 
     def read(self, data: memoryview) -> Any:
-        """A value in Avro's encoding as JSON has it: times and decimals stay the numbers that were written.
+        """Decode a value in Avro's encoding to JSON types: times and decimals stay the written numbers.
 
-        Raises ValueError where the bytes do not fit the schema.
+        Raises ValueError if the bytes do not match the schema.
         """
         import io
 
@@ -64,10 +64,10 @@ class Schema:
 
 
 def schema(settings: RegistrySettings, number: int) -> Schema:
-    """The schema of this number.
+    """Return the schema with this number.
 
-    Raises UnknownSchemaError where there is none, ServiceError where the registry cannot be asked, DependencyError
-    where Avro cannot be read here, SettingsError where a file of the settings cannot be read.
+    Raises UnknownSchemaError if there is none, ServiceError if the registry cannot be asked, DependencyError if Avro
+    cannot be read here, SettingsError if a file of the settings cannot be read.
     """
     try:
         client = _clients(settings)
@@ -115,7 +115,7 @@ class _Client:
         return schema
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
-        """Make ready the schemas to which one refers, those that they refer to first."""
+        """Parse the referenced schemas, their own references first."""
         import fastavro
 
         for reference in document.get("references") or ():
@@ -125,7 +125,7 @@ class _Client:
             fastavro.parse_schema(_plain(json.loads(other["schema"])), named_schemas=named)
 
     def _ask(self, path: str) -> Mapping[str, Any]:
-        """What the registry answers, asked until it does or `patience_seconds` are over."""
+        """Return the registry's answer; retries until it answers or `patience_seconds` are over."""
         url = f"{self._settings.url.rstrip('/')}/{path}"
         deadline = time.monotonic() + self._settings.patience_seconds
         pause = _FIRST_PAUSE
@@ -162,7 +162,7 @@ _clients = cache(_Client)
 
 
 def _plain(schema: Any) -> Any:
-    """A schema of Avro without logical types, which would make dates and decimals of numbers."""
+    """Return an Avro schema without logical types, which would turn numbers into dates and decimals."""
     if isinstance(schema, dict):
         return {name: _plain(value) for name, value in schema.items() if name != "logicalType"}
     return [_plain(one) for one in schema] if isinstance(schema, list) else schema

@@ -1,7 +1,7 @@
-"""What must not be shown, and text without it: in errors, logs, tracebacks, and in what the commands print.
+"""Hide secrets in errors, logs, tracebacks and output of commands.
 
-No error of ours repeats a value of a setting. This is the second line, for what libraries say and what is meant to be
-shown: options named like secrets, passwords within addresses, keys in PEM.
+No error of ours repeats a setting's value. This module is the second line of defence, for messages of libraries and
+displayed options: options named like secrets, passwords in addresses, keys in PEM.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from clienthealth.model.errors import SettingsError
 
 HIDDEN = "(hidden)"
-#: Names of settings and options whose values are secrets, in Java's syntax too: Spark hides by it.
+#: Names of settings and options whose values are secrets, in Java's syntax too, because Spark hides by it.
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Each alternative keeps what stands before the secret.
+#: Each alternative keeps the text before the secret.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"
@@ -25,24 +25,24 @@ _GIVEN = re.compile(rf"((?i:{_NAME})[\"']?\s*(?:=|:\s)\s*)(\"(?:[^\"\\]|\\.)*\"?
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option of this name is a secret."""
+    """True if the value of an option with this name is a secret."""
     return _SECRET.search(name) is not None
 
 
 def redacted(text: str) -> str:
-    """The text without passwords in addresses, values that are given to names like `password`, and private keys."""
+    """Return the text without passwords in addresses, values of names like `password`, and private keys."""
     text = _PRIVATE_KEY.sub(HIDDEN, text)
     text = _USER.sub(rf"\1{HIDDEN}@", text)
     return _GIVEN.sub(rf"\1{HIDDEN}", text)
 
 
 def shown(options: Mapping[str, str]) -> dict[str, str]:
-    """Options as they may be shown: secrets hidden by name, and what is in the others as well."""
+    """Return options for display: secrets hidden by name, and secrets within other values too."""
     return {name: HIDDEN if is_secret(name) else redacted(value) for name, value in options.items()}
 
 
 def secret_in(file: str, setting: str) -> str:
-    """What a file holds that a setting names, '' where it names none. Raises SettingsError."""
+    """Return the content of the file that a setting names, '' if it names none. Raises SettingsError."""
     try:
         return Path(file).read_text(encoding="utf-8").strip() if file else ""
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How a process of ours learns that it shall end."""
+"""Signals that tell a process to end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 
 def stop_event() -> threading.Event:
-    """Set from now on by SIGTERM or Ctrl-C, which end the process no longer by themselves."""
+    """Return an event that SIGTERM or Ctrl-C set from now on; they no longer end the process by themselves."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: set_by_signal(stop))

@@ -1,4 +1,4 @@
-"""The topics of an installation: what each of them needs, and how they are created."""
+"""The topics of an installation: their configuration, and their creation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kafka.errors import TopicAlreadyExistsError
 from clienthealth.settings import TopicSettings
 
 _DAY_MS = 86_400_000
-#: One broker may be lost while another is restarted.
+#: One broker may be lost while another restarts.
 _REPLICAS = 3
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it should be. `partitions`, `replicas`: -1 for what the brokers give by default."""
+    """A topic as it should be. `partitions`, `replicas`: -1 for the brokers' defaults."""
 
     name: str
     partitions: int
@@ -26,14 +26,14 @@ class Topic:
     replicas: int = -1
 
     def command(self, servers: str) -> str:
-        """The command by which an administrator creates it, on one line."""
+        """Return the command by which an administrator creates it, on one line."""
         counts = {"--partitions": self.partitions, "--replication-factor": self.replicas}
         given = [f"{option} {count}" for option, count in counts.items() if count > 0]
         options = [*given, *(f"--config {name}={value}" for name, value in self.config.items())]
         return " ".join(["kafka-topics.sh --bootstrap-server", servers, "--create --topic", self.name, *options])
 
     def create(self, client: KafkaAdminClient) -> bool:
-        """Create it, and wait until it has a leader; False where it was there. Raises KafkaError."""
+        """Create it and wait until it has a leader; False if it exists already. Raises KafkaError."""
         request: dict[str, Any] = {
             "num_partitions": self.partitions,
             "replication_factor": self.replicas,
@@ -47,12 +47,12 @@ class Topic:
 
 
 def usual_replicas(brokers: int) -> int:
-    """Copies of each partition in a cluster of so many brokers."""
+    """Return the copies of each partition in a cluster with this many brokers."""
     return max(1, min(_REPLICAS, brokers))
 
 
 def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 1) -> str:
-    """What a topic loses while one of several brokers is down; '' if nothing. `in_sync`: its min.insync.replicas."""
+    """Say what a topic loses while one broker of several is down; '' if nothing. `in_sync`: min.insync.replicas."""
     copies = min((len(row["replica_nodes"]) for row in described["partitions"]), default=brokers)
     if copies == 1 < brokers:
         return (
@@ -70,15 +70,15 @@ def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 
 def inputs(
     settings: TopicSettings, partitions: int = 12, retention_ms: int = _DAY_MS, replicas: int = -1
 ) -> list[Topic]:
-    """The topics that the monitor reads. More partitions than cores serve no monitor."""
+    """Return the topics that the monitor reads. More partitions than cores do not help."""
     config = {"retention.ms": str(retention_ms), **_in_sync(replicas)}
     return [Topic(name, partitions, config, replicas) for name in dict.fromkeys((*settings.metrics, *settings.logs))]
 
 
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
-    """The topics that the monitor writes.
+    """Return the topics that the monitor writes.
 
-    That of states keeps the newest record of each client; `delete` lets those that are long gone disappear.
+    The topic of states keeps the newest record of each client; `delete` removes clients that are long gone.
     """
     week = {"retention.ms": str(7 * _DAY_MS), **_in_sync(replicas)}
     states = {"cleanup.policy": "compact,delete", **week, "min.cleanable.dirty.ratio": "0.1"}
@@ -86,5 +86,5 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """All copies but one must have a record, so that one broker may be down. -1: the brokers know best."""
+    """Require all copies but one, so that one broker may be down. -1: leave it to the brokers."""
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

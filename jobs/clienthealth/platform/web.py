@@ -1,14 +1,14 @@
-"""The web server of what we serve: TLS, basic authentication, pages as plain functions, and bounds for what others do.
+"""The web server of the exporter and the monitor: TLS, basic authentication, pages as plain functions, bounds on peers.
 
-A peer may be slow, silent, or malformed on purpose. A fixed number of requests is answered at once; one more gets a
-503. A request must arrive, and its response be read, in a fixed time; where connections are many, the one that has let
-us wait longest for its request makes room for the next. Large pages are sent in pieces from one copy.
+A peer may be slow, silent, or malformed on purpose. The server answers a fixed number of requests at once; one more
+gets a 503. A request must arrive, and its response be read, within a fixed time. If there are many connections, the one
+that has waited longest without a request is closed for the next. Large pages are sent in pieces from one copy.
 
-Pages that are made once are kept compressed and sent to many: a page of 137 MB is 14 MB, and no reader has a copy. That
-saves memory, not CPU: of 100,000 clients with all series (278 MB) the exporter needs 0.48 GB with it and 0.99 GB with
-plain blocks; a scrape after a change takes 1 % less CPU (20,000 clients: 0.407 s for 0.412 s). A kept page can be
-followed by a few lines that are made anew each time, in one gzip stream. Deflate is flushed where the page ends, and
-the checksum goes on from there.
+A page is made once, kept compressed and sent to many readers: a page of 137 MB is 14 MB, and no reader has a copy. That
+saves memory, not CPU: for 100,000 clients with all series (278 MB) the exporter needs 0.48 GB with it and 0.99 GB with
+plain blocks; a scrape after a change takes 1 % less CPU (20,000 clients: 0.407 s for 0.412 s). A few lines that are
+made for each request can follow a kept page in one gzip stream: Deflate is flushed at the end of the page, and the
+checksum continues from there.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from clienthealth.platform.web_config import access
 from clienthealth.settings import PrometheusSettings
 
 log = logging.getLogger(__name__)
-#: Pages are our own: no script runs but the file of this server, nothing is fetched from elsewhere, whatever a log line
-#: says.
+#: All content is our own: only this server's script file runs, and nothing comes from other servers, whatever a log
+#: line contains.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -43,12 +43,12 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: Connections at once, idle ones among them, and requests that are answered at once (probes are always answered): far
-#: fewer, so that of many connections there is always one that waits, and can be closed for a new one.
+#: Bounds of open connections, idle ones included, and of requests answered at once (probes are always answered). There
+#: are far fewer requests, so that among many connections one is always waiting and can be closed for a new one.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
-#: In this time a request has to be there from its first to its last byte, and an answer has to be taken.
+#: Seconds for a whole request to arrive, and for an answer to be read.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768
@@ -60,14 +60,14 @@ _BUSY = (
 _PIECE_BYTES = 65_536
 _HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _LEVEL = 1
-#: Unpacked a piece at a time: some forty kilobytes of lines, four megabytes at the very most.
+#: Bytes unpacked at a time: some forty kilobytes of lines, four megabytes at most.
 _FED_BYTES = 4_096
 _GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A page: `body` is deflated and can be followed by more; `crc` and `size` are those of the plain bytes."""
+    """A deflated page to which more can be appended; `crc` and `size` are those of the plain bytes."""
 
     body: bytes
     crc: int
@@ -75,7 +75,7 @@ class Packed:
 
     @classmethod
     def pack(cls, blocks: Iterable[str]) -> Packed:
-        """The page that these blocks of text make; no more than one block of it is ever held unpacked."""
+        """Compress blocks of text into a page; at most one block is held uncompressed."""
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         body, crc, size = bytearray(), 0, 0
         for block in blocks:
@@ -88,18 +88,18 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A kept page and what is appended to it."""
+    """A kept page and the text appended to it."""
 
     kept: Packed
     appended: str
 
     @property
     def size(self) -> int:
-        """Bytes of the whole page, unpacked."""
+        """Return the size of the whole page, uncompressed."""
         return self.kept.size + len(self._appended)
 
     def __iter__(self) -> Iterator[bytes]:
-        """The page in pieces, unpacked."""
+        """Yield the page in pieces, uncompressed."""
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
         body = memoryview(self.kept.body)
         for start in range(0, len(body), _FED_BYTES):
@@ -107,7 +107,7 @@ class Page:
         yield self._appended
 
     def gzip(self) -> tuple[bytes, ...]:
-        """The page as gzip; the kept part is not copied."""
+        """Return the page as gzip without a copy of the kept part."""
         last = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         tail = last.compress(self._appended) + last.flush()
         check = struct.pack("<II", zlib.crc32(self._appended, self.kept.crc), self.size & 0xFFFFFFFF)
@@ -120,7 +120,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Request:
-    """A GET request: its path and the parameters of its query, the last of each name. `etag`: what the asker has."""
+    """A GET request: its path and the last of each parameter of its query. `etag`: the peer's cached version."""
 
     path: str
     query: Mapping[str, str]
@@ -129,7 +129,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """What is sent back. A body that is large is a kept page, or makes its pieces while it is sent."""
+    """A response. A large body is a kept page, or makes its pieces while it is sent."""
 
     body: str | Iterable[bytes]
     content_type: str = "text/html; charset=utf-8"
@@ -141,16 +141,16 @@ Answer = Callable[[Request], Response]
 
 
 def probe(trouble: str | None) -> Response:
-    """What a probe of the platform gets: 200 without trouble, else 503 and the reason."""
+    """Answer a probe: 200 without trouble, else 503 and the reason."""
     status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
     return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)
 
 
 class Server(ThreadingHTTPServer):
-    """Answers GET and HEAD with `answer`; every connection in a thread of its own.
+    """Answer GET and HEAD with `answer`, each connection in a thread of its own.
 
-    `open_paths` need no password and no free place: what a probe of the platform asks. Raises ServiceError where the
-    port is taken and SettingsError where certificate or passwords cannot be read.
+    Probes use `open_paths`, which need no password and no free place. Raises ServiceError if the port is taken,
+    SettingsError if certificate or passwords cannot be read.
     """
 
     daemon_threads = True
@@ -168,7 +168,7 @@ class Server(ThreadingHTTPServer):
         self.access = access(settings.web_config_file)
         self.places = threading.BoundedSemaphore(MAX_ANSWERS)
         self._deadlines: dict[socket.socket, float] = {}
-        #: Those whose request is not there yet; in the order of their beginning to wait.
+        #: Connections without a complete request, in the order in which their wait began.
         self._waiting: dict[socket.socket, None] = {}
         try:
             super().__init__((settings.host, settings.port), _Handler)
@@ -179,19 +179,19 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the server can be reached on this machine."""
+        """Return the server's address on this machine."""
         host, port = self.server_address[:2]
         return f"{'https' if self.access.tls else 'http'}://{host!s}:{port}"
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection; the TLS handshake is left to the request's thread, so that nobody can hold up others."""
+        """Accept a connection. The request's thread does the TLS handshake, so that no peer holds up others."""
         connection, address = super().get_request()
         if self.access.tls is not None:
             connection = self.access.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return connection, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Make room for another connection. Where all are being answered, it gets a 503 if that needs no waiting."""
+        """Make room for another connection; if all are being answered, it gets a 503 that needs no waiting."""
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True
         if (longest := next(iter(list(self._waiting)), None)) is not None:
@@ -213,41 +213,41 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """The end of a connection."""
+        """End a connection."""
         self._waiting.pop(request, None)
         self._deadlines.pop(request, None)
         super().shutdown_request(request)
 
     def await_request(self, connection: socket.socket) -> None:
-        """Give a connection the time in which its next request has to be there."""
+        """Start the time within which a connection's next request must arrive."""
         self._waiting.pop(connection, None)
         self._waiting[connection] = None
         self.allow(connection, REQUEST_SECONDS)
 
     def answering(self, connection: socket.socket) -> None:
-        """Give a connection, whose request is there, the time in which the answer has to be taken."""
+        """Start the time within which the peer must read the answer."""
         self._waiting.pop(connection, None)
         self.allow(connection, ANSWER_SECONDS)
 
     def allow(self, connection: socket.socket, seconds: float) -> None:
-        """Let a connection live for so long from now on."""
+        """Let a connection live for this many seconds from now on."""
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """End the connections whose time is over; the thread that waits for one then finds it closed."""
+        """Close connections whose time is over; a thread that waits for one then finds it closed."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS
             _end(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A broken connection is no event."""
+        """Ignore broken connections."""
         log.debug("request of %s failed", client_address, exc_info=True)
 
 
 def _end(connection: socket.socket) -> None:
     try:
-        # Of the plain socket: that of TLS would wait for the peer.
+        # Use the plain socket: TLS would wait for the peer.
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
     except OSError:
         log.debug("a connection had ended by itself", exc_info=True)
@@ -274,7 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # What follows is no request of its own.
+            # Remaining bytes are no request of their own.
             self.close_connection = True
         return parsed
 
@@ -315,9 +315,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(response)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse a request in a word; what it was is not repeated."""
+        """Refuse a request in a word without repeating it."""
         self.close_connection = True
-        # To one that names no version the standard library sends no status.
+        # The standard library sends no status to a request without a version.
         self.request_version = "HTTP/1.1"
         status = HTTPStatus(code)
         self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))
@@ -364,14 +364,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Bounded:
-    """Reads the lines of a request's head, so many bytes of them."""
+    """Read the lines of a request's head, up to a number of bytes in total."""
 
     def __init__(self, lines: io.BufferedIOBase) -> None:
         self._lines = lines
         self._left = MAX_HEADER_BYTES
 
     def readline(self, limit: int) -> bytes:
-        """A line; raises LineTooLong (431) where all of them are too long."""
+        """Read a line. Raises LineTooLong (431) if the head is too long."""
         line = self._lines.readline(min(limit, self._left + 1))
         self._left -= len(line)
         if self._left < 0:
@@ -387,7 +387,7 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in packets, each of which a peer has to take within the time of the socket; none is empty."""
+    """Yield the same bytes in non-empty packets, each of which a peer has to read within the socket's timeout."""
     gathered = bytearray()
     for piece in pieces:
         for start in range(0, len(piece), _PIECE_BYTES):

@@ -1,8 +1,8 @@
-"""TLS and passwords of what we serve, in the form that Prometheus, Alertmanager and their exporters have.
+"""TLS and passwords of the web server, in the file format of Prometheus, Alertmanager and their exporters.
 
-https://prometheus.io/docs/prometheus/latest/configuration/https/ : `tls_server_config` and `basic_auth_users`. Names of
-files in it are relative to it. What Python cannot do or nobody should (TLS below 1.2, certificates that are asked for
-and not verified) is refused, and so is `http_server_config`.
+https://prometheus.io/docs/prometheus/latest/configuration/https/ : `tls_server_config` and `basic_auth_users`. File
+names are relative to it. It refuses what Python cannot do or what is unsafe (TLS below 1.2, client certificates that
+are requested but not verified), and `http_server_config`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import msgspec
 from clienthealth.model.errors import DependencyError, SettingsError
 
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
-#: Longer passwords bcrypt does not tell apart.
+#: bcrypt ignores the rest of longer passwords.
 _MOST_BYTES = 72
-#: Passwords that were right: to find that out costs a tenth of a second, which a scrape each 5 s should not.
+#: Cache of correct passwords: a check costs a tenth of a second, too much for a scrape each 5 s.
 _REMEMBERED = 1000
 
 
 class TlsServerConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """Certificate and key (PEM), and whose clients' certificates are verified."""
+    """Certificate and key (PEM), and the CA whose client certificates are accepted."""
 
     cert_file: str
     key_file: str
@@ -37,7 +37,7 @@ class TlsServerConfig(msgspec.Struct, forbid_unknown_fields=True):
     min_version: Literal["TLS12", "TLS13"] = "TLS12"
 
     def context(self, folder: Path) -> ssl.SSLContext:
-        """For the server's side of connections. Raises OSError."""
+        """Return the TLS context of the server. Raises OSError."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_3 if self.min_version == "TLS13" else ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(folder / self.cert_file, folder / self.key_file)
@@ -55,7 +55,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Access:
-    """Who may connect and ask. `tls` is None where connections are plain."""
+    """The access rules. `tls` is None for plain connections."""
 
     def __init__(self, tls: ssl.SSLContext | None = None, users: Mapping[str, str] | None = None) -> None:
         self.tls = tls
@@ -63,7 +63,7 @@ class Access:
         self._right: set[bytes] = set()
 
     def allows(self, authorization: str) -> bool:
-        """May whoever sends this header `Authorization` ('' without one) ask?"""
+        """True if a request with this header `Authorization` ('' without one) is allowed."""
         if not self._users:
             return True
         seen = hashlib.sha256(authorization.encode("utf-8", "replace")).digest()
@@ -78,7 +78,7 @@ class Access:
             return False
         if kind.lower() != "basic" or not colon or len(password) > _MOST_BYTES or b"\0" in password:
             return False
-        # Whoever does not exist is refused as slowly as who does.
+        # An unknown user is refused as slowly as a wrong password.
         user = named.decode("utf-8", "replace")
         stored = self._users.get(user) or next(iter(self._users.values()))
         if not bcrypt.checkpw(password, stored.encode()) or user not in self._users:
@@ -89,7 +89,10 @@ class Access:
 
 
 def access(web_config_file: str) -> Access:
-    """As the file says; open to all where none is named. Raises SettingsError and DependencyError; repeats no value."""
+    """Read the access rules of a file; without a file access is open.
+
+    Raises SettingsError and DependencyError, whose messages repeat no value.
+    """
     if not web_config_file:
         return Access()
     path = Path(web_config_file)
