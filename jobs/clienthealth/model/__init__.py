@@ -1,1 +1,1 @@
-"""The vocabulary: what a client is, what it reports, what is concluded of it. Plain values that know nothing else."""
+"""The vocabulary: clients, what they report, and the verdicts on them. Plain values without dependencies."""

@@ -1,4 +1,4 @@
-"""Our own form of a snapshot on the wire: what all exporters write, and `formats.canonical` reads."""
+"""The product's own JSON form of a snapshot: all exporters write it, and `formats.canonical` reads it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def snapshot(
     topics: Sequence[Mapping[str, Any]] = (),
     config: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What a client reports at one moment (epoch ms), as JSON; what is not known of the client is null.
+    """Return one client's metrics at one moment (epoch ms) as JSON; unknown parts of its identity are null.
 
     metrics  by names of CLIENT_METRICS
-    topics   of one topic, partition or thread each: `topic`, `partition`, `thread`, `metrics`; of groups also `member`
+    topics   one entry per topic, partition or thread: `topic`, `partition`, `thread`, `metrics`; in groups `member`
     """
     return {
         "ts": ts_ms,
@@ -33,7 +33,7 @@ def snapshot(
 
 
 def written(said: Snapshot) -> dict[str, Any]:
-    """A snapshot of a client (not of a group) as that JSON."""
+    """Return a client's (not a group's) snapshot as that JSON."""
     topics = [
         {"topic": one.topic, "partition": one.partition, "thread": one.thread, "metrics": one.metrics}
         for one in said.topics
@@ -42,6 +42,6 @@ def written(said: Snapshot) -> dict[str, Any]:
 
 
 def key(of_snapshot: Mapping[str, Any]) -> str:
-    """The key that a snapshot is sent with: `Client.key` of its client."""
+    """Return the record key of a snapshot: `Client.key` of its client."""
     client = of_snapshot["client"]
     return Client(client["service"] or "", "", client["instance"] or "", client["client_id"] or "").key

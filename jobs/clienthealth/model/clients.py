@@ -1,4 +1,4 @@
-"""Who reports: a client within a process of a service."""
+"""Clients: each belongs to a process of a service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind = Literal["producer", "consumer", "legacy-consumer", "group"]
 
 @lru_cache(maxsize=4096)
 def key_parts(key: str) -> tuple[str, str, str] | None:
-    """The inverse of `Client.key`: service, instance and client id; None where a key is of another shape."""
+    """Split a `Client.key` into service, instance and client id; None if the key has another shape."""
     if "\\" not in key:
         parts = key.split("|", 2)
     else:
@@ -32,11 +32,11 @@ def key_parts(key: str) -> tuple[str, str, str] | None:
 
 
 class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A client as it named itself last: the one type for it, from the packer to the page; tables hold its row number.
+    """A client with its newest identity: the one type for it from the packer to the page; tables hold its row number.
 
-    `host`: where its process runs, its instance where no host is known. `instance` names the process (host:pid, pod
-    uid); `client_id` is empty where only that is known.
-    A consumer group: `library` is what reads it (broker), `version` its type (classic, consumer, streams, share, …).
+    `host`: the host of its process, or its instance if no host is known. `instance` names the process (host:pid, pod
+    uid); `client_id` is empty if only the process is known. For a consumer group, `library` is its source (broker) and
+    `version` its type (classic, consumer, streams, share, …).
     """
 
     service: str
@@ -50,7 +50,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def key(self) -> str:
-        """The key of the client on every topic: service|instance|client_id, `|` and `\\` in them escaped by `\\`."""
+        r"""Return the client's key on every topic: service|instance|client_id; `\` escapes `|` and `\` in them."""
         key = f"{self.service}|{self.instance}|{self.client_id}"
         if key.count("|") == 2 and "\\" not in key:
             return key
@@ -59,28 +59,28 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """What stays the same as long as it is the same client."""
+        """Return the parts that stay the same for the life of a client."""
         return self.service, self.instance, self.client_id, self.kind or ""
 
     @property
     def names(self) -> tuple[str, str, str, str, str]:
-        """Its process and what tells it from others of that process."""
+        """Return the process, and the parts that distinguish clients of one process."""
         return self.service, self.host, self.instance, self.client_id, self.kind or ""
 
     @property
     def process(self) -> tuple[str, str]:
-        """Service and host of its process."""
+        """Return service and host of its process."""
         return self.service, self.host or self.instance
 
     @property
     def home(self) -> tuple[str, str]:
-        """What it shares a bucket and a fault with: its process. A consumer group has none and stands alone."""
+        """Return what shares a bucket and a fault: the process. A consumer group has none and stands alone."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
-    """The process of clients. `instance`: host:pid; `config`: options of its clients that are known from elsewhere."""
+    """The process of clients. `instance`: host:pid; `config`: options of its clients from another source."""
 
     service: str
     host: str
@@ -89,7 +89,7 @@ class ClientProcess:
 
     @property
     def key(self) -> str:
-        """The key of what is of the process and no single client: its log lines and dumps."""
+        """Return the key of the process's own records: log lines and dumps."""
         return self.client("").key
 
     def client(
@@ -100,5 +100,5 @@ class ClientProcess:
         version: str | None = None,
         group: str | None = None,
     ) -> Client:
-        """A client of the process."""
+        """Return a client of the process."""
         return Client(self.service, self.host, self.instance, client_id, kind, library, version, group)

@@ -27,11 +27,11 @@ class SettingsError(HealthError):
 
 
 class InputError(HealthError):
-    """Something that the user gave cannot be read."""
+    """The user's input cannot be read."""
 
 
 class RecordError(InputError):
-    """A record of the topic client-health is no state of a client; the text says in which way."""
+    """A record of the topic client-health is no state of a client; the text says why."""
 
 
 class CatalogueError(HealthError):
@@ -47,7 +47,7 @@ class DependencyError(HealthError):
 
 
 class ServiceError(HealthError):
-    """A service did not do what was asked of it."""
+    """A service did not do what was asked."""
 
 
 class HeapError(ServiceError):

@@ -1,7 +1,6 @@
-"""The wire form of what we conclude, and its one codec: records of the topic `client-health`, rows of the history.
+"""The wire form of verdicts, and its one codec: records of the topic `client-health`, rows of the history.
 
-Whoever writes a record fills in `Written`; whoever reads one gets a `HealthRecord`. Records are read with distrust:
-numbers may be text, NaN or missing.
+Writers fill in `Written`; readers get a `HealthRecord`. Readers distrust records: numbers may be text, NaN or missing.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from clienthealth.model.errors import RecordError
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Standing, Status, Verdict, standing
 
-#: Of a record. It is raised when what a reader knows would be read wrongly; fields that are added leave it as it is.
+#: Schema of a record. It rises if old readers would misread new records; added fields leave it unchanged.
 SCHEMA = 1
 _CLIENT_FIELDS = Client.__struct_fields__
 _NEVER_NONE = ("service", "host", "client_id")
@@ -29,29 +28,29 @@ _MAX_OFFSET = 2**63
 
 
 def client_json(client: Client) -> dict[str, Any]:
-    """The client's identity, unknown parts left out."""
+    """Return the client's identity without unknown parts."""
     return {key: value for key, value in msgspec.structs.asdict(client).items() if value is not None}
 
 
 @functools.lru_cache(maxsize=100_000)
 def encoded(client: Client) -> msgspec.Raw:
-    """The client's identity as a record has it."""
+    """Return the client's identity as encoded JSON."""
     return msgspec.Raw(_encode(client_json(client)))
 
 
 def verdicts_json(verdicts: Iterable[Verdict]) -> msgspec.Raw:
-    """Verdicts as a record has them."""
+    """Return verdicts as encoded JSON."""
     return msgspec.Raw(_encode([verdict_json(verdict) for verdict in verdicts]))
 
 
 def evidence_json(evidence: Evidence) -> dict[str, Any]:
-    """One fact with the input record that it was read from."""
+    """Return one fact with its input record."""
     source = None if evidence.source is None else dataclasses.asdict(evidence.source)
     return {"kind": evidence.kind, "ts": evidence.ts_ms, "text": evidence.text, "source": source}
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as others read it: onset and evidence only of a failure, a reason only where nothing is known."""
+    """Return a verdict as JSON: onset and evidence only of a failure, a reason only if it is unknown."""
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
         fields |= {
@@ -71,7 +70,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
-    """The inverse of `verdict_json`."""
+    """Invert `verdict_json`."""
     if len(row) == 2:
         return _bare(row["mode"], row["status"])
     return Verdict(
@@ -89,25 +88,25 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
 
 @functools.lru_cache(maxsize=1_000)
 def _bare(mode: str, status: Status) -> Verdict:
-    """A verdict without details, as most are: one object for all clients."""
+    """Return a verdict without details, as most are: one object for all clients."""
     return Verdict(mode, status)
 
 
 def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
-    """The inverse of `evidence_json`."""
+    """Invert `evidence_json`."""
     source = row.get("source")
     return Evidence(row["kind"], row["ts"], row["text"], None if source is None else Source(**source))
 
 
 def seen_json(seen: Seen) -> dict[str, Any]:
-    """Trouble beside the verdicts as others read it."""
+    """Return a known issue as JSON."""
     fields: dict[str, Any] = {"what": seen.what, "lines": seen.lines, "first": seen.first_ms, "last": seen.last_ms}
     fields |= {"text": seen.text, "source": None if seen.source is None else dataclasses.asdict(seen.source)}
     return fields | {"of_process": True} if seen.of_process else fields
 
 
 def seen_from_json(row: Mapping[str, Any]) -> Seen:
-    """The inverse of `seen_json`."""
+    """Invert `seen_json`."""
     source = row.get("source")
     return Seen(
         what=row["what"],
@@ -121,22 +120,22 @@ def seen_from_json(row: Mapping[str, Any]) -> Seen:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
-    """The worst status of some verdicts; `ok` only where each of them is, unknown where there is none."""
+    """Return the worst status of verdicts; `ok` only if each of them is, unknown if there is none."""
     of_all = standing(verdict.status for verdict in verdicts)
     return "unknown" if of_all == "partial" else of_all
 
 
 class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schema", tag=SCHEMA):
-    """A record as it is written; times in epoch milliseconds.
+    """A record to write; times in epoch milliseconds.
 
-    client, verdicts  as `encoded` and `verdicts_json` give them
-    window_*          the window that was judged; for a group the one over which its lag was looked at
-    samples           readings in it
-    worst             see `worst`; of a group ok while its lag is fine, else unknown
-    last_seen         when the client was last heard of
-    departed          it has gone since
+    client, verdicts  as `encoded` and `verdicts_json` return them
+    window_*          the window that was judged; for a group the window of its lag
+    samples           number of samples in it
+    worst             see `worst`; for a group ok while its lag is fine, else unknown
+    last_seen         time of the client's newest data
+    departed          the client is gone since
     config            its options: those that it reports, and all that it logged at its start
-    also_seen         its trouble that no mode is about, as `seen_json` gives it
+    also_seen         its known issues, as `seen_json` returns them
     """
 
     window_start: int
@@ -152,7 +151,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     also_seen: list[dict[str, Any]] = []
 
     def encode(self) -> bytes:
-        """The value of the record."""
+        """Return the value of the record."""
         return _encode(self)
 
 
@@ -161,10 +160,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class HealthRecord:
-    """A record as it is read: the newest state of a client. Times in epoch milliseconds; absent indicators are unknown.
+    """A record that was read: the newest state of a client. Times in epoch milliseconds; absent indicators are unknown.
 
-    `seen_ms`: when the client was last heard of. A window that still runs ends in the future: the time at which its
-    record was written counts then. `stale`: too long ago for anything in it but a failure to hold (`aged`).
+    `seen_ms`: time of the client's newest data. A window that still runs ends in the future; then the record's own time
+    counts. `stale`: too old for anything in it to hold but a failure (`aged`).
     """
 
     client: Client
@@ -182,21 +181,21 @@ class HealthRecord:
 
     @property
     def standing(self) -> Standing:
-        """How the client is, as far as it was judged."""
+        """Return the client's overall state, as far as it was judged."""
         partly = self.worst == "unknown" and any(verdict.status == "ok" for verdict in self.verdicts)
         return "partial" if partly else self.worst
 
     def value(self, *path: str) -> float | None:
-        """An indicator by its path, None where it is unknown."""
+        """Return an indicator by its path, None if unknown."""
         return number(self._at(path))
 
     def text(self, *path: str) -> str | None:
-        """An indicator that is a word, None where it is unknown."""
+        """Return an indicator that is a word, None if unknown."""
         value = self._at(path)
         return value if isinstance(value, str) else None
 
     def rows(self, name: str) -> Iterator[Mapping[str, Any]]:
-        """The entries of a list of indicators (`lag`, `queues`) that name a topic."""
+        """Yield the entries of a list of indicators (`lag`, `queues`) that name a topic."""
         entries = self.indicators.get(name)
         for row in entries if isinstance(entries, list) else ():
             if isinstance(row, dict) and isinstance(row.get("topic"), str):
@@ -205,7 +204,7 @@ class HealthRecord:
     def _at(self, path: tuple[str, ...]) -> Any:
         value: Any = self.indicators
         for name in path:
-            # A dict is what JSON gives; asking for a Mapping takes ten times as long.
+            # JSON objects are dicts; a test for Mapping takes ten times as long.
             if not isinstance(value, dict):
                 return None
             value = value.get(name)
@@ -213,23 +212,23 @@ class HealthRecord:
 
 
 def number(value: Any) -> float | None:
-    """A finite number, None for anything else: NaN and infinity mean unknown."""
+    """Return a finite number, None for anything else: NaN and infinity mean unknown."""
     if type(value) is not float and type(value) is not int:
         return None
     return value if -_MAX_OFFSET < value < _MAX_OFFSET else None
 
 
 def amount(value: Any) -> float | None:
-    """A number that cannot be negative (a lag, an offset, an age), None for anything else."""
+    """Return a non-negative number (a lag, an offset, an age), None for anything else."""
     if type(value) is not float and type(value) is not int:
         return None
     return value if 0 <= value < _MAX_OFFSET else None
 
 
 def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
-    """The record. `written_ms`: Kafka's timestamp of it, negative where there is none.
+    """Decode a record. `written_ms`: Kafka's timestamp of it, negative if there is none.
 
-    Raises RecordError for what is no record, and for one of a newer schema: it would be read wrongly.
+    Raises RecordError for anything else, and for a record of a newer schema, which would be misread.
     """
     try:
         row = document(value)
@@ -270,7 +269,7 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Options that are texts; one object for the many records that tell none."""
+    """Return the options that are texts; one object for the many records without any."""
     if not row:
         return _NO_CONFIG
     if type(row) is not dict:
@@ -288,7 +287,7 @@ def _also_seen(rows: Any) -> tuple[Seen, ...]:
 
 
 def document(value: bytes) -> Any:
-    """The JSON of a record; what JSON does not know (NaN, Infinity) becomes null. Raises ValueError."""
+    """Parse the JSON of a record; NaN and Infinity, which JSON lacks, become null. Raises ValueError."""
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -296,16 +295,16 @@ def document(value: bytes) -> Any:
 
 
 def strict(value: bytes) -> bytes:
-    """A record as JSON that every parser reads."""
+    """Return a record as JSON that every parser reads."""
     odd = b"NaN" in value or b"Infinity" in value
     return msgspec.json.encode(document(value)) if odd else value
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """A record that was read before, of a client of which nothing was heard since.
+    """Return an old record of a client without newer data as it should be shown now.
 
-    Nobody knows any more that it is well, nor its measurements; a failure goes on until there is evidence that it is
-    over. `reason`: why nothing is known.
+    Health and measurements are unknown by now; a failure continues until evidence shows its end. `reason`: why nothing
+    is known.
     """
     row = document(value)
     verdicts = [
@@ -322,7 +321,7 @@ def _client(row: Mapping[str, Any]) -> Client:
         if value is None:
             fields[name] = "" if name in _NEVER_NONE else None
         elif type(value) is str:
-            # The clients of a fleet have services, hosts, libraries and versions in common.
+            # Clients of a fleet share services, hosts, libraries and versions.
             fields[name] = intern(value)
         else:
             raise TypeError(f"client: {name}")

@@ -1,9 +1,9 @@
 """One metric, many spellings: the table that maps every dialect's names onto ours, which are the Java client's.
 
-Most dialects spell the Java name by a rule from its MBean group and attribute. So `metrics.toml` holds the attributes
-per group once, and the rules are here. Other libraries (librdkafka, the old Scala consumer, Metricbeat's renamed
-fields) are listed there name by name. Units are ours throughout; only librdkafka needs conversion, its factors stand
-beside its names. Spark-free.
+Most dialects derive their spelling from the Java client's MBean group and attribute by a rule. `metrics.toml` holds the
+attributes per group once; the rules are here. The table lists the names of other libraries one by one (librdkafka, the
+old Scala consumer, Metricbeat's renamed fields). Units are ours throughout; only librdkafka needs conversion, with the
+factors beside its names. Spark-free.
 """
 
 from __future__ import annotations
@@ -13,49 +13,49 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from clienthealth.model.metrics import CLIENT_METRICS, SPELLINGS, TOPIC_METRICS
 
-#: MBean group (the key property `type`) of the Java client → the attributes that we read from it.
+#: MBean group (the key property `type`) of the Java client → the attributes that are read from it.
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
-#: Names of older Java clients, same meaning and unit.
+#: Names in older Java clients, with the same meaning and unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
-#: What producer and consumer both have, from the network layer that they share, whether we read it of both or not.
+#: Metrics of the network layer, which producer and consumer share, read or not.
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: MBeans of the Scala consumer: `type/name/attribute` → our name.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
 #: Fields of Metricbeat's module `kafka` whose name is not that of the MBean attribute.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
-#: librdkafka's statistics: our name → where it stands there, and what to multiply it by to have our unit.
+#: librdkafka's statistics: our name → its path there, and the factor to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
-#: The same for its partitions (`topics.*.partitions.*`).
+#: The same for partitions in librdkafka's statistics (`topics.*.partitions.*`).
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
 def kip714(group: str, name: str) -> str:
-    """KIP-714 through a broker's plugin (OTLP): group without `-metrics`, dots for hyphens."""
+    """Spell a metric as KIP-714 pushes do (OTLP): group without `-metrics`, dots for hyphens."""
     return f"org.apache.kafka.{group.removesuffix('-metrics')}.{name}".replace("-", ".")
 
 
 def otel_agent(group: str, name: str) -> str:
-    """The OpenTelemetry Java agent and its metrics reporter (OTLP): the kind, underscores for hyphens."""
+    """Spell a metric as the OpenTelemetry Java agent does (OTLP): the kind, underscores for hyphens."""
     return f"kafka.{_kind(group)}.{name.replace('-', '_')}"
 
 
 def micrometer(group: str, name: str) -> str:
-    """Micrometer's KafkaClientMetrics as Prometheus writes them."""
+    """Spell a metric as Prometheus shows Micrometer's KafkaClientMetrics."""
     return f"kafka_{group.removesuffix('-metrics')}_{name}".replace("-", "_")
 
 
 def jmx_exporter(group: str, name: str) -> str:
-    """The JMX exporter by its default rules, and Confluent's kafka_client.yml."""
+    """Spell a metric as the JMX exporter does by its default rules, and by Confluent's kafka_client.yml."""
     return f"kafka_{_kind(group)}_{group}_{name}".replace("-", "_")
 
 
 def jmx_exporter_1(group: str, name: str) -> str:
-    """The JMX exporter since 1.0: `_total` is kept for counters, and it cannot know that an attribute is one."""
+    """Spell a metric as the JMX exporter since 1.0: it drops `_total`, because it cannot know counters."""
     return jmx_exporter(group, name).removesuffix("_total")
 
 
 def attribute(group: str, name: str) -> str:
-    """The MBean attribute as it is: Jolokia, Telegraf, jmxtrans, kafka-python."""
+    """Spell a metric as its MBean attribute: Jolokia, Telegraf, jmxtrans, kafka-python."""
     return name
 
 
@@ -73,7 +73,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Every name that the rules give, older names of the Java client included → our name."""
+    """Return every name by these rules, older names of the Java client included → our name."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()
@@ -84,12 +84,12 @@ def spellings(*rules: Rule) -> dict[str, str]:
 
 
 def mbeans() -> dict[str, str]:
-    """`type/attribute` of the Java client and `type/name/attribute` of the Scala consumer → our name."""
+    """Return `type/attribute` of the Java client and `type/name/attribute` of the Scala consumer → our name."""
     return {**spellings(lambda group, name: f"{group}/{name}"), **SCALA}
 
 
 def kinds() -> dict[str, str]:
-    """MBean type → the kind of client that has it."""
+    """Return MBean type → kind of client."""
     return {
         **{group: _kind(group) for group in JAVA},
         **{key.split("/")[0]: "legacy-consumer" for key in SCALA},
@@ -97,7 +97,7 @@ def kinds() -> dict[str, str]:
 
 
 def telling() -> dict[str, str]:
-    """Attribute → kind, of the attributes by which a Java client shows its kind."""
+    """Return attribute → kind, for attributes that only one kind of Java client has."""
     return {name: _kind(group) for group, names in JAVA.items() for name in names if name not in SHARED}
 
 
@@ -106,7 +106,7 @@ def _kind(group: str) -> str:
 
 
 def table() -> str:
-    """All names as a Markdown table: ours, the unit, and the spelling of each dialect."""
+    """Return all names as a Markdown table: ours, the unit, and the spelling of each dialect."""
     header = ["Our name", "Unit", "Of each", *RULES, "librdkafka statistics", "Scala consumer (MBean)", "Metricbeat"]
     clients = {name: unit for metrics in CLIENT_METRICS.values() for name, unit in metrics.items()}
     rows = [_row(name, unit, "client") for name, unit in clients.items()]
@@ -114,7 +114,7 @@ def table() -> str:
     return "".join("| " + " | ".join(row) + " |\n" for row in (header, ["---"] * len(header), *rows))
 
 
-#: MBean groups whose attributes belong to a topic or a partition, alone or besides the client itself.
+#: MBean groups whose attributes belong to a topic or a partition, alone or beside the client itself.
 _OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
 
 
@@ -142,10 +142,11 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels, each with its own value alone.
+    """Return the labels, each with its own value alone.
 
-    A greedy group in a pattern of the exporter, `client-id=(.+)><>`, takes the properties behind it along: `orders,
-    node-id=node-1` would be a client of its own. Each becomes a label (`node_id`), unless there is one of its name.
+    A greedy group in a pattern of the exporter, `client-id=(.+)><>`, captures the properties behind it: `orders,
+    node-id=node-1` would be a client of its own. Each captured property becomes a label (`node_id`), unless that label
+    exists.
     """
     apart = dict(labels)
     for name, value in labels.items():

@@ -1,4 +1,4 @@
-"""What is known of a client: its readings, its log events, and its thread dumps."""
+"""The data of a client: samples, log events, and thread dumps."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal
 
 from clienthealth.model.clients import Kind
 
-#: Frames of a thread that asks a consumer for records.
+#: Frames of a thread that polls a consumer.
 POLL_FRAMES = ("KafkaConsumer.poll", "KafkaShareConsumer.poll", "kafka.consumer.group.poll")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The input record that something was read from: topic (or file), partition and offset."""
+    """An input record: topic (or file), partition and offset."""
 
     topic: str
     partition: int
@@ -23,7 +23,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class TopicReading:
-    """What a client says of one topic, or of one partition or thread of it."""
+    """One topic, partition or thread in a client's sample."""
 
     topic: str
     partition: int | None
@@ -33,7 +33,7 @@ class TopicReading:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A client's metrics at one moment (`ts_ms`: epoch milliseconds). Totals are cumulative."""
+    """A sample: a client's metrics at one moment (`ts_ms`: epoch milliseconds). Totals are cumulative."""
 
     ts_ms: int
     metrics: Mapping[str, float]
@@ -41,19 +41,18 @@ class Reading:
     source: Source | None = None
 
     def get(self, name: str) -> float | None:
-        """The metric's value, or None where it is not known."""
+        """Return the metric's value, or None if unknown."""
         return self.metrics.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """A log line that carries a signature. `captures` holds the named groups of the signature's pattern.
+    """A log line that a log pattern recognises. `captures` holds the named groups of the pattern.
 
-    `client_id` is None where the line does not say which client of the process it speaks of.
-    `text` is the line's message, and the exception where that carries the signature, cut at 500 characters.
-    `repeats`: of a storm one line is kept for each tenth of a second; so many it stands for. `kind`: of the client,
-    where the record tells it and not the text. `own`: False where an application's words stand before what the library
-    words, so that it may speak of another program's client.
+    `client_id` is None if the line does not name its client. `text` is the line's message, and the exception if the
+    pattern matched there, cut at 500 characters. `repeats`: the number of lines that this one stands for; of a burst
+    one line is kept per tenth of a second. `kind`: of the client, if the record tells it and not the text. `own`: False
+    if an application's words precede the library's, so that the line may be about another program's client.
     """
 
     ts_ms: int
@@ -72,7 +71,7 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread of a dump. `frames`: `package.Class.method`, innermost first. `cpu_ms` since JVM 11 only."""
+    """A thread in a dump. `frames`: `package.Class.method`, innermost first. `cpu_ms` since JVM 11 only."""
 
     name: str
     state: str
@@ -81,12 +80,12 @@ class Thread:
 
     @property
     def polls(self) -> bool:
-        """Is it inside a consumer's poll()?"""
+        """True if the thread is inside a consumer's poll()."""
         return any(frame.endswith(POLL_FRAMES) for frame in self.frames)
 
     @property
     def of_kafka(self) -> bool:
-        """Does it touch a Kafka client, or say that the JVM ends?"""
+        """True if the thread touches a Kafka client, or shows that the JVM ends."""
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 
@@ -94,9 +93,8 @@ class Thread:
 class ThreadDump:
     """The threads of a dump that touch a Kafka client or were seen to poll one (and `DestroyJavaVM`, if there).
 
-    `others`: those in foreign code, where a client of the process calls poll() in a way that no frame shows.
-    `complete`: is it known that no thread is missing? `deadlocked`: the names of the threads of which the JVM says that
-    they wait for each other.
+    `others`: threads in foreign code, if a client of the process calls poll() in a way that no frame shows. `complete`:
+    True if no thread is known to be missing. `deadlocked`: names of the threads that the JVM reports as deadlocked.
     """
 
     ts_ms: int
@@ -109,9 +107,9 @@ class ThreadDump:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What shows that a process goes on: a line of its log, a thread dump, or a reading of another of its clients.
+    """A sign that a process runs: a line of its log, a thread dump, or a sample of another of its clients.
 
-    `text`: what it is, as a sentence can end with it.
+    `text`: a phrase for the end of a sentence.
     """
 
     kind: Literal["log", "thread-dump", "metric"]

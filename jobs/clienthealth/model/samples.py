@@ -1,10 +1,10 @@
-"""From single samples (one metric of one client, topic or partition) to snapshots of clients.
+"""Build snapshots of clients from single metric values (of one client, topic or partition).
 
-What most formats use: a `Samples` takes the samples of one process at one moment, and makes
-a snapshot of each client in them. Nothing but a last sorting of topics is worse than linear, so that a client with
-thousands of partitions is no trouble.
+Most formats use it: a `Samples` collects the values of one process at one moment, and makes a snapshot of each client
+among them. Only the final sort of topics is worse than linear, so that clients with thousands of partitions are no
+problem.
 
-Brokers are as clients number them: each connection is a node, and the one to a coordinator is a node of its own.
+Brokers are numbered as clients do: each connection is a node, and the connection to a coordinator is a node of its own.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
-#: A node that has no broker's id: an address to begin with, of which the client does not know yet whose it is.
+#: A node without broker id: a bootstrap address whose broker the client does not know yet.
 UNNAMED = -1
-#: A coordinator's node has the largest number less the broker's id.
+#: A coordinator's node id is the largest integer minus the broker's id.
 _COORDINATORS = 2**30
 
 
 def node(name: str | None) -> int | None:
-    """The id of the broker that a node (`node-3`, `3`) is, UNNAMED where it has none, None where there is no name."""
+    """Return the broker id of a node (`node-3`, `3`), UNNAMED if it has none, None without a name."""
     if name is None:
         return None
     number = integer(name.removeprefix("node-").removeprefix("coordinator-"))
@@ -33,10 +33,9 @@ def node(name: str | None) -> int | None:
 
 
 def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
-    """Of the average latencies (ms) of brokers by their ids the largest, and whose it is, as metrics of the client.
+    """Return the largest of the brokers' average latencies (ms, by broker id) and its broker, as metrics of the client.
 
-    One broker stands for all: reporting each would cost as much as there are brokers, and the question is which one is
-    slow.
+    One broker stands for all: a report of each would cost as much as there are brokers, and only the slow one matters.
     """
     of_broker = {number: latency for number, latency in latencies.items() if number != UNNAMED and latency is not None}
     if not of_broker:
@@ -45,7 +44,7 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: Metrics that some give per topic or partition only; the client's own is their sum.
+#: Metrics that some libraries give per topic or partition only; the client's own value is their sum.
 SUMMED = (
     "record-send-total",
     "record-send-rate",
@@ -53,21 +52,21 @@ SUMMED = (
     "records-consumed-total",
     "records-consumed-rate",
 )
-#: The same, where the client's own is the largest of them.
+#: Metrics of which the client's own value is the largest.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
-#: A topic, perhaps one partition or thread of it.
+#: A topic, or one partition or thread of it.
 Part = tuple[str, int | None, str | None]
 
 
 class Samples:
-    """What one process says at one moment.
+    """The metric values of one process at one moment.
 
     ts_ms, interval_ms, delta  of all its snapshots, see Snapshot
     library                    of its clients (the Scala consumer's is always `scala`)
-    version                    of the library, where the record says it of the process as a whole
+    version                    of the library, if the record tells one for the whole process
     """
 
     def __init__(
@@ -102,13 +101,13 @@ class Samples:
         thread: str | None = None,
         node: int | None = None,
     ) -> None:
-        """Take a sample. Without `kind` it belongs to no Kafka client and is passed over.
+        """Add one value. Without `kind` it belongs to no Kafka client and is ignored.
 
-        name     ours; None for a metric that we do not read: its client is seen all the same
-        value    None where it is not known
-        node     the broker of several that it was measured for: it counts where the client says nothing of the whole
+            name     our name; None for a metric that is not read: its client is noted all the same
+            value    None if unknown
+            node     the broker that it was measured for: it counts if the client has no value for the whole
 
-        Of several samples of one name the largest counts: the slowest broker's latency stands for the client's.
+        Of several values with one name the largest counts: the slowest broker's latency stands for the client's.
         """
         if kind is None:
             return
@@ -130,10 +129,10 @@ class Samples:
         thread: str | None = None,
         node: int | None = None,
     ) -> None:
-        """Take samples of one client, topic or broker, see `add`; of none the client is seen all the same.
+        """Add values of one client, topic or broker, see `add`; without values the client is noted all the same.
 
-        names   ours
-        values  as many, as the record has them, see `number`
+        names   our names
+        values  one per name, as in the record, see `number`
         """
         if kind is None:
             return
@@ -178,23 +177,23 @@ class Samples:
         return client
 
     def saw(self, client_id: str, kind: str, version: str | None = None, group: str | None = None) -> None:
-        """Take what tells a client's version or consumer group; that alone makes no snapshot of it."""
+        """Note a client's version or consumer group; that alone makes no snapshot."""
         if version:
             self._versions[client_id, kind] = max(self._versions.get((client_id, kind), ""), version)
         if group:
             self._groups[client_id, kind] = group
 
     def snapshots(self, rolled_up: bool = False, whole: bool = True) -> list[Snapshot]:
-        """One per client.
+        """Return one snapshot per client.
 
-        rolled_up  what a client does not say of itself follows from what it says of its topics
-        whole      its brokers can be compared: the record does not bring one sample of many
+        rolled_up  derive values that a client lacks from those of its topics
+        whole      its brokers can be compared: the record does not carry one value of many
         """
         return [self._snapshot(*who, client, rolled_up, whole) for who, client in self._clients.items()]
 
     @property
     def _of_others(self) -> str | None:
-        """Of clients of one process that say their version the newest: it stands for those that do not."""
+        """Return the newest version that clients of the process report: it stands for those without one."""
         return max(self._versions.values(), default=None)
 
     def _snapshot(self, client_id: str | None, kind: str, client: _Client, rolled_up: bool, whole: bool) -> Snapshot:
@@ -224,7 +223,7 @@ class Samples:
 
 
 class _Client:
-    """Its own metrics, those measured for single brokers, and those of its topics; names are ours."""
+    """The values of one client, of single brokers, and of its topics, by our names."""
 
     __slots__ = ("nodes", "own", "parts")
 
@@ -235,19 +234,19 @@ class _Client:
 
 
 def unusable(error: str = "wrong-types") -> Snapshot:
-    """What stands for a part of the record that cannot be used."""
+    """Return a snapshot that stands for an unusable part of the record."""
     return Snapshot(error=error)
 
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Without those that only a topic or a partition can have (without one they have no meaning)."""
+    """Drop metrics that only a topic or a partition can have."""
     if metrics.keys() <= _CLIENT_METRICS:
         return dict(metrics)
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """What is measured for single brokers: the largest of each, and which broker answers slowest if all are known."""
+    """Return the largest value of each broker metric, and the slowest broker if all are known."""
     largest: dict[str, float] = {}
     for metrics in nodes.values():
         for name, value in metrics.items():
@@ -268,13 +267,13 @@ def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:
 
 
 def _order(part: Part) -> tuple[str, bool, int, str]:
-    """The topic as a whole stands before its partitions and threads."""
+    """Sort a topic as a whole before its partitions and threads."""
     topic, partition, thread = part
     return topic, partition is not None, partition or 0, thread or ""
 
 
 def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The client's metrics as they follow from those of its topics."""
+    """Derive the client's metrics from those of its topics."""
     derived: dict[str, float] = {}
     for metrics in by_part:
         for name in SUMMED:
@@ -288,6 +287,6 @@ def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _without_doubles(parts: dict[Part, dict[str, float]]) -> dict[Part, dict[str, float]]:
-    """Java consumers from 4.1 on give metrics of `a.b` also under the older spelling `a_b` (KIP-1109): drop these."""
+    """Drop doubles: Java consumers since 4.1 report topic `a.b` under the older spelling `a_b` too (KIP-1109)."""
     older = {topic.replace(".", "_") for (topic, _, _), metrics in parts.items() if metrics and "." in topic}
     return {part: metrics for part, metrics in parts.items() if part[0] not in older} if older else parts

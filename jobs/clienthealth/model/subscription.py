@@ -1,13 +1,14 @@
-"""What the brokers ask of their clients: a subscription to the metrics that we read (KIP-714).
+"""The subscription by which brokers ask their clients for metrics (KIP-714).
 
-Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers by themselves, where brokers (since
-3.7, in KRaft mode) have a plugin that takes them, as ours does, and a subscription says which and how often. It is kept
-like the configuration of a topic.
+Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers, if the brokers (since 3.7, in KRaft mode)
+have a plugin that takes them, as ours does, and a subscription names the metrics and the interval. Brokers keep it like
+the configuration of a topic.
 
-librdkafka is asked by a subscription of its own. It names itself by its binding (confluent-kafka-python, version
+librdkafka has a subscription of its own. It names itself by its binding (confluent-kafka-python, version
 `2.16.1-rdkafka-2.16.0`) and has few of these metrics. Before 2.10.1 a push of none of them is so empty that brokers
-close the connection, again and again (2.5.0 even ends the application): those are not asked. Its only counters are of
-connections; without one a push does not tell how long it counts, so they are asked for, too.
+close the connection, again and again (2.5.0 even ends the application), so the subscription excludes these versions.
+librdkafka's only counters are those of connections; without a counter a push does not tell its interval, so the
+subscription includes them.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from clienthealth.model.errors import ServiceError
 from clienthealth.model.metric_names import JAVA, kip714, spellings
 
 NAME = "kafka-client-health"
-#: Which clients are asked, as subscriptions say it: all of a list of regular expressions, each for a whole text.
+#: Selectors of clients: all regular expressions of a list must match, each a whole text.
 MATCH = "client_software_name=apache-kafka-java"
 NAME_LIBRDKAFKA = f"{NAME}-librdkafka"
 MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: What librdkafka has of what we read, as prefixes, and what tells how long a push counts.
+#: Prefixes of librdkafka's metrics that are read, and of the counters that show a push's interval.
 OF_LIBRDKAFKA = (
     "org.apache.kafka.consumer.connection.creation.total",
     "org.apache.kafka.consumer.coordinator.",
@@ -44,16 +45,16 @@ OF_LIBRDKAFKA = (
     "org.apache.kafka.producer.record.queue.time",
     "org.apache.kafka.producer.request.latency",
 )
-#: Twice as seldom makes an incident half a minute later and costs brokers and topic half as much.
+#: Twice the interval makes an incident half a minute later, and costs brokers and topic half as much.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
-#: What brokers name our plugin by among these.
+#: Class names of our plugin in `metric.reporters`.
 PLUGIN = "clienthealth.ClientTelemetryToTopic"
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """A subscription: beginnings of names of metrics, how often they are pushed, and by which clients ('': by all)."""
+    """A subscription: prefixes of metric names, the push interval, and its clients ('': all)."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -62,7 +63,7 @@ class Subscription:
 
     @classmethod
     def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
-        """To all metrics that we read: of Java clients, and of those on librdkafka."""
+        """Return subscriptions to all metrics that are read: for Java clients, and for librdkafka."""
         every = round(seconds * 1000)
         return (
             cls(_beginnings(), every, MATCH),
@@ -79,16 +80,16 @@ class Subscription:
 
     @property
     def config(self) -> Mapping[str, str]:
-        """As brokers keep it."""
+        """Return it as brokers keep it."""
         return {"metrics": ",".join(self.metrics), "interval.ms": str(self.interval_ms), "match": self.match}
 
     def command(self, servers: str) -> str:
-        """The command by which an administrator writes it, on one line."""
+        """Return the command by which an administrator writes it, on one line."""
         what = f"--name {self.name} --metrics {','.join(self.metrics)} --interval {self.interval_ms}"
         return f"kafka-client-metrics.sh --bootstrap-server {servers} --alter {what} --match {quote(self.match)}"
 
     def write(self, client: KafkaAdminClient) -> None:
-        """Create it, or change it into this. Raises ServiceError: no right to do so, or brokers before 3.7."""
+        """Create or change it. Raises ServiceError: no right to do so, or brokers before 3.7."""
         resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, self.name, dict(self.config))
         try:
             result = client.alter_configs([resource], raise_on_unknown=False)
@@ -100,7 +101,7 @@ class Subscription:
 
 
 def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None:
-    """Those of the cluster by name; None where its brokers know no such thing (before 3.7). Raises KafkaError."""
+    """Return the cluster's subscriptions by name; None if its brokers have none (before 3.7). Raises KafkaError."""
     of_clients = ConfigResourceType.CLIENT_METRICS
     try:
         names = client.list_config_resources([of_clients]).get(of_clients.name.lower(), [])
@@ -122,8 +123,8 @@ def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[
 
 
 def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
-    """True if the broker has a plugin that takes pushes: only then it offers requests for them. Raises KafkaError."""
-    # The client keeps what the first broker offered for all brokers of one version: this one has to be asked itself.
+    """True if the broker offers requests for pushes, which only a plugin enables. Raises KafkaError."""
+    # The client reuses the first broker's offer for all brokers of one version, so ask this broker itself.
     answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
     return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)
 
@@ -135,6 +136,6 @@ def _subscription(name: str, config: Mapping[str, Mapping[str, str]]) -> Subscri
 
 
 def _beginnings() -> tuple[str, ...]:
-    """The names that we read, without those that begin with another one: a name stands for all that begin with it."""
+    """Return the names that are read, without those that begin with another one: a name covers all its extensions."""
     names = sorted({kip714(group, name) for group, names in JAVA.items() for name in names} | set(spellings(kip714)))
     return tuple(name for name in names if not any(name != other and name.startswith(other) for other in names))

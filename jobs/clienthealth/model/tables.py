@@ -1,4 +1,4 @@
-"""Tables of this package that are data: TOML files that lie beside the modules which read them."""
+"""Tables of this package as data: TOML files beside the modules that read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def table(path: Path) -> dict[str, Any]:
-    """Read a TOML file of the package; executors of Spark may have that as an archive. Raises CatalogueError."""
+    """Read a TOML file of the package, also from an archive on a Spark executor. Raises CatalogueError."""
     archive = next((parent for parent in path.parents if parent.is_file()), None)
     file = zipfile.Path(archive, path.relative_to(archive).as_posix()) if archive else path
     try:
@@ -26,9 +26,9 @@ def table(path: Path) -> dict[str, Any]:
 
 
 def converted(value: Any, kind: type[T], where: str, read: Callable[[type, Any], Any] | None = None) -> T:
-    """A value of such a file as its type has it. Raises CatalogueError, with `where` and the key.
+    """Convert a value of such a file to a type. Raises CatalogueError with `where` and the key.
 
-    `read`: makes what is of a type that TOML has not, such as patterns.
+    `read`: builds values of types that TOML lacks, such as patterns.
     """
     try:
         return msgspec.convert(value, kind, dec_hook=read)

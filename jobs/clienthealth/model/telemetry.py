@@ -1,6 +1,6 @@
-"""What one record says once its format is understood: snapshots of clients, and log lines.
+"""The content of one decoded record: snapshots of clients, and log lines.
 
-Still as the record tells it: who it is of may be incomplete, and nothing is checked against anything else.
+It is still as the record tells it: identities may be incomplete, and nothing is checked against other data.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class _Named(msgspec.Struct, gc=False):
 
 
 class Identity(_Named, gc=False):
-    """Who a record says that it is of; None (never an empty text) where it does not say it.
+    """The client that a record names; unknown parts are None, never an empty text.
 
-    `kind` is as the record spells it until `decode.py` has checked it. `handle`: what the client is called within its
-    process, for where nobody names that.
+    `kind` is as the record spells it until `decode.py` has checked it. `handle`: a name of the client within its
+    process, used if nothing else names it.
     """
 
     service: str | None = None
@@ -43,7 +43,7 @@ class Identity(_Named, gc=False):
 
 
 class Member(_Named, gc=False):
-    """Who of a consumer group owns a partition."""
+    """The member of a consumer group that owns a partition."""
 
     client_id: str | None = None
     consumer_id: str | None = None
@@ -51,7 +51,7 @@ class Member(_Named, gc=False):
 
 
 class TopicMetrics(msgspec.Struct):
-    """What a client says of one topic, or of one partition or thread of it. `metrics`: names of TOPIC_METRICS.
+    """One topic, partition or thread in a client's snapshot. `metrics`: names of TOPIC_METRICS.
 
     `member`: in snapshots of kind group only.
     """
@@ -70,14 +70,14 @@ class TopicMetrics(msgspec.Struct):
 
 
 class Snapshot(msgspec.Struct):
-    """What one client reports at one moment.
+    """The report of one client at one moment.
 
-    ts_ms        epoch milliseconds; None where the record does not tell it
+    ts_ms        epoch milliseconds; None if the record has none
     metrics      by names of CLIENT_METRICS, known values only: finite, ≥ 0, and ≤ metrics.MOST once they are decoded
     config       options of the client
-    interval_ms  how often it reports, where the record tells
+    interval_ms  its reporting interval, if the record tells it
     delta        totals count since the previous snapshot instead of since the client's start
-    error        why this client's part of the record cannot be used; the other fields may then be empty
+    error        why this client's part of the record is unusable; the other fields may then be empty
     """
 
     ts_ms: int | None = None
@@ -90,7 +90,7 @@ class Snapshot(msgspec.Struct):
     error: str | None = None
 
     def drop_impossible(self) -> list[str]:
-        """Drop the values and topics that no client can have; the names of what was dropped."""
+        """Drop impossible values and topics; returns the names of what was dropped."""
         long = [topic for topic in self.topics if topic.is_too_long]
         if long:
             self.topics = [topic for topic in self.topics if not topic.is_too_long]
@@ -107,18 +107,18 @@ class Snapshot(msgspec.Struct):
 
 
 class Frame(NamedTuple):
-    """`package.Class.method` (of Python: `module.function`), and where that is: file and line, '' where unknown."""
+    """`package.Class.method` (in Python `module.function`), with file and line, '' if unknown."""
 
     method: str
     place: str
 
 
 class DumpedThread(msgspec.Struct):
-    """A thread as a dump shows it, its innermost frame first.
+    """A thread in a dump, its innermost frame first.
 
-    state   '' where the dump does not say it
+    state   '' if the dump has none
     cpu_ms  since the thread began; since JVM 11 only
-    line    the number of its first line, from 0, in the text that the dump was found in
+    line    the number of its first line, from 0, in the text that holds the dump
     """
 
     name: str
@@ -131,12 +131,12 @@ class DumpedThread(msgspec.Struct):
 class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
-    what        what wrote it, for people
+    what        the program that wrote it, for people
     threads     those that touch a Kafka client, and DestroyJavaVM; then those in code that is not the JVM's
-    ts_ms       its time, taken as UTC where it names no zone; None where it says none
-    taken       the numbers of the text's lines, from 0, that it is made of
-    complete    does it end as such a dump ends? False where it was cut, None where its shape has no end
-    deadlocked  the names of the threads of which the JVM itself says that they wait for each other
+    ts_ms       its time, taken as UTC if it names no zone; None if it has none
+    taken       the numbers of the text's lines, from 0, that belong to it
+    complete    it ends as such a dump ends; False if it was cut, None if its shape has no end
+    deadlocked  the names of the threads that the JVM reports as deadlocked
     """
 
     what: str
@@ -152,10 +152,10 @@ class LogLine(msgspec.Struct):
 
     message            the line without the decoration of its layout
     stack              the exception below it, lines joined by newline
-    file, file_offset  where the line stood, to re-join what was split over records
-    numbers            of each of its lines (message, then stack) the number in its file, from 0; () in a topic
-    dumps              the thread dumps that stand in it; where it holds nothing else, `message` is None
-    error              why it cannot be used
+    file, file_offset  position of the line, to re-join what was split over records
+    numbers            for each of its lines (message, then stack) the number in its file, from 0; () in a topic
+    dumps              the thread dumps in it; if it holds nothing else, `message` is None
+    error              why it is unusable
     """
 
     ts_ms: int | None = None

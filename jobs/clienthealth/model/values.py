@@ -1,4 +1,4 @@
-"""Small readings of JSON values, used by all formats. None of them raises, whatever they are given."""
+"""Conversions of JSON values for all formats. None of them raises, whatever the value."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: Kafka is younger than this (2010-01-01): an earlier time is a unit mistaken or a clock never set.
+#: Kafka is younger than this (2010-01-01): an earlier time has a wrong unit or comes from an unset clock.
 EARLIEST_MS = 1_262_304_000_000
-#: The largest time that Spark's timestamps and JavaScript's dates both hold comfortably (year 9999).
+#: The largest time that both Spark's timestamps and JavaScript's dates hold (year 9999).
 LATEST_MS = 253_402_300_799_999
-#: Reporting intervals outside of this (1 s to 1 h) are not believed.
+#: Reporting intervals outside of 1 s to 1 h are not plausible.
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
-#: Integers and infinity can be larger. It stands for a minimum of nothing, as older Java clients report it.
+#: Older Java clients report this for a minimum of nothing; integers and infinity can be larger.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
-#: Characters: four times the longest name of a topic. What is longer names nothing.
+#: Characters: four times the longest topic name. A longer text is no name.
 MAX_NAME = 1_000
-#: Numbers of partitions have 32 bits in Kafka's protocol.
+#: Kafka's protocol has 32 bits for partition numbers.
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 
 _NOTHING: Mapping[str, Any] = {}
 
 
 def measurement(value: Any) -> float | None:
-    """A measured value: a JSON number, or None where the client reports that it does not know.
+    """Return a measured value: a JSON number, or None if the client reports it as unknown.
 
-    NaN and infinities (averages of nothing), and everything negative: -1 (never polled), -1001 (no offset).
+    Unknown are NaN and infinities (averages of nothing), and negative numbers: -1 (never polled), -1001 (no offset).
     """
-    # No bool: its type is neither. The upper bound keeps out infinity, and integers that no float can hold.
+    # bool has another type. The upper bound excludes infinity, and integers that no float can hold.
     if type(value) is float:
         return value if 0 <= value < _LARGEST else None
     return float(value) if type(value) is int and 0 <= value < _LARGEST else None
 
 
 def number(value: Any) -> float | None:
-    """The same of a number that may be written as text."""
+    """Return a measured value that may be written as text."""
     if type(value) is str:
         if "_" in value or not value.isascii():
             return None
@@ -53,24 +53,24 @@ def number(value: Any) -> float | None:
 
 
 def option(value: str | None) -> float | None:
-    """The number that an option of a client is; None where it is no whole one of 31 bits."""
+    """Return the number that an option holds; None if it is no integer of 31 bits."""
     known = number(value) if value is not None and len(value) <= MAX_NAME else None
     return known if known is not None and known <= MAX_INT and known.is_integer() else None
 
 
 def all_known(values: Sequence[Any]) -> bool:
-    """Is each a measurement (see there)?"""
+    """True if each value is a measurement."""
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:
-        # Of a NaN the sum is none that compares, and then `min` would say nothing.
+        # A sum with NaN compares with nothing, and then `min` would say nothing.
         return sum(values) < _LARGEST and min(values, default=0) >= 0
     except OverflowError:
         return False
 
 
 def integer(value: Any) -> int | None:
-    """A 32-bit integer, perhaps written as text."""
+    """Return a 32-bit integer, perhaps written as text."""
     if type(value) is str:
         digits = value.strip()
         if not digits.isascii() or not digits.removeprefix("-").isdigit() or len(digits) > 11:
@@ -82,7 +82,7 @@ def integer(value: Any) -> int | None:
 
 
 def text(value: Any) -> str | None:
-    """A text, or a finite number or boolean as JSON writes it. None for all else."""
+    """Return a text, or a finite number or boolean as JSON writes it; None for anything else."""
     if type(value) is str:
         return value
     if type(value) is bool:
@@ -93,7 +93,7 @@ def text(value: Any) -> str | None:
 
 
 def present(value: Any) -> str | None:
-    """The text (see there) without blanks around it, None where nothing remains."""
+    """Return the text without blanks around it, None if nothing remains."""
     if type(value) is str:
         return value.strip() or None
     as_text = text(value)
@@ -101,23 +101,23 @@ def present(value: Any) -> str | None:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """A JSON object; empty where it is none."""
+    """Return a JSON object; an empty one for anything else."""
     return value if type(value) is dict else _NOTHING
 
 
 def measured(metrics: Any, names: Iterable[str]) -> dict[str, float]:
-    """Of a JSON object the known values (see there) of these names."""
+    """Return the known values of these names in a JSON object."""
     document = mapping(metrics)
     return {name: value for name in names if (value := measurement(document.get(name))) is not None}
 
 
 def millis(value: float | None) -> int | None:
-    """A time in milliseconds as integer, None where it is absurd."""
+    """Return a time in milliseconds as integer, None if implausible."""
     return int(value + 0.5) if value is not None and EARLIEST_MS <= value <= LATEST_MS else None
 
 
 def epoch(value: float | None) -> int | None:
-    """A time since 1970 in s, ms, µs or ns, told apart by its size, as epoch milliseconds."""
+    """Convert a time since 1970 in s, ms, µs or ns, told apart by size, to epoch milliseconds."""
     if value is None:
         return None
     scale = 1e3 if value < 1e11 else 1.0 if value < 1e14 else 1e-3 if value < 1e17 else 1e-6
@@ -125,7 +125,7 @@ def epoch(value: float | None) -> int | None:
 
 
 def interval(reported_ms: float | None, usual: int) -> int:
-    """How often a client reports, in ms: as it says where that can be believed, else as usual."""
+    """Return a client's reporting interval in ms: the reported one if plausible, else the usual one."""
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 
@@ -136,7 +136,7 @@ _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
 @lru_cache(maxsize=4096)
 def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, str | None]:
-    """Host and instance of the process behind an agent's URL; `host`: where the URL means its own machine."""
+    """Return host and instance of the process behind an agent's URL; `host`: replaces a URL's loopback address."""
     in_url, port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
     where = in_url[1] if in_url else host
     parts = [part for part in (where, port[1] if port else None) if part]
@@ -144,7 +144,7 @@ def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, st
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> defaultdict[K, list[T]]:
-    """Items by key, each group in their order; what has none is an empty group."""
+    """Group items by key, each group in their order; a missing key is an empty group."""
     groups: defaultdict[K, list[T]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)

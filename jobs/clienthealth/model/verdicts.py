@@ -1,4 +1,4 @@
-"""What is concluded of a client: the verdict of a failure mode, and the evidence that it rests on."""
+"""Verdicts of failure modes on clients, and their evidence."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from clienthealth.model.readings import Source
 
 Status = Literal["ok", "unknown", "suspected", "confirmed"]
 EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
-#: How a client is on the whole. `partial`: nothing was found, and not every mode could be judged.
+#: Overall state of a client. `partial`: nothing was found, but not every mode could be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: From harmless to certain; of two judgements of one moment the later in this order holds.
+#: From harmless to certain; of two verdicts of one moment the later in this order holds.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
-#: Those that say that something is wrong.
+#: Statuses of a failure.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
 
 def standing(statuses: Iterable[Status]) -> Standing:
-    """How a client is, of which the modes say this: `ok` only where every mode was judged, `unknown` where none was."""
+    """Return a client's state from its modes' statuses: `ok` only if every mode was judged, `unknown` if none was."""
     of_modes = frozenset(statuses)
     if of_modes.isdisjoint(UNHEALTHY):
         return "ok" if of_modes == {"ok"} else "partial" if "ok" in of_modes else "unknown"
@@ -29,7 +29,7 @@ def standing(statuses: Iterable[Status]) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One fact that a verdict rests on, in words a tired person understands, with numbers and units."""
+    """One fact behind a verdict, in words a tired person understands, with numbers and units."""
 
     kind: EvidenceKind
     ts_ms: int
@@ -39,12 +39,12 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Trouble that no failure mode is about, counted by the client's own lines. It changes no verdict.
+    """A known issue that no failure mode covers, counted by the client's own lines. It changes no verdict.
 
     what        its id (`logs/also_seen.py`)
     lines       how many, from `first_ms` to `last_ms`
-    text        the first of them, and the input record that it was read from
-    of_process  the lines name no client, and can be of several of the process
+    text        the first of them, and its input record
+    of_process  the lines name no client, and may come from several of the process
     """
 
     what: str
@@ -58,12 +58,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What was counted of a fault, by the half minute in which it happened: windows overlap, and count it once.
+    """The count of an effect of a fault by half minutes: windows overlap, and count it once.
 
-    name       in `detail`, where the sum stands: at least so many
-    kind       what it was counted in; two kinds see the same, so that the greater sum holds
+    name       key in `detail` of the sum, a lower bound
+    kind       its source; two sources see the same effect, so the greater sum holds
     slots      by begin of the half minute (epoch ms)
-    settled    the sum of those before `settled_ms`, which no window reaches any more
+    settled    the sum before `settled_ms`, which no window reaches any more
     """
 
     name: str
@@ -74,7 +74,7 @@ class Count:
 
     @property
     def total(self) -> float:
-        """The sum."""
+        """Return the sum."""
         return self.settled + sum(self.slots.values())
 
 
@@ -82,8 +82,8 @@ class Proof(NamedTuple):
     """What one fact of a verdict proves.
 
     direct        it proves the failure by itself
-    circumstance  what it needs for that (`modes/circumstances.py`), '' where nothing; holds: does it, None: not known
-    why           it holds, or is not known
+    circumstance  the circumstance that it requires (`modes/circumstances.py`), '' if none; holds: None: unknown
+    why           it holds, or is unknown
     """
 
     kind: EvidenceKind
@@ -95,12 +95,12 @@ class Proof(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`.
+    """The verdict of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`.
 
-    `counts`: what the sums in `detail` are made of. `adjusted`: names of the adjustments (`monitor/adjust.py`) that
-    changed it after the judge, in their order. `ruled_out`: innocent explanations that data refutes, each with what
-    refutes it; `not_ruled_out`: those that nothing refutes, each with what would settle it. `proofs`: of its
-    facts, for the adjustment that finds these two.
+    `counts`: the parts of the sums in `detail`. `adjusted`: names of the adjustments (`monitor/adjust.py`) that changed
+    it after the judge, in their order. `ruled_out`: innocent explanations that data refutes, each with its refutation;
+    `not_ruled_out`: the others, each with what would settle it. `proofs`: of its facts, for the adjustment that finds
+    these two.
     """
 
     mode: str
@@ -117,5 +117,5 @@ class Verdict:
 
     @property
     def unhealthy(self) -> bool:
-        """Does it say that something is wrong."""
+        """True if it reports a failure."""
         return self.status in UNHEALTHY

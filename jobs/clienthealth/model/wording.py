@@ -1,16 +1,16 @@
-"""Numbers, times and lists as people read them, whatever shows them."""
+"""Numbers, times and lists in words for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-#: Where no time is known.
+#: Shown for an unknown time.
 UNTIMED = "time unknown"
 
 
 def duration(seconds: float) -> str:
-    """The two largest units: `4 min 12 s`, `3 h 5 min`, `2 d 4 h`."""
+    """Format a duration by its two largest units: `4 min 12 s`, `3 h 5 min`, `2 d 4 h`."""
     left = max(0, round(seconds))
     units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
     parts: list[str] = []
@@ -22,7 +22,7 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(seconds: float) -> str:
-    """0.4 s, 95 s, 2 min 5 s, 1 h 2 min: below two minutes seconds are easier to compare."""
+    """Format a duration as 0.4 s, 95 s, 2 min 5 s, 1 h 2 min: below two minutes, seconds are easier to compare."""
     whole = round(seconds)
     if seconds < 10 and whole != seconds:
         return f"{seconds:.1f} s"
@@ -30,7 +30,7 @@ def elapsed(seconds: float) -> str:
 
 
 def moment(seconds: float | None, now: float | None = None) -> str:
-    """A date and time in UTC, without the date where it is that of `now`; both in epoch seconds."""
+    """Format a date and time in UTC, without the date if it is that of `now`; both in epoch seconds."""
     if seconds is None:
         return UNTIMED
     try:
@@ -42,32 +42,32 @@ def moment(seconds: float | None, now: float | None = None) -> str:
 
 
 def moment_of(ts_ms: int | None) -> str:
-    """The same of epoch milliseconds, with the date."""
+    """Format epoch milliseconds as date and time in UTC."""
     return moment(None if ts_ms is None else ts_ms / 1000)
 
 
 def clock(ts_ms: int | None) -> str:
-    """A time of day in UTC, of epoch milliseconds: `21:04:00`."""
+    """Format epoch milliseconds as a time of day in UTC: `21:04:00`."""
     return "--:--:--" if ts_ms is None else moment_of(ts_ms)[11:19]
 
 
 def number(value: float) -> str:
-    """A whole number with commas between thousands."""
+    """Format a whole number with commas between thousands."""
     return f"{round(value):,}".replace("-", "−")
 
 
 def count(value: float) -> str:
-    """A whole number with narrow spaces between thousands: its digits stay together on a page."""
+    """Format a whole number with narrow spaces between thousands, which keep its digits together on a page."""
     return f"{round(value):,}".replace(",", "\u202f")
 
 
 def count_of(value: float, one: str, many: str = "") -> str:
-    """A count with its noun: `1 record`, `1,200 records`."""
+    """Format a count with its noun: `1 record`, `1,200 records`."""
     return f"{value:,.0f} {one if value == 1 else many or one + 's'}"
 
 
 def short(value: float) -> str:
-    """A count for a narrow cell: 1,234 is 1.2k."""
+    """Format a count for a narrow cell: 1,234 is 1.2k."""
     for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if value >= limit:
             scaled = value / limit
@@ -76,7 +76,7 @@ def short(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Of so many bytes: `512 bytes`, `48 KiB`, `8.3 MiB`."""
+    """Format a number of bytes: `512 bytes`, `48 KiB`, `8.3 MiB`."""
     if value < 1024:
         return f"{value:.0f} bytes"
     for unit in ("KiB", "MiB", "GiB"):
@@ -87,7 +87,7 @@ def size(value: float) -> str:
 
 
 def latency(value: float) -> str:
-    """A latency: `0.13 ms`, `12 ms`, `1.2 s`, `3 min 5 s`."""
+    """Format a latency: `0.13 ms`, `12 ms`, `1.2 s`, `3 min 5 s`."""
     if value < 0.01:
         return f"{value * 1000:.2g} ms"
     if value < 1:
@@ -96,13 +96,13 @@ def latency(value: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    """A share as a percentage: `12 %`, `0.3 %`."""
+    """Format a share as a percentage: `12 %`, `0.3 %`."""
     share = 100 * ratio
     return f"{share:.1f} %" if 0 < share < 1 else f"{share:.0f} %"
 
 
 def exact_percent(ratio: float, digits: int) -> str:
-    """A share as a percentage. What is not whole is never rounded up to 100 % nor down to 0 %."""
+    """Format a share as a percentage; only exact values become 100 % or 0 %."""
     text = f"{ratio * 100:.{digits}f}"
     step = 10.0**-digits
     if ratio < 1 and float(text) >= 100:
@@ -113,7 +113,7 @@ def exact_percent(ratio: float, digits: int) -> str:
 
 
 def by_reason(rulings: Iterable[str]) -> str:
-    """Texts such as `an idle topic (by its log)` as one, each reason said once."""
+    """Join texts such as `an idle topic (by its log)`, each reason once."""
     whats: dict[str, list[str]] = {}
     for ruling in rulings:
         what, _, why = ruling.partition(" (")
@@ -122,7 +122,7 @@ def by_reason(rulings: Iterable[str]) -> str:
 
 
 def listing(names: Iterable[str], most: int = 3) -> str:
-    """In a sentence: `a`, `a and b`, `a, b, c and 4 more`."""
+    """Format a list in a sentence: `a`, `a and b`, `a, b, c and 4 more`."""
     every = list(names)
     shown = every[:most]
     if len(every) > most:
@@ -131,6 +131,6 @@ def listing(names: Iterable[str], most: int = 3) -> str:
 
 
 def quoted(text: str, most: int = 160) -> str:
-    """The first line of a text in quotation marks, cut."""
+    """Quote the first line of a text, cut to length."""
     line = text.strip().split("\n", 1)[0]
     return f'"{line if len(line) <= most else line[: most - 1] + "…"}"'
