@@ -139,7 +139,7 @@ class Tools:
     def explain_mode(self, mode: str) -> str:
         """Explain a failure mode: meaning, impact, what to do, what looks like it, thresholds, background.
 
-        mode: an id such as producer-callback-deadlock. An unknown one gives the list of all.
+        mode: the id of a failure mode. An unknown one gives the list of all.
         """
         from clienthealth.modes import modes
         from clienthealth.ops.cli.modes import explanation
