@@ -1,4 +1,4 @@
-"""Prometheus and Alertmanager on this machine, with our rules and routes and addresses that are right here."""
+"""Start Prometheus and Alertmanager on this machine, with the product's rules, routes and local addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import alertmanager_config, write
 from deploy.demo.processes import Process, port_or_free
 
-#: Debian's package has a name of its own.
+# : Debian installs the program under the second name.
 ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
 PROMETHEUS = ("prometheus",)
 INTERVAL = "5s"
@@ -24,7 +24,7 @@ START_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Alerting:
-    """The two servers with their addresses."""
+    """The two running servers and their addresses."""
 
     prometheus: Process
     prometheus_url: str
@@ -33,12 +33,12 @@ class Alerting:
 
 
 def program(names: tuple[str, ...]) -> str | None:
-    """The path of the first of these programs that is installed."""
+    """Return the path of the first of these programs that is installed."""
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def missing() -> list[str]:
-    """What is not installed, each with how to get it."""
+    """Return the programs that are not installed, each with how to get it."""
     programs = {
         "Prometheus": (PROMETHEUS, "apt-get install prometheus", "brew install prometheus"),
         "Alertmanager": (ALERTMANAGER, "apt-get install prometheus-alertmanager", "github.com/prometheus/alertmanager"),
@@ -53,9 +53,9 @@ def missing() -> list[str]:
 def start(
     folder: Path, settings: Settings, scrape: Mapping[str, str], webhook_url: str, interval: str = INTERVAL
 ) -> Alerting:
-    """Start both; `scrape`: job → host:port, `interval`: how often. Raises ServiceError if one does not come up.
+    """Start both servers; `scrape` maps job → host:port. Raises ServiceError if one does not come up.
 
-    Only to be called where nothing is `missing`.
+    Call it only if `missing()` is empty. `interval` is Prometheus' scrape interval.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write(folder, settings, dry_run=False)
@@ -94,7 +94,7 @@ def start(
 
 
 def answers(url: str) -> bool:
-    """Does it answer with 200."""
+    """True if the URL answers with status 200."""
     try:
         with urllib.request.urlopen(url, timeout=2) as response:
             return bool(response.status == 200)
@@ -103,13 +103,13 @@ def answers(url: str) -> bool:
 
 
 def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: str) -> dict[str, object]:
-    """Prometheus reads YAML, of which JSON is a part."""
+    """Return Prometheus' configuration; it is written as JSON, which is valid YAML."""
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": ["rules/*.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
         "scrape_configs": [
-            # The exporter's series carry the clients' own instance.
+            # The exporter's series carry the instance of the client, which must win.
             {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
             for job, target in scrape.items()
         ],

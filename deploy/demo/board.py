@@ -1,4 +1,4 @@
-"""What the demo shows: a live table on a terminal, a line for each change elsewhere, and the closing account."""
+"""Print the state of the demo: a live table on a terminal, one line per change elsewhere, a table at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
 
 
 class Board:
-    """Prints to standard output, at most 80 columns wide; colours and redrawing only on a terminal."""
+    """Prints to standard output, at most 80 columns wide; uses colours and redraws only on a terminal."""
 
     def __init__(self) -> None:
         self._terminal = sys.stdout.isatty()
@@ -22,12 +22,12 @@ class Board:
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
-        """A line that stays, with the time since the start."""
+        """Print a line that stays, with the time since the start."""
         self._erase()
         print(f"{time.monotonic() - self._began:5.0f} s  {text}", flush=True)
 
     def show(self, courses: Sequence[Course]) -> None:
-        """The table as it is now; nothing where there is no terminal."""
+        """Redraw the table; does nothing without a terminal."""
         if not self._terminal:
             return
         self._erase()
@@ -59,7 +59,7 @@ class Board:
 
 
 def account(courses: Sequence[Course]) -> list[str]:
-    """The closing table: how long after the onset each failure was suspected, confirmed and paged."""
+    """Return the closing table: seconds from each onset to suspicion, confirmation and page."""
     lines = [f"{'client':<20} {'began (UTC)':<12} {'suspected':>10} {'confirmed':>10} {'paged':>10}"]
     for course in courses:
         mode, onset = course.client.mode, course.running.onset_ms

@@ -1,4 +1,4 @@
-"""A real Kafka broker on this machine: one node in KRaft mode, from the jars of Maven Central, on loopback."""
+"""Run a real Kafka broker on this machine: one node in KRaft mode on loopback, from the jars of Maven Central."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
 from deploy.supply import plugin
 
-#: Only what fails without ending waits for so long; on a busy machine three nodes have needed two minutes.
+# : The limit is high because three nodes have needed two minutes on a busy machine.
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
-#: Frugal: several of these share two cores with Spark. The first start of a JVM is mostly compilation.
+# : Small, because several brokers share two cores with Spark. A JVM's first start is mostly compilation.
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.configuration={LOG4J.as_uri()}")
 
 
 class Broker:
-    """One broker with its own data `folder`, which may be started again on the same port and data.
+    """A broker with its own data `folder`; it can be started again on the same port and data.
 
-    `properties` are added to its configuration and win; `options` are what a client then needs (security), named as
-    in the settings. `controller_port` and `cluster_id` are given to the nodes of a cluster, which share and know them.
-    `telemetry_to`: brokers that get, by our plugin, what clients push ('' for itself, None without the plugin);
-    `jar_set`: which jars it is run from, from its next start on.
-    Use it as a context manager, or call `start` and `stop`. All that it logs is in `log`.
+    `properties` override its configuration. `options` are the settings that a client then needs (security), named as in
+    the settings file. Nodes of a cluster get `controller_port` and a common `cluster_id`. `telemetry_to` names the
+    brokers to which our plugin forwards pushed client metrics ('' for this broker, None for no plugin). `jar_set`
+    selects the jars of the next start. Use it as a context manager, or call `start` and `stop`. `log` is its log file.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients find it."""
+        """The address for clients."""
         return self.kafka.bootstrap_servers
 
     @property
@@ -77,14 +76,14 @@ class Broker:
         return self._running().pid
 
     def start(self) -> Self:
-        """Start it and wait until it answers. Raises ServiceError with the end of its log, or DependencyError."""
+        """Start the broker and wait until it answers. Raises ServiceError (with the log's end) or DependencyError."""
         configuration = self.folder / "server.properties"
         if not configuration.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             configuration.write_text(
                 "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
             )
-            # In one word, because one id in 64 begins with a hyphen.
+            # The option and the id are one word, because one id in 64 begins with a hyphen.
             cluster = f"--cluster-id={self._cluster_id}"
             self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
         also = [plugin.jar()] if self._with_plugin else []
@@ -98,32 +97,32 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Shut it down in order; kill it if that takes too long."""
+        """Shut the broker down in order; kill it if that takes too long."""
         if self._process is not None:
             self._process.stop(STOP_SECONDS)
             self._process = None
 
     def kill(self) -> None:
-        """End it as kill -9 does."""
+        """Kill the broker as `kill -9` does."""
         if self._process is not None:
             self._process.kill()
             self._process = None
 
     def restart(self) -> None:
-        """Start it again (after stopping it, if it runs) on the same port and data."""
+        """Stop the broker if it runs, and start it on the same port and data."""
         self.stop()
         self.start()
 
     def pause(self) -> None:
-        """Freeze it: connections stay open, nothing is answered."""
+        """Freeze the broker: connections stay open, and requests get no answer."""
         self._running().pause()
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let a frozen broker run again."""
         self._running().resume()
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic if it is not there."""
+        """Create a topic unless it exists."""
         create_topics(self.kafka, [name], partitions, config)
 
     def __enter__(self) -> Self:
@@ -165,7 +164,7 @@ class Broker:
         }
 
     def _answers(self) -> bool:
-        """Does it say who it is: a request for metadata, answered."""
+        """True if the broker answers a metadata request."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=1000, request_timeout_ms=2000)
         except (ServiceError, KafkaError):
@@ -185,14 +184,14 @@ class Broker:
 
 
 def new_cluster_id() -> str:
-    """An id that no other cluster has, as Kafka writes them: a UUID in base 64."""
+    """Return a new cluster id in Kafka's form: a UUID in base 64."""
     return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def plugin_properties(servers: str) -> dict[str, str]:
-    """What a broker is told of our plugin, which writes to a topic of the brokers `servers`."""
+    """Return the broker properties that load our plugin, which writes to a topic on the brokers `servers`."""
     return {
-        # Brokers 4.x have JmxReporter as the default, which a list of one's own replaces.
+        # Brokers 4.x use JmxReporter by default; an explicit list replaces that default.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,
@@ -200,6 +199,6 @@ def plugin_properties(servers: str) -> dict[str, str]:
 
 
 def java_command(jar_set: str, heap_mb: int, program: str, *arguments: str, also: Iterable[Path] = ()) -> list[str]:
-    """The command that runs a main class of a set of jars, and of others. Raises DependencyError."""
+    """Return the command that runs a main class with a set of jars and those in `also`. Raises DependencyError."""
     path = os.pathsep.join(map(str, [*jars.classpath(jar_set), *also]))
     return [java(), f"-Xmx{heap_mb}m", *JVM, "-cp", path, program, *arguments]

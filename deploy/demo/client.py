@@ -1,4 +1,4 @@
-"""A client of the demo: a program with options, and what happens to its broker or to the way there."""
+"""Describe a client of the demo: a program with options, and the faults done to its broker or network path."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
-#: The one program for all Python libraries, which stand where a Java client has its set of jars.
+# : All Python libraries share one program; their entry stands where a Java client has its set of jars.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
-#: How long each client of the cluster waits before it lets the next broker be rolled, which takes up to a minute.
+# : Delay (s) of each client of the cluster before it starts the next roll; a roll takes up to a minute.
 ROLL_SECONDS = 60.0
-#: However many clients it has, a cluster is left alone for so long before the next roll.
+# : Minimum rest (s) of a cluster between two rolls, however many clients it has.
 REST_SECONDS = 90.0
-#: Small and frugal: the whole demo shares two cores.
+# : Small, because the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-#: Sets of jars whose clients push their metrics by themselves.
+# : Sets of jars whose clients push their metrics themselves.
 PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")
 
 
 class Broker(Protocol):
-    """A broker of a client's own, to be held, killed and started again."""
+    """A broker that serves one client, to be frozen, killed and restarted."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -57,7 +57,7 @@ class LegacyBroker(Protocol):
 
 
 class Cluster(Protocol):
-    """Three brokers, one of which at a time may be away."""
+    """Three brokers, of which at most one at a time is away."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -66,7 +66,7 @@ class Cluster(Protocol):
 
 
 class Context(Protocol):
-    """What the demo gives its clients."""
+    """The services that the demo offers to its clients."""
 
     @property
     def run_folder(self) -> Path: ...
@@ -79,14 +79,13 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class Outage:
-    """What is done to the client's own broker: `after` seconds, for `seconds`, counted from the onset if so said.
+    """A fault of the client's own broker, `after` seconds from the start or the onset, for `seconds`.
 
-    A client to which nothing was acknowledged yet does not work, and is waited for first.
+    The outage begins only after the client got its first acknowledgement.
 
-    `how`: the broker is paused, killed or stopped; the gateway before it is shut, or swallows what passes; of a cluster
-    the node is killed that has the only replica of the first topic.
-    `fails`: this is the failure itself, its begin is the onset. `every`: done again so many seconds after it was over;
-    None: once.
+    `how`: pause, kill or stop the broker; shut its gateway, or let the gateway swallow data; in a cluster, kill the
+    node with the only replica of the first topic. `fails`: True if the outage itself is the failure, so that its
+    begin is the onset. `every`: repeat it this many seconds after its end; None: once.
     """
 
     after: float
@@ -99,17 +98,16 @@ class Outage:
 
 @dataclass(frozen=True)
 class DemoClient:
-    """A program with options, and what happens to it.
+    """A program with options, and the faults that it meets.
 
-    `mode` is the failure mode that it shows, None for a control; `kinds`: on how many kinds of evidence the verdict is
-    to rest; `measurements`: those that its load drives past their limits, so that a ticket is right and a page is not;
-    `default`: part of the choice that fits a laptop.
-    `classpath`: the set of jars, or the Python library. `broker`: the demo's own, one that may be held and killed, none
-    at all (nobody answers at its address), 0.8.2.1, one that advertises the address of a gateway, or a cluster of three
-    that are upgraded, restarted, lost and frozen one by one, again and again.
-    `not_by_pushes`: why its metrics are read through Jolokia, although its version would push them.
-    `options` are the program's system properties. `topics` exist before it starts; on 0.8.2.1 they get `load_rate`
-    records per second each.
+    `mode` is the failure mode that it shows, None for a control; `kinds` the number of kinds of evidence that its
+    verdict needs; `measurements` those that its load drives past their limits, so that a ticket is right and a page is
+    not; `default`: True if it belongs to the default choice, which fits a laptop. `classpath`: the set of jars, or the
+    Python library. `broker`: the demo's broker, a broker of the client's own, an address without a broker, version
+    0.8.2.1, a broker behind a gateway, or a cluster of three that are upgraded, restarted, killed and frozen one by
+    one, again and again. `not_by_pushes`: the reason to read its metrics through Jolokia although its version pushes
+    them. `options` are the program's system properties. `topics` are created before it starts; on 0.8.2.1 each topic
+    gets `load_rate` records per second.
     """
 
     name: str
@@ -131,23 +129,23 @@ class DemoClient:
 
     @property
     def pushes(self) -> bool:
-        """Is it heard through the plugin of its broker alone."""
+        """True if its metrics arrive only through the plugin of its broker."""
         return self.classpath in PUSHING and not self.not_by_pushes
 
     @property
     def python(self) -> bool:
-        """Is it the Python program, which may be many processes."""
+        """True if it runs the Python program, which can have several processes."""
         return self.classpath in LIBRARIES
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """Its clients by name, where they were given one; globs where several are made of one name."""
+        """Its client ids if its options set them; globs if several clients share one prefix."""
         named = [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
         streams = [f"{self.options[name]}-*" for name in ("s.client.id",) if name in self.options]
         return [*(name.replace("{}", "*") for name in named), *streams]
 
     def start(self, context: Context) -> Running:
-        """Start the program. What fails does so by itself, some 30 s later."""
+        """Start the program. A failing client begins to fail about 30 s later."""
         folder = context.run_folder / self.name
         folder.mkdir(parents=True, exist_ok=True)
         addresses, actions = self._surroundings(context)
@@ -185,7 +183,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """The addresses that the program needs, and what is done beside it."""
+        """Return the addresses that the program needs, and the actions that run beside it."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)
@@ -225,7 +223,7 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """A broker that names the gateway's address to its clients: the way in stays open when the gateway is shut."""
+    """Start a broker that advertises a gateway's address: its bootstrap port stays open when the gateway is shut."""
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
@@ -250,7 +248,7 @@ def _lose_leader(running: Running, cluster: Cluster, topic: str, outage: Outage)
 
 
 def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:
-    """How an outage of the client's own broker begins, and how it ends."""
+    """Return the actions that begin and end an outage of the client's own broker."""
     if outage.how == "pause":
         return broker.pause, broker.resume
     return (broker.kill if outage.how == "kill" else broker.stop), broker.restart

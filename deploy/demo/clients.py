@@ -1,4 +1,4 @@
-"""The catalogue of the demo's clients: real programs that really fail, and controls that only look as if they did."""
+"""List the demo's clients: real programs that really fail, and controls that only look as if they failed."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _NOT_CLOSED = DemoClient(
     service="nightly-export",
     mode="producer-not-closed",
     default=True,
-    # Silence of clients before 4.1.2 proves no end.
+    # Before 4.1.2, missing metrics do not prove that a client ended.
     classpath="clients-4.1",
     topics=("exports",),
     options={
@@ -157,7 +157,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # Its session outlasts a machine that is busy while it gives way: one that expires rebalances, which ends the loop.
+    # The session is longer than a busy machine stalls it: an expired session rebalances and ends the loop.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )
@@ -189,7 +189,7 @@ _STEADY = DemoClient(
 
 
 def _control(base: DemoClient, name: str, help: str, **options: str) -> DemoClient:
-    """A control made from another client; in the names of options `_` stands for a dot."""
+    """Return a control made from another client; `_` in names of options stands for a dot."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
     return replace(
         base,
@@ -313,7 +313,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, mode: str | None = "consumer-stalled", **options: str) -> DemoClient:
-    """One kind of group alone, with something wrong; in the names of options `_` stands for a dot."""
+    """Return a client with a fault in one kind of group; `_` in names of options stands for a dot."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
     return replace(_GROUPS, name=name, help=help, mode=mode, options={**_GROUPS.options, "kinds": kind, **changed})
 
@@ -363,7 +363,7 @@ def _rolled_python(library: str, service: str) -> DemoClient:
     )
 
 
-#: KAFKA-19747.
+# : KAFKA-19747.
 _FALLS_SILENT = "a connection that breaks during a push ends the pushes of a client 3.9"
 _CONTROLS = (
     _STEADY,
@@ -492,5 +492,5 @@ _FAILING = (
     _SHARE,
 )
 
-#: All clients by name.
+# : All clients by name.
 CLIENTS: dict[str, DemoClient] = {client.name: client for client in (_HEALTHY, *_FAILING, *_CONTROLS)}

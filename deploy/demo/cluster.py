@@ -1,7 +1,7 @@
-"""A cluster of three real Kafka brokers, each a controller too, which survives the loss of one of them.
+"""Run a cluster of three real Kafka brokers, each also a controller; it survives the loss of one node.
 
-Topics have three replicas, two of which must be in sync; a replica that is not never leads. So the nodes can be
-upgraded, restarted, lost and frozen one by one while clients go on.
+Topics have three replicas, two of which must be in sync; a replica that is not in sync never leads. So the nodes can be
+upgraded, restarted, killed and frozen one by one while clients go on.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from deploy.demo.broker import Broker, new_cluster_id
 from deploy.demo.processes import free_port
 
 NODES = 3
-#: A node that comes back has little to fetch; on two busy cores that takes seconds.
+# : A returning node has little to fetch; on two busy cores that takes seconds.
 SYNC_SECONDS = 300.0
-#: How long a node is lost or frozen: longer than a replica may lag and than a client waits for an answer (30 s each by
-#: default), shorter than a producer tries to deliver (120 s).
+# : How long a node is down or frozen: longer than replica.lag.time.max.ms and a client's request timeout (30 s each by
+# default), shorter than a producer's delivery.timeout.ms (120 s).
 AWAY_SECONDS = 40.0
-#: What befalls a node, in turn.
+# : The faults of a node, in turn.
 FATES = ("restarted", "lost", "frozen")
-#: The set of jars that nodes are brought to.
+# : The set of jars to which nodes are upgraded.
 _NEWEST = "broker"
 _METADATA = "metadata.version"
-#: What lets members of KIP-848, share and Streams groups in.
+# : The settings that enable KIP-848, share and Streams groups.
 _OF_GROUPS = ("group.version", "share.version", "streams.version")
 _HEAP_MB = 192
 _DURABLE: Mapping[str, str] = {
@@ -47,16 +47,16 @@ _DURABLE: Mapping[str, str] = {
     "transaction.state.log.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
-    # A node that is back leads again before the next one goes, not after five minutes.
+    # A returning node leads again before the next one goes, instead of after five minutes.
     "leader.imbalance.check.interval.seconds": "10",
 }
 
 
 class Cluster:
-    """Three nodes with their data and logs in folders of their own below `folder`; use it as a context manager.
+    """Three nodes with data and logs in folders below `folder`; use it as a context manager.
 
-    Partitions are three to a topic unless it is created with another number. `telemetry_to`: as a broker's; `jar_set`:
-    the jars that its nodes are first run from.
+    Topics get three partitions unless `create_topic` asks for another number. `telemetry_to` has the meaning that
+    `Broker` gives it; `jar_set` selects the jars of the nodes' first start.
     """
 
     def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:
@@ -81,13 +81,13 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients find all of its nodes."""
+        """The addresses of all nodes, for clients."""
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
     def start(self) -> Self:
-        """Start all nodes, which answer once most of them are there. Raises ServiceError, DependencyError."""
+        """Start all nodes and wait until each answers. Raises ServiceError, DependencyError."""
         try:
-            # A node is up once two of three controllers have agreed on a leader: none can be waited for alone.
+            # A node answers once two of three controllers have elected a leader, so no node can be awaited alone.
             with ThreadPoolExecutor(NODES) as pool:
                 list(pool.map(Broker.start, self.nodes))
         except BaseException:
@@ -96,19 +96,19 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """End all nodes at once: the last of them could not shut down in order, without a controller to tell."""
+        """Kill all nodes at once: the last node could not shut down in order without a controller."""
         self._over.set()
         for node in self.nodes:
             node.kill()
 
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
-        """Let one node be away and come back; returns when every partition is in sync.
+        """Take one node away, bring it back, and return when every partition is in sync.
 
-        The nodes are upgraded first, if they are old, and the version of their metadata with the last of them. Then one
-        at a time is restarted in order, lost (kill -9) or frozen: by turns the next of them and the active controller.
+        Old nodes are upgraded first, and the metadata version with the last of them. Later calls restart one node in
+        order, kill it, or freeze it; they alternate between the next node in turn and the active controller.
 
-        Does nothing while another thread is at it, nor within `rest_seconds` after the roll before. `note` is told of
-        begin and end. Raises KafkaError, ServiceError where the node does not come back or partitions stay out of sync.
+        Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` gets a text at
+        begin and end. Raises KafkaError, ServiceError if the node does not come back or partitions stay out of sync.
         """
         if not self._rolling.acquire(blocking=False):
             return
@@ -146,7 +146,7 @@ class Cluster:
         node.restart()
 
     def controller(self) -> Broker:
-        """The node that leads the quorum of controllers. Raises ServiceError, KafkaError."""
+        """Return the active controller of the quorum. Raises ServiceError, KafkaError."""
         client = admin(Settings(kafka=self.kafka))
         try:
             quorum = client.describe_metadata_quorum()
@@ -156,7 +156,7 @@ class Cluster:
         return self.nodes[node - 1]
 
     def stored(self, topics: Iterable[str]) -> int:
-        """How many records were ever written to some topics. Raises ServiceError, KafkaError."""
+        """Return the number of records ever written to some topics. Raises ServiceError, KafkaError."""
         client = admin(Settings(kafka=self.kafka))
         try:
             ends = {
@@ -169,7 +169,7 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Let metadata have the newest form that all nodes know, then groups; returns which form metadata has."""
+        """Raise the metadata version to the newest that all nodes support, then that of groups; return the former."""
         client = admin(Settings(kafka=self.kafka))
         try:
             known = {name: feature["supported"][1] for name, feature in client.describe_features().items()}
@@ -183,7 +183,7 @@ class Cluster:
         return newest
 
     def leader(self, topic: str) -> Broker:
-        """The node that leads the topic's first partition. Raises ServiceError, KafkaError."""
+        """Return the leader of the topic's first partition. Raises ServiceError, KafkaError."""
         client = admin(Settings(kafka=self.kafka))
         try:
             [described] = client.describe_topics([topic])
@@ -193,7 +193,7 @@ class Cluster:
         return self.nodes[node - 1]
 
     def wait_for_sync(self) -> None:
-        """Wait until all replicas of all partitions are in sync. Raises ServiceError where that takes too long."""
+        """Wait until all replicas of all partitions are in sync. Raises ServiceError if that takes too long."""
         deadline = time.monotonic() + SYNC_SECONDS
         while lagging := self._out_of_sync():
             if time.monotonic() > deadline:
@@ -207,7 +207,7 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """The partitions without their full number of replicas in sync, as `topic-partition`, or why nobody knows."""
+        """Return the partitions out of sync as `topic-partition`, or the reason why they cannot be listed."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

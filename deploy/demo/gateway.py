@@ -1,4 +1,4 @@
-"""A gateway to a broker, as a load balancer or a firewall is one: it can be shut, slow, or swallow what passes it."""
+"""Forward connections to a broker as a load balancer or firewall does; it can be shut, slow, or swallow data."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LOOK_SECONDS = 0.2
 
 
 class Gateway:
-    """Passes connections to 127.0.0.1:`port` on to 127.0.0.1:`target` until it is closed; use `open` first.
+    """Forwards connections from 127.0.0.1:`port` to 127.0.0.1:`target` until it is closed; call `open` first.
 
-    `shut` refuses new connections and drops those that there are; `swallow` keeps them and passes nothing on; `delay`
-    holds up every chunk. `source`: the address that the broker sees.
+    `shut` refuses new connections and drops the open ones; `swallow` keeps them open and forwards nothing; `delay`
+    holds back every chunk. `source` is the address that the broker sees.
     """
 
     def __init__(self, port: int, target: int, source: str = "127.0.0.1") -> None:
@@ -31,7 +31,7 @@ class Gateway:
         self._thread: threading.Thread | None = None
 
     def open(self) -> Self:
-        """Let everything pass, again if need be."""
+        """Forward everything; also after `shut`, `swallow` or `delay`."""
         self._swallows, self._delay = False, 0.0
         with self._lock:
             if self._listener is None:
@@ -43,7 +43,7 @@ class Gateway:
         return self
 
     def shut(self) -> None:
-        """Nobody is there any more."""
+        """Refuse new connections and drop the open ones."""
         with self._lock:
             if self._listener is not None:
                 self._selector.unregister(self._listener)
@@ -53,15 +53,15 @@ class Gateway:
                 self._drop(one)
 
     def swallow(self) -> None:
-        """Connections stay and can be made, nothing comes through."""
+        """Accept connections, keep them open and forward nothing."""
         self._swallows = True
 
     def delay(self, seconds: float) -> None:
-        """Everything passes, one chunk after the other and each so late."""
+        """Forward everything in order, each chunk this many seconds late."""
         self._delay = seconds
 
     def close(self) -> None:
-        """For ever."""
+        """Stop for good."""
         self._closed.set()
         self.shut()
 

@@ -1,6 +1,6 @@
-"""The jars of the demo's brokers and clients, and of tests, beside those of the product.
+"""Fetch the jars of the demo's brokers and clients, and of tests, in addition to the product's.
 
-python -m deploy.demo.jars [SET…]      fetches the named sets, or those of the product and of the demo
+python -m deploy.demo.jars [SET…] fetches the named sets, or those of the product and of the demo
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ LOG4J_1 = ("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")
 SETS.update(
     {
         "broker": JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *LOG4J_1)),
-        # From which brokers are upgraded. Netty was for a ZooKeeper with TLS.
+        # The version from which brokers are upgraded. ZooKeeper needs Netty for TLS.
         "broker-3.9": JarSet(("org.apache.kafka:kafka_2.13:3.9.2", *LOG4J_1), without=("io.netty:*",)),
         "clients-3.9": JarSet(("org.apache.kafka:kafka-clients:3.9.1", *LOG4J_1)),
         "clients-4.1": JarSet(("org.apache.kafka:kafka-clients:4.1.2", *LOG4J_1)),
         "clients-4.4": JarSet(("org.apache.kafka:kafka-clients:4.4.0", *LOG4J_1)),
-        # With Kafka Streams, without the database of its stores: those of the demo are in memory.
+        # With Kafka Streams but without RocksDB: the demo's state stores are in memory.
         "streams-4.4": JarSet(("org.apache.kafka:kafka-streams:4.4.0", *LOG4J_1), without=("org.rocksdb:*",)),
         "clients-2.3": JarSet(("org.apache.kafka:kafka-clients:2.3.1", *LOG4J_1)),
         "clients-0.11": JarSet(("org.apache.kafka:kafka-clients:0.11.0.3", *LOG4J_1)),

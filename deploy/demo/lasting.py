@@ -1,6 +1,6 @@
-"""A failure that goes on: is it shown all the time, was somebody paged once for it, and for nothing else?
+"""Check that a lasting failure is shown all the time, with one page and no other page.
 
-What a run of the demo that was given a time says at its end, in words.
+A run of the demo with a time limit prints the result at its end.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from clienthealth.model.wording import clock
 from deploy.demo.progress import Course, unexplained
 from deploy.demo.webhook import Page
 
-#: From the onset to the page: what is only suspected at first, and a loaded machine, take that long.
+# : Seconds from onset to page; includes time as suspected and a loaded machine.
 DUE_SECONDS = 300.0
-#: A client that has not failed after this time does not fail.
+# : A client without a failure after this time (s) will not fail any more.
 BEGIN_SECONDS = 900.0
 
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """A line for each failure: its pages, since when it was shown, and whether it still is."""
+    """Return a line for each failure: its pages, when it was first shown, and whether it still is."""
     lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:
@@ -33,10 +33,10 @@ def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
 def shortcomings(
     courses: Sequence[Course], pages: Sequence[Page], seconds: float, now_ms: int, pager: bool = True
 ) -> list[str]:
-    """In sentences, what a run of `seconds` that ends now lacks.
+    """Return sentences on what a run of `seconds` that ends now lacks.
 
-    Each failure must be shown without a gap until the end, with exactly one page; nobody else may be accused or
-    paged, no nameless process either. `pager`: is there one at all?
+    Each failure must be shown without a gap until the end, with exactly one page; no other client or nameless process
+    may be accused or paged. `pager`: False if no Alertmanager runs.
     """
     sentences = []
     for course in courses:
@@ -65,7 +65,7 @@ def shortcomings(
 
 
 def paged(course: Course, pages: Sequence[Page]) -> list[Page]:
-    """The pages that a failure rang up, each once however often its notification was repeated."""
+    """Return the pages of a failure, without repeated notifications."""
     pages_of_client = [
         page
         for page in pages

@@ -1,4 +1,4 @@
-"""ZooKeeper and a broker 0.8.2.1, for the Scala clients of that time. Both run on Java 17."""
+"""Run ZooKeeper and a broker 0.8.2.1 for the Scala clients of that time. Both run on Java 17."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from clienthealth.model.errors import ServiceError
 from deploy.demo.broker import START_SECONDS, STOP_SECONDS, java_command
 from deploy.demo.processes import Process, free_port
 
-#: ZooKeeper 3.4 looks for log4j 1 MBeans that are not there.
+# : ZooKeeper 3.4 looks for log4j 1 MBeans, which do not exist here.
 _NO_LOG4J_MBEANS = "-Dzookeeper.jmx.log4j.disable=true"
 
 
 class LegacyBroker:
-    """One ZooKeeper and one broker with their data in `folder`; logs are `zookeeper.log` and `broker.log` there."""
+    """One ZooKeeper and one broker with data in `folder`; they log to `zookeeper.log` and `broker.log` there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -26,12 +26,12 @@ class LegacyBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients of the broker find it."""
+        """The broker's address for clients."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def zookeeper_connect(self) -> str:
-        """Where the old consumers find ZooKeeper."""
+        """ZooKeeper's address for the old consumers."""
         return f"127.0.0.1:{self._zookeeper_port}"
 
     def start(self) -> Self:
@@ -72,7 +72,7 @@ class LegacyBroker:
         return self
 
     def stop(self) -> None:
-        """End the broker, then ZooKeeper."""
+        """Stop the broker, then ZooKeeper."""
         while self._processes:
             self._processes.pop().stop(STOP_SECONDS)
 
@@ -105,7 +105,7 @@ class LegacyBroker:
             return False
 
     def _broker_registered(self) -> bool:
-        """ZooKeeper has the broker's node, which it writes once it listens."""
+        """True if ZooKeeper has the broker's node; the broker registers it once it listens."""
         try:
             with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
                 connection.sendall(b"dump")

@@ -1,4 +1,4 @@
-"""Records for the demo's clients, from outside their processes."""
+"""Produce records for the demo's clients from outside their processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAUSE_SECONDS = 0.2
 
 
 def create_legacy(bootstrap_servers: str, topics: Sequence[str]) -> None:
-    """Create topics on a broker 0.8.2, which does so when it is asked where they are."""
+    """Create topics on a broker 0.8.2, which creates each one at the first metadata request for it."""
     producer = _producer(bootstrap_servers)
     try:
         for topic in topics:
@@ -42,7 +42,7 @@ def load_legacy(running: Running, bootstrap_servers: str, topics: Sequence[str],
 
 
 def _producer(bootstrap_servers: str) -> KafkaProducer:
-    """The version must be told: a broker that old does not say it."""
+    """Return a producer with an explicit API version, because a broker 0.8.2 does not report its own."""
     return KafkaProducer(
         bootstrap_servers=bootstrap_servers,
         client_id="kafka-health-demo-load",

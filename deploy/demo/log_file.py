@@ -1,4 +1,4 @@
-"""A log file that grows and is rotated, as events: lines of the layout in `java/log4j.properties`."""
+"""Follow a growing, rotated log file and yield events; lines have the layout in `java/log4j.properties`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 CHUNK_BYTES = 1 << 20
-#: Of an exception's text this much is kept.
+# : Maximum number of characters kept of an exception's text.
 MAX_STACK_CHARS = 20_000
 
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\] (\S+) - (.*)")
@@ -20,7 +20,7 @@ _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\]
 
 @dataclass
 class LogEvent:
-    """A line and what stands below it (an exception)."""
+    """A log line and the lines below it (an exception)."""
 
     ts_ms: int
     level: str
@@ -31,18 +31,17 @@ class LogEvent:
     size: int = 0
 
     def add(self, line: bytes) -> None:
-        """A line below the first one."""
+        """Append a line of the exception."""
         if self.size < MAX_STACK_CHARS:
             self.stack.append(line.decode(errors="replace").rstrip("\r\n"))
             self.size += len(line)
 
 
 class LogFile:
-    """Follows one log file, also into the file that replaces it.
+    """Follows one log file, and after rotation the file that replaces it.
 
-    Of each logger and level at most `limit` events of a second (by the clock of the log) are yielded; the others are
-    counted. A client that writes 100,000 lines a second must not drown those of the others. `behind`: there is more to
-    read at once.
+    At most `limit` events per logger, level and second of the log's clock are yielded; the rest are counted. So a
+    client that writes 100,000 lines a second does not drown the others. `behind`: True if more can be read at once.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -57,12 +56,12 @@ class LogFile:
         self._count: Counter[tuple[bytes, bytes]] = Counter()
 
     def events(self) -> Iterator[LogEvent]:
-        """What was added since the last call, at most a chunk of it; notes of what was left out come with it."""
+        """Yield the events since the last call, at most a chunk, with notes about omitted ones."""
         chunk = self._read()
         self.behind = len(chunk) == CHUNK_BYTES
         self._empty_reads = 0 if chunk else self._empty_reads + 1
         if not chunk:
-            if self._empty_reads > 1:  # not at once: an exception may be half written
+            if self._empty_reads > 1:  # An exception may be half written, so the event waits for a second empty read.
                 yield from self._complete()
             return
         lines = (self._rest + chunk).splitlines(keepends=True)
@@ -85,7 +84,7 @@ class LogFile:
                 )
 
     def close(self) -> Iterator[LogEvent]:
-        """The last event and the last note."""
+        """Yield the last event and the last note."""
         yield from self._complete()
         yield from self._left_out()
         if self._open is not None:

@@ -1,4 +1,4 @@
-"""The demo from start to end: choose clients, start everything, watch what the monitor says of them, end everything."""
+"""Run the demo: choose clients, start everything, follow the monitor's verdicts, stop everything."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from deploy.demo.webhook import Page
 
 LOOK_SECONDS = 1.0
 KEPT_RUNS = 3
-#: How long a record may be under way to its consumer at the end.
+# : How long (s) a record may take to its consumer at the end.
 CATCH_UP_SECONDS = 60.0
-#: What nobody reads once a run is over.
+# : Folders that nothing reads after a run.
 BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for. `seconds`: how long, counted from the start of the clients, None: until Ctrl-C.
+    """The options of a run. `seconds`: duration from the start of the clients, None: until Ctrl-C.
 
-    `expect`: the modes that must be paged; none of them (an empty sequence): nobody is to be paged at all; None: every
-    failure must be shown until the time is over, with one page each (`lasting`); without a time nothing is judged.
+    `expect`: the modes that must be paged. An empty sequence: no page may come. None: every failure must be shown until
+    the end, with one page each (`lasting`); without a duration the run is not judged.
     """
 
     seconds: float | None = None
@@ -49,12 +49,11 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """0 once every expected mode has been paged and proved, 1 if one was not in time.
+    """Run the demo; return 0 once every expected mode was paged with proof, 1 if one was late.
 
-    Without expectations 0 at the end of the time where every failure is still shown and was paged once, else 1. It is
-    a failure, too, if a client is accused of what it does not suffer from, or an alert is delivered that no failure
-    explains. Ctrl-C gives 0 where nothing was said of what is expected, else 130. Raises
-    HealthError where something is missing or a part of the product ends.
+    Without expectations it returns 0 at the end of the time if every failure is still shown and was paged once, else 1.
+    A client that is accused of another mode, or an alert that no failure explains, also gives 1. Ctrl-C gives 0 without
+    expectations, else 130. Raises HealthError if something is missing or a part of the product ends.
     """
     clients = chosen(options)
     _check_environment(options)
@@ -72,7 +71,7 @@ def run(options: Options) -> int:
 
 
 def chosen(options: Options) -> list[DemoClient]:
-    """The clients to start. Raises InputError for unknown names, and modes that none of the clients shows."""
+    """Return the clients to start. Raises InputError for unknown names and for modes that no client shows."""
     unknown = [name for name in options.clients if name not in CLIENTS]
     if unknown:
         raise InputError(f"unknown clients: {', '.join(unknown)}; known are {', '.join(CLIENTS)}")
@@ -130,7 +129,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
 
 
 def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Board) -> None:
-    """Until the time is over, or all that is expected has come."""
+    """Follow the run until the time is over or all expected pages have come."""
     deadline = None if options.seconds is None else time.monotonic() + options.seconds
     seen_pages = 0
     begun: set[str] = set()
@@ -156,7 +155,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """What was acknowledged by the cluster that is rolled, and is not stored there or not consumed, in sentences."""
+    """Yield sentences on records that the rolled cluster acknowledged and that are not stored or not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:
@@ -182,9 +181,9 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 
 
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """In sentences, what of the expected has not come, and what came and was not expected.
+    """Return sentences on expected pages that did not come, and on verdicts and pages that were not expected.
 
-    A client whose broker fails may be suspected for a while of what it does not have, as long as nobody is told.
+    A client whose broker fails may be suspected of another mode for a while, as long as no page is sent.
     """
     sentences = []
     for mode in expect:
@@ -212,7 +211,7 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
 
 
 def _check_environment(options: Options) -> None:
-    """Raises DependencyError before anything is started."""
+    """Raise DependencyError before anything is started."""
     path = java()
     version(path)
     if not has_compiler(path):
@@ -228,13 +227,13 @@ def _check_environment(options: Options) -> None:
 
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM and a closed terminal end the demo as Ctrl-C does."""
+    """Let SIGTERM and a closed terminal end the demo as Ctrl-C does."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # A program started in the background by a shell would ignore it.
+    # A shell starts background programs with SIGINT ignored.
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -245,7 +244,7 @@ def _signals_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _run_folder(options: Options) -> Iterator[Path]:
-    """The folder of this run, locked as long as it runs. Old runs of the default place are removed."""
+    """Yield the folder of this run, locked while it runs. Old runs in the default place are removed."""
     if options.folder is not None:
         folder = options.folder.resolve()
         if folder.exists() and any(folder.iterdir()):
@@ -277,5 +276,5 @@ def _remove_bulky(folder: Path) -> None:
 
 
 def _now() -> str:
-    """Now, as `kafka-health review` takes it: of a minute that has begun it takes the whole."""
+    """Return the end of the present minute in the form that `kafka-health review` takes."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,9 +1,9 @@
-"""Processes that end with us, however we end.
+"""Start processes that end with this one, however it ends.
 
-Every process gets a session of its own, so that Ctrl-C reaches us alone and we end the others in order. A guard, one
-small process, holds the other end of a pipe: when we are gone (even by kill -9) it reads the end of the pipe and kills
-what is left. That needs no help of the operating system beyond pipes, so it works on Linux and macOS, and it does not
-depend on which of our threads started what.
+Every process gets its own session, so that Ctrl-C reaches only this process, which ends the others in order. One small
+guard process holds the other end of a pipe. When this process is gone (even by kill -9), the guard reads the end of the
+pipe and kills the remaining ones. That needs only pipes, so it works on Linux and macOS, and it does not depend on
+which thread started what.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _PORTS = (20_000, 32_768)
 
 
 def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """`subprocess.Popen` in a session of its own, killed (with its children) when this process is gone.
+    """Like `subprocess.Popen`, in its own session; the guard kills it and its children after this process.
 
-    Whoever starts a process calls `forget` once it has ended.
+    The caller calls `forget` once the process has ended.
     """
     with _lock:
         guard = _started_guard()
@@ -57,27 +57,27 @@ def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 
 
 def give_way(pid: int, nice: int) -> None:
-    """Let the session of a process that `spawn` started give way to all others.
+    """Lower the priority of the whole session of a process that `spawn` started.
 
-    Linux shares the CPUs among sessions first (`sched_autogroup_enabled`), so that its nice value alone means nothing
-    to the others. Elsewhere, or where that may not be changed, this does nothing.
+    Linux shares CPUs among sessions first (`sched_autogroup_enabled`), so that a nice value alone has no effect on
+    other sessions. Does nothing on other systems, or without permission.
     """
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
 
 
 def forget(pid: int) -> None:
-    """The process has ended: its id may soon be another's."""
+    """Tell the guard that the process has ended, because its id may be reused."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")
 
 
 def free_port() -> int:
-    """A TCP port on loopback that nobody uses.
+    """Return a TCP port on loopback that is free.
 
-    It is none of those that a system gives to connections (from 32768 on). One of many clients on this machine could
-    get such a port before the server starts, or while it is restarted, even to connect to itself.
+    It is below 32768: systems give ports above to outgoing connections. A client on this machine could otherwise take
+    the port before the server starts or while it restarts, or even connect to itself.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -87,7 +87,7 @@ def free_port() -> int:
 
 
 def port_or_free(port: int) -> int:
-    """The wanted port if nobody listens on it, else a free one."""
+    """Return `port` if it is free, else a free one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -98,7 +98,7 @@ def port_or_free(port: int) -> int:
 
 
 class Process:
-    """A program of ours with its log file. `log` receives all that it prints, appended."""
+    """A process started by us; `log` is the file to which its output is appended."""
 
     def __init__(
         self,
@@ -123,29 +123,29 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is also that of its group."""
+        """The process id, which is also its group's id."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Has it not ended yet."""
+        """True if it has not ended."""
         return self._process.poll() is None
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative: the signal that ended it."""
+        """None while it runs; negative: the number of the signal that ended it."""
         return self._process.poll()
 
     def signal(self, number: int) -> None:
         """Send a signal to it and its children."""
-        # macOS says "not permitted" of a group of which only a dead member is left.
+        # macOS reports "not permitted" for a group with only a dead member.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def pause(self) -> None:
-        """Freeze it, and wait until it stands still: on a busy machine it does not do so at once.
+        """Freeze it and wait until it stands still, which takes a while on a busy machine.
 
-        Raises ServiceError, with the end of the log, if it ends instead.
+        Raises ServiceError with the end of the log if it ends instead.
         """
         self.signal(signal.SIGSTOP)
         try:
@@ -156,11 +156,11 @@ class Process:
             raise ServiceError(f"{self.name} has ended\n{self.tail()}")
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Resume a frozen process."""
         self.signal(signal.SIGCONT)
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Ask it to end (it alone: it knows how to end its children); kill all if it has not done so in time."""
+        """Ask it to end (not its children, which it ends itself); kill all after `seconds`."""
         if self.alive:
             self._process.terminate()
             self.resume()
@@ -169,13 +169,13 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """End it and its children at once."""
+        """Kill it and its children."""
         self.signal(signal.SIGKILL)
         self._process.wait()
         forget(self.pid)
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait for a condition. Raises ServiceError, with the end of the log, if it ends or is not ready in time."""
+        """Wait for a condition. Raises ServiceError with the end of the log if it ends or is late."""
         deadline = time.monotonic() + seconds
         while not ready():
             if not self.alive:
@@ -185,7 +185,7 @@ class Process:
             time.sleep(0.1)
 
     def tail(self) -> str:
-        """The last lines of the log, and where the rest is."""
+        """Return the last lines of the log and the path of the whole."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
         return "\n".join((*(f"  {line[:TAIL_COLUMNS]}" for line in lines), f"  (log: {self.log})"))
 

@@ -1,4 +1,4 @@
-"""What became of each client of the demo: when it failed, when the monitor knew, when somebody was paged."""
+"""Record the course of each demo client: when it failed, was judged, and was paged."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from deploy.demo.webhook import Page
 
 @dataclass
 class Course:
-    """One client: what was seen of it so far. Times are epoch milliseconds, of this machine's clock.
+    """The course of one client so far. Times are epoch milliseconds of this machine's clock.
 
     `now`: the newest status of each mode, the worst of all clients in the process; `first`: when a mode first had a
     status; `kinds`: the kinds of evidence of a mode; `paged`: when the critical alert of a mode was delivered;
-    `alerts`: when an alert of any severity was first delivered. `first_shown_ms`, `last_shown_ms`: when its own failure
-    was seen first and last, `gaps`: the times in between at which it was not (begin, end). `events`: how many of its
-    timeline were told.
+    `alerts`: when an alert of any severity was first delivered. `first_shown_ms` and `last_shown_ms`: when its own
+    failure was first and last shown; `gaps`: the periods between in which it was not (begin, end). `events`: how many
+    entries of its timeline were returned already.
     """
 
     client: DemoClient
@@ -39,27 +39,27 @@ class Course:
 
     @property
     def is_shown(self) -> bool:
-        """Is its own failure shown now?"""
+        """True if its own failure is shown now."""
         return _RANK[self.now.get(self.client.mode or "", "unknown")] >= _RANK["suspected"]
 
     @property
     def worst(self) -> tuple[Status, str]:
-        """The worst status of now, and its mode."""
+        """Return the worst present status and its mode."""
         return max(((status, mode) for mode, status in self.now.items()), key=_order, default=("unknown", ""))
 
     @property
     def accused(self) -> set[str]:
-        """Modes other than its own that were ever suspected or confirmed."""
+        """Return the modes other than its own that were ever suspected or confirmed."""
         return {mode for mode, status in self.first if _RANK[status] >= _RANK["suspected"]} - {self.client.mode}
 
     @property
     def wronged(self) -> set[str]:
-        """Modes that it was accused of without cause: while its broker fails a client may be suspected for a while."""
+        """Return `accused` without those that a failing broker excuses for a while."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Take in the newest states of all clients; returns what changed for this one, in words."""
+        """Update it from the newest states of all clients; return its changes in words."""
         now = int(time.time() * 1000)
         before, self.now = self.now, {}
         for state in states:
@@ -85,13 +85,13 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """What befell its broker since this was asked last, in words."""
+        """Return the new events of its broker in words."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]
 
     def take_page(self, page: Page) -> str | None:
-        """Take in a notification; returns its words if it is of this client."""
+        """Take in a notification; return its text if it is about this client."""
         if not self._is_mine(page.labels):
             return None
         mode = page.labels.get("mode", "")
@@ -105,9 +105,9 @@ class Course:
         return f"{page.labels.get('severity')} alert {page.labels.get('alertname')} {page.status}"
 
     def explains(self, labels: Mapping[str, str]) -> bool:
-        """Does it account for an alert: one of its own mode, of what that mode does to it or its group, or of its load?
+        """True if it explains an alert: by its mode, by the mode's effect on client or group, or by its load.
 
-        A ticket says that the group of a consumer that fails has stopped; a page about a group is never right.
+        A ticket about the stopped group of a failing consumer is right; a page about a group is not.
         """
         if "group" in labels:
             fails = self.client.mode is not None and labels["group"] == self.client.options.get("c.group.id")
@@ -119,12 +119,12 @@ class Course:
         return is_of_client and (by_failure or by_load)
 
     def after_onset(self, at_ms: int | None) -> float | None:
-        """Seconds from the onset to a moment."""
+        """Return the seconds from the onset to a moment."""
         onset = self.running.onset_ms
         return None if at_ms is None or onset is None else (at_ms - onset) / 1000
 
     def as_json(self) -> dict[str, Any]:
-        """For `result.json` of the run folder."""
+        """Return the entry for `result.json` in the run folder."""
         return {
             "client": self.client.name,
             "service": self.client.service,
@@ -148,7 +148,7 @@ class Course:
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
-    """In sentences, the alerts that no running failure accounts for, and those that do not say what to do."""
+    """Return sentences on alerts that no running failure explains, or that lack advice."""
     sentences = []
     for page in pages:
         labels = page.labels

@@ -1,11 +1,11 @@
-"""Records a demo client while it runs, as a folder that `kafka-health diagnose` reads.
+"""Record a running demo client as a folder that `kafka-health diagnose` reads.
 
-    python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
+python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
 
 The folder then holds `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and `truth.json`.
-With `--pushes` its clients are asked to push every S seconds: `pushes-CLIENT_ID.jsonl.gz` holds what our plugin made
-of that: `ts`, `headers` and `value` (base 64) of a record a line.
-Nothing in it names this machine: the host is called `host-1`, the program's folder is cut from paths.
+With `--pushes` its clients push every S seconds; `pushes-CLIENT_ID.jsonl.gz` then holds the records that our plugin
+wrote, one per line with `ts`, `headers` and `value` (base 64). The recording never names this machine: the host is
+`host-1`, and paths omit the program's folder.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: Seconds after the start and after the onset at which a thread dump is taken.
+# : When thread dumps are taken, in seconds after the start and after the onset.
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
-#: All that clients have, whether we read it or not.
+# : All MBeans of clients, including those that the product does not read.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
-#: More than a client pushes while it is recorded.
+# : Upper bound of the pushes of one recording.
 MOST_PUSHES = 10_000
-#: Lines of log that are kept: a log storm would not fit.
+# : Maximum number of log lines kept, because a log storm would not fit.
 MAX_LOG_LINES = 20_000
 
 _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za-z0-9.])")
@@ -55,7 +55,7 @@ _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za
 
 @dataclass
 class Recording:
-    """What is written while the client runs."""
+    """The files that are written while the client runs."""
 
     client: DemoClient
     running: Running
@@ -64,7 +64,7 @@ class Recording:
     dumps: int = 0
 
     def read(self, lines: Any) -> None:
-        """One line for each client of the process."""
+        """Append one line for each client of the process."""
         begin = time.perf_counter()
         try:
             mbeans = self.agent.read(dict.fromkeys(WHOLE, ()))
@@ -78,7 +78,7 @@ class Recording:
             lines.write((json.dumps(line, separators=(",", ":"), sort_keys=True) + "\n").encode())
 
     def dump(self, label: str) -> None:
-        """A thread dump into a file of its own."""
+        """Write a thread dump into its own file."""
         at = datetime.now(UTC)
         self.dumps += 1
         try:
@@ -92,7 +92,7 @@ class Recording:
 def record(
     client: DemoClient, context: Surroundings, folder: Path, seconds: float, linger: float = 10.0
 ) -> dict[str, Any]:
-    """Run a client for so many seconds (or until it has ended, and `linger` more) and record it; returns the truth."""
+    """Record a client for `seconds` (or until its end plus `linger`); return the truth."""
     folder.mkdir(parents=True, exist_ok=True)
     running = client.start(context)
     url = running.jolokia_urls[0].partition("=")[2].split()[0]
@@ -115,9 +115,9 @@ def record(
 
 
 def by_client(mbeans: MBeans) -> dict[str, dict[str, Any]]:
-    """The attributes of each client under the keys of a recording.
+    """Return the attributes of each client under the keys of a recording.
 
-    `group/name{tag=value,…}` for what `metrics()` of a Java client has, `domain:k=v,…/Attribute` for other MBeans.
+    `group/name{tag=value,…}` is a metric of a Java client's `metrics()`, `domain:k=v,…/Attribute` is another MBean's.
     """
     of_clients: dict[str, dict[str, Any]] = {}
     shared: dict[str, Any] = {}
@@ -197,9 +197,9 @@ def _scrubbed(text: str) -> str:
 
 
 class Surroundings:
-    """What clients need, started when they ask; use it as a context manager.
+    """The services that clients need, started on demand; use it as a context manager.
 
-    `push_seconds`: how often they are asked to push their metrics, None: not at all.
+    `push_seconds` is the push interval of clients, None for no pushes.
     """
 
     def __init__(self, folder: Path, push_seconds: float | None = None) -> None:
@@ -211,11 +211,11 @@ class Surroundings:
 
     @cached_property
     def bootstrap_servers(self) -> str:
-        """A broker that nobody holds up."""
+        """The address of a broker without faults."""
         return self.new_broker().bootstrap_servers
 
     def new_broker(self) -> Broker:
-        """A broker that may be held and killed."""
+        """Start a broker that may be frozen and killed."""
         self._brokers += 1
         folder = self.run_folder / f"broker-{self._brokers}"
         telemetry_to = None if self._push_seconds is None else ""
@@ -231,7 +231,7 @@ class Surroundings:
             self._asking.append(settings)
 
     def pushes(self, running: Running) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """What the clients of a process have pushed, by client id, as it stands on the topic."""
+        """Return the pushed records of a process by client id, as they are on the topic."""
         by_client: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for settings in self._asking:
             for push in newest(settings, settings.topics.metrics[0], MOST_PUSHES).records:
@@ -242,11 +242,11 @@ class Surroundings:
         return by_client
 
     def legacy(self) -> LegacyBroker:
-        """ZooKeeper and a broker 0.8.2.1."""
+        """Start ZooKeeper and a broker 0.8.2.1."""
         return self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
 
     def cluster(self) -> Cluster:
-        """Three brokers."""
+        """Start three brokers."""
         telemetry_to = None if self._push_seconds is None else ""
         cluster = self._open.enter_context(Cluster(self.run_folder / "cluster", telemetry_to))
         self._asked(cluster.kafka)

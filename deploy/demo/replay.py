@@ -1,8 +1,8 @@
-"""Plays recordings onto the input topics, as if they happened now: their times are moved, in records of any format.
+"""Play recordings onto the input topics as if they happened now, by moving the times in records of any format.
 
-A record is not decoded for it. Its own time stands in a field that is named for it, at the beginning of a line, or at
-the end of a sample in line protocol or Prometheus's text. Times are epoch numbers (10 digits for seconds, 13, 16 or 19
-for milliseconds to nanoseconds) and dates as people and ISO 8601 write them.
+This needs no decoding. A record's own time is in a field with a known name, at the beginning of a line, or at the end
+of a sample in line protocol or Prometheus' text. Times are epoch numbers (10 digits for seconds, 13, 16 or 19 for
+milliseconds to nanoseconds) and dates in ISO 8601 and other usual forms.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from clienthealth.settings import Settings
 EPOCH = rb"(?<![\w.+-])(?:\d{10}\.\d+|\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\w.]|-\d)"
 DATE = rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
 ANY = re.compile(rb"(?P<epoch>%s)|(?P<date>%s)" % (EPOCH, DATE))
-#: Fields that hold a record's own time; the first of them that is there tells it. librdkafka's `ts` is no time of day.
+# : Fields with a record's own time; the first one present counts. librdkafka's `ts` is not a time of day.
 OWN = tuple(
     re.compile(rb'"%s"\s*:\s*"?(?P<time>%s|%s)' % (name, EPOCH, DATE))
     for name in (b"ts_ms", b"timeUnixNano", b"epochSecond", b"@timestamp", b"timestamp", b"time", b"asctime", b"ts")
 )
 LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
-#: `name{labels} value time`, `name,tag=value… field=value… time`.
+# : `name{labels} value time`, `name,tag=value… field=value… time`.
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: Only times so near to the record's own are moved with it: what else looks like a time may be a count.
+# : Only times this near to the record's own time move with it; a farther number may be a count.
 NEAR_MS = 86_400_000
 
 
@@ -47,7 +47,7 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
     timed = in_order(records)
     start, end = timed[0][0], timed[-1][0]
     began = time.time()
-    # The last record is played at its own, moved time: a faster replay begins in the past, never ends in the future.
+    # The last record keeps its moved time, so a faster replay begins in the past and never ends in the future.
     shift_ms = 0 if keep_time else int(began * 1000) - start - int((end - start) * (1 - 1 / speed))
     topics = {"metrics": settings.topics.metrics[0], "logs": settings.topics.logs[0]}
     sink = producer(settings)
@@ -68,7 +68,7 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
 
 
 def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
-    """Records with their times in epoch ms, in order; one that tells no time goes with the one before it."""
+    """Return the records with times in epoch ms, in order; one without a time follows its predecessor."""
     timed = []
     last: int | None = None
     for record in records:
@@ -80,7 +80,7 @@ def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
 
 
 def time_of(value: bytes) -> int | None:
-    """The record's own time as epoch ms; None where it tells none. A date without a zone is taken as UTC."""
+    """Return the record's own time as epoch ms, or None; a date without a zone counts as UTC."""
     match = LINE.match(value) or next(
         (candidate for pattern in (*OWN, SAMPLE) if (candidate := pattern.search(value))), None
     )
@@ -88,7 +88,7 @@ def time_of(value: bytes) -> int | None:
 
 
 def moved(value: bytes, shift_ms: int) -> bytes:
-    """The record with its own time, and all times near it, moved by `shift_ms`. Their notation stays."""
+    """Return the record with its own time, and all times near it, moved by `shift_ms` in the same notation."""
     own = time_of(value)
     if own is None:
         return value
@@ -103,7 +103,7 @@ def moved(value: bytes, shift_ms: int) -> bytes:
 
 
 def _millis(text: bytes) -> int | None:
-    """A time as epoch ms, None for a date that does not exist."""
+    """Return a time as epoch ms, None for a date that does not exist."""
     if b"-" not in text:
         return int(Decimal(text.decode()).scaleb(13 - _digits(text)))
     try:

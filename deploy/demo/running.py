@@ -1,4 +1,4 @@
-"""A demo client while it runs: its process, what is done to its broker, what it says about itself."""
+"""A running demo client: its process, the faults of its broker, and its own reports."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from clienthealth.model.errors import HealthError, ServiceError
 from deploy.demo.processes import forget, spawn
 
 STOP_SECONDS = 5.0
-#: What clients that push their metrics log of the id that their broker gave them.
+# : Log lines in which pushing clients state the client instance id that the broker assigned.
 _PUSHES_AS = re.compile(rb"Client telemetry registered with client instance id: (\S+)\n")
 
 
 class Running:
-    """A started program. What it prints is kept in `output`; `ONSET` and `COUNTERS` lines are understood.
+    """A started program. `output` keeps what it prints; lines `ONSET` and `COUNTERS` are parsed.
 
-    `jolokia_urls` are targets for `kafka-health export jvm`, `log_source` is for the shipper. `actions` run beside
-    the program, each in a thread of its own, and must end soon after `wait` has said that the program stops.
+    `jolokia_urls` are targets for `kafka-health export jvm`, `log_source` is for the shipper. `actions` run beside the
+    program in one thread each, and must end soon after `wait` returns true.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class Running:
 
     @property
     def counters(self) -> Counter[str]:
-        """The newest counts, of all processes of the program together."""
+        """Return the newest counts, summed over all processes of the program."""
         total = Counter[str]()
         for counted in list(self._counters.values()):
             total.update(counted)
         return total
 
     def is_instance(self, name: str) -> bool:
-        """Is it this process that is called so: by host and process id, or by what one of its clients pushes as."""
+        """True if an instance name (host and process id, or a push's instance id) belongs to this process."""
         process_name = name.rpartition(":")[2]
         return process_name == str(self.pid) or process_name in self._push_ids or process_name in self._read_push_ids()
 
@@ -95,39 +95,39 @@ class Running:
 
     @property
     def log_source(self) -> str:
-        """A line for the shipper's list of files."""
+        """Return a line for the shipper's list of files."""
         host = socket.gethostname()
         source = {"service": self.service, "host": host, "instance": f"{host}:{self.pid}", "file": str(self.log_file)}
         return json.dumps(source)
 
     @property
     def alive(self) -> bool:
-        """Is the JVM still there."""
+        """True if the JVM runs."""
         return self._process.poll() is None
 
     @property
     def stopping(self) -> bool:
-        """Is the program over, or told to be."""
+        """True if the program has ended or was asked to end."""
         return self._stopping.is_set() or not self.alive
 
     def wait(self, seconds: float) -> bool:
-        """Wait; true if the program is to stop and the caller should end."""
+        """Wait; return true if the program stops and the caller should end."""
         return self._stopping.wait(seconds) or not self.alive
 
     def wait_for_onset(self, seconds: float) -> bool:
-        """Wait until the failure begins, at most so long; true if it has begun."""
+        """Wait at most `seconds` for the failure to begin; return true if it has begun."""
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """The failure begins now: done from outside, the program does not say so itself."""
+        """Record the onset of a failure that is done from outside, which the program cannot report itself."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:
-        """Write down when something was done."""
+        """Record when something was done."""
         self.timeline.append((int(time.time() * 1000), what))
 
     def stop(self) -> None:
-        """End the process (kill it if it does not go) and what was started beside it."""
+        """End the process (kill it if it does not end) and the actions beside it."""
         self._stopping.set()
         if self.alive:
             self._process.terminate()
@@ -140,7 +140,7 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raises what ended one of the actions beside the program, if one failed."""
+        """Raise the error that ended an action, if one failed."""
         if self._failure is not None:
             raise self._failure
 
@@ -159,7 +159,7 @@ class Running:
                 try:
                     self._understand(line.strip())
                 except ValueError:
-                    # Read on: a program whose pipe is full stands still.
+                    # Reading goes on, because a program with a full pipe blocks.
                     self._failure = ServiceError(f"{self.output}: not understood: {line.strip()}")
         self.note(f"application ended, exit code {self._process.wait()}")
         forget(self.pid)

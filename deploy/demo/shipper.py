@@ -1,8 +1,8 @@
-"""Ships the log files of the demo's clients to the topic client-logs, as structured records.
+"""Ship the log files of the demo's clients to the topic client-logs, as structured records.
 
-    python -m deploy.demo.shipper FILES
+python -m deploy.demo.shipper FILES
 
-FILES lists what to ship and is read again when it changes: a JSON object per line with `service`, `host`, `instance`
+FILES lists the log files and is read again when it changes: a JSON object per line with `service`, `host`, `instance`
 and `file` (`Running.log_source`). The brokers are those of the settings.
 """
 
@@ -24,7 +24,7 @@ from deploy.demo.log_file import LogEvent, LogFile
 
 log = logging.getLogger(__name__)
 
-#: Lines per second, logger and level of one file.
+# : Maximum events per second, logger and level of one file.
 LIMIT = 50
 PAUSE_SECONDS = 0.5
 
@@ -40,7 +40,7 @@ class Shipper:
         self._followed: dict[str, tuple[ClientProcess, LogFile]] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Ship until `stop` is set, then what is left."""
+        """Ship until `stop` is set, then ship the rest."""
         while not stop.is_set():
             if not self.ship():
                 stop.wait(PAUSE_SECONDS)
@@ -50,7 +50,7 @@ class Shipper:
                 self._send(process, event)
 
     def ship(self) -> bool:
-        """A chunk of each file; true if there is more."""
+        """Ship a chunk of each file; return true if there is more."""
         self._read_list()
         for process, file in self._followed.values():
             for event in file.events():

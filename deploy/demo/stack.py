@@ -1,6 +1,6 @@
-"""The whole product on this machine: broker, topics, monitor, exporters, Prometheus, Alertmanager and clients.
+"""Run the whole product on this machine: broker, topics, monitor, exporters, Prometheus, Alertmanager and clients.
 
-Everything keeps its state and its logs in one run folder, listens on loopback, and ends when the stack is closed.
+Every part keeps its state and logs in one run folder, listens on loopback, and ends when the stack is closed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 from deploy.demo.webhook import Webhook
 
-#: Spark on two busy cores.
+# : Time limit (s) for Spark's start on two busy cores.
 MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
-#: How often JVMs are read, and clients are asked to push.
+# : Interval (s) at which JVMs are read and clients push.
 INTERVAL_SECONDS = 5.0
-#: As production compiles, for all JVMs of a Spark; its 26,000 classes are taken as they come from jars that were
-#: compared with their checksums: a start takes 18 s of CPU instead of 20 s.
+# : Compiler options as in production, for all of Spark's JVMs. Spark's 26,000 classes come from jars checked by
+# checksum, so bytecode verification is off: a start takes 18 s of CPU instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -45,9 +45,9 @@ QUICK_START = {
 
 
 class Stack:
-    """Started piece by piece by `start` and `start_clients`; use it as a context manager, which ends all of it.
+    """The parts, started by `start` and `start_clients`; a context manager that ends them all.
 
-    It is also what its clients start from (`deploy.demo.client.Context`). `say` is told what is being done.
+    Its clients start from it too (`deploy.demo.client.Context`). `say` gets a line of progress.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
@@ -69,16 +69,16 @@ class Stack:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The broker that the monitor uses, and clients that need none of their own."""
+        """The broker of the monitor, and of clients that need none of their own."""
         return self.broker.bootstrap_servers
 
     @property
     def status_page(self) -> str:
-        """Where the exporter is."""
+        """The address of the exporter."""
         return f"http://127.0.0.1:{self.settings.prometheus.port}"
 
     def start(self, clients: Sequence[DemoClient]) -> None:
-        """Start all but the clients. Raises ServiceError with the end of a log, or DependencyError."""
+        """Start everything but the clients. Raises ServiceError with the end of a log, or DependencyError."""
         self._say("starting the broker")
         self._open.enter_context(self.broker)
         self._write_settings(clients)
@@ -108,7 +108,7 @@ class Stack:
         monitor.wait_until(self._monitor_works, MONITOR_SECONDS)
 
     def start_clients(self, clients: Sequence[DemoClient]) -> None:
-        """Start the clients and make them known to the exporters."""
+        """Start the clients and register them with the exporters."""
         for client in clients:
             self._say(f"starting {client.name}: {client.help}")
             running = client.start(self)
@@ -120,7 +120,7 @@ class Stack:
                 files.write(f"{running.log_source}\n")
 
     def new_broker(self) -> Broker:
-        """A broker for one client alone, which may be frozen and killed; what is pushed to it goes to ours."""
+        """Start a broker for one client, which may be frozen and killed; it forwards pushed metrics to ours."""
         if self._spare_brokers:
             return self._spare_brokers.pop()
         self._brokers += 1
@@ -130,13 +130,13 @@ class Stack:
         return broker
 
     def legacy(self) -> LegacyBroker:
-        """ZooKeeper and a broker 0.8.2.1, the same for all clients that ask."""
+        """Start ZooKeeper and a broker 0.8.2.1, or return the running ones."""
         if self._legacy is None:
             self._legacy = self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
         return self._legacy
 
     def cluster(self) -> Cluster:
-        """Three brokers, the same for all clients that ask; they begin old, to be upgraded."""
+        """Start three brokers of the old version, to be upgraded later, or return the running ones."""
         if self._cluster is None:
             cluster = Cluster(self.run_folder / "cluster", self.bootstrap_servers, "broker-3.9")
             self._cluster = self._open.enter_context(cluster)
@@ -144,13 +144,13 @@ class Stack:
         return self._cluster
 
     def states(self) -> list[dict[str, Any]]:
-        """The newest state of every client, as the exporter tells it."""
+        """Return the newest state of every client from the exporter."""
         with urllib.request.urlopen(f"{self.status_page}/clients.json", timeout=10) as response:
             states: list[dict[str, Any]] = json.load(response)
         return states
 
     def check(self) -> None:
-        """Raises ServiceError if a part of the product has ended (with the end of its log), or a broker stays away."""
+        """Raise ServiceError if a part of the product has ended (with the end of its log) or a broker stays away."""
         for running in self.running.values():
             running.check()
         for process in self._processes:
@@ -158,7 +158,7 @@ class Stack:
                 raise ServiceError(f"{process.name} ended with exit code {process.exit_code}\n{process.tail()}")
 
     def logs(self) -> Mapping[str, Path]:
-        """Part → its log file."""
+        """Return the log file of each part."""
         return {"broker": self.broker.log, **{process.name: process.log for process in self._processes}}
 
     def __enter__(self) -> Self:
@@ -169,14 +169,14 @@ class Stack:
             self._stop_clients()
 
     def _stop_clients(self) -> None:
-        """All at the same time: one that fails does not end by itself, and is waited for for seconds."""
+        """Stop all at the same time, because a failing client takes seconds to be killed."""
         if self.running:
             with ThreadPoolExecutor(len(self.running), "stop") as pool:
                 for _ in pool.map(Running.stop, self.running.values()):
                     pass
 
     def _prepare(self, clients: Sequence[DemoClient]) -> None:
-        """Start what clients will ask for while Spark starts."""
+        """Start what clients will need, while Spark starts."""
         if any(client.broker == "legacy" for client in clients):
             self.legacy()
         if any(client.broker == "cluster" for client in clients):
@@ -184,7 +184,7 @@ class Stack:
         self._spare_brokers = [self.new_broker() for client in clients if client.broker == "own"]
 
     def _write_settings(self, clients: Sequence[DemoClient]) -> None:
-        """Settings of this run: its broker, its folder, free ports, little patience, and who its clients are."""
+        """Write this run's settings: its broker, folder, free ports, short time limits, and its clients' services."""
         folder, defaults = self.run_folder, Settings()
         exporter_port = port_or_free(defaults.prometheus.port)
         metrics_port = port_or_free(defaults.monitor.metrics_port)
@@ -198,7 +198,7 @@ class Stack:
             },
             "prometheus": {"port": exporter_port},
             "identity": {
-                # Nobody logs in here, and clients of several services have one address.
+                # The demo needs no login, and clients of several services share one address.
                 "push_services": [
                     f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids
                 ],
@@ -211,7 +211,7 @@ class Stack:
         text = "# The settings of this run of the demo.\n"
         for section, values in sections.items():
             text += f"\n[{section}]\n"
-            # A JSON string is a TOML string too.
+            # A JSON string is also a TOML string.
             text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
         self.settings_file.write_text(text, encoding="utf-8")
         self.settings = load(str(self.settings_file), environ={})
@@ -229,7 +229,7 @@ class Stack:
         self._open.callback(process.stop, STOP_SECONDS)
 
     def _monitor_works(self) -> bool:
-        """Does its query run, and has it finished a batch, by its own metrics."""
+        """True if the monitor's own metrics show a running query with a finished batch."""
         try:
             with urllib.request.urlopen(
                 f"http://127.0.0.1:{self.settings.monitor.metrics_port}/metrics", timeout=2

@@ -1,4 +1,4 @@
-"""Creates the topics of the demo, and its subscriptions."""
+"""Create the topics of the demo, and its telemetry subscriptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-#: A node that has become the controller serves clients so much later (s), at the latest.
+# : Upper bound (s) until a new controller serves clients.
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 
@@ -25,9 +25,9 @@ def create_topics(
     config: Mapping[str, str] | None = None,
     replicas: int = -1,
 ) -> None:
-    """Create the topics that are not there yet; returns when all have a leader. Raises KafkaError, ServiceError.
+    """Create missing topics and wait until all have a leader. Raises KafkaError, ServiceError.
 
-    They have as many partitions and replicas as the brokers give by default, where -1 is asked for.
+    -1 for `partitions` or `replicas` means the broker's default.
     """
     _create(kafka, [Topic(name, partitions, config or {}, replicas) for name in topics])
 
@@ -39,7 +39,10 @@ def create_ours(settings: Settings, partitions: int = 1) -> None:
 
 
 def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
-    """Have brokers ask their clients for all metrics that we read. Raises KafkaError, ServiceError."""
+    """Subscribe brokers to all metrics that the product reads. Raises KafkaError, ServiceError.
+
+    Their clients then push these metrics.
+    """
     client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
     try:
         for subscription in Subscription.ours(seconds):

@@ -1,4 +1,4 @@
-"""A pager for the demo: a web server that takes Alertmanager's notifications and keeps them."""
+"""A pager for the demo: a web server that receives and keeps Alertmanager's notifications."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_BODY = 4_000_000
 
 @dataclass(frozen=True)
 class Page:
-    """One alert of a notification. `received_ms`: when it reached us; `status`: firing or resolved.
+    """One alert of a notification. `received_ms`: time of arrival; `status`: firing or resolved.
 
-    `started`: since when it fires; a notification that is repeated has the same.
+    `started`: the begin of the alert, which repeated notifications share.
     """
 
     received_ms: int
@@ -29,7 +29,7 @@ class Page:
 
 
 class Webhook:
-    """Listens on loopback while it is open. Notifications are kept in `pages` and appended to `file`, one per line."""
+    """Listens on loopback while it is open; keeps notifications in `pages` and appends them to `file`, one per line."""
 
     def __init__(self, port: int, file: Path) -> None:
         self.file = file
@@ -46,7 +46,7 @@ class Webhook:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nothing: what matters is in the file."""
+                """Log nothing: the file has all notifications."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
@@ -54,12 +54,12 @@ class Webhook:
 
     @property
     def url(self) -> str:
-        """Where notifications go."""
+        """The address for notifications."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     @property
     def pages(self) -> list[Page]:
-        """All so far, in the order of their arrival."""
+        """All notifications so far, in order of arrival."""
         with self._lock:
             return list(self._pages)
 
@@ -72,7 +72,7 @@ class Webhook:
         self._server.server_close()
 
     def _receive(self, body: bytes) -> bool:
-        """Keep a notification; false if it is none."""
+        """Keep a notification; return false if the body is not one."""
         now = int(time.time() * 1000)
         try:
             alerts = json.loads(body)["alerts"]

@@ -1,7 +1,7 @@
-"""What the Helm chart restates: the version, the schema by which Helm refuses values before anything is installed, and
-the routing of alerts as the Prometheus Operator has it.
+"""Generate the chart's derived files: version, values schema, and alert routing as the Prometheus Operator has it.
 
-The values of the chart have the types of their defaults in values.yaml; those under `config` are the settings.
+By the schema Helm refuses wrong values before it installs anything. Values have the types of their defaults in
+values.yaml; those under `config` are the settings.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from clienthealth.settings.fields import keys
 from clienthealth_exporters.alerts.build import FILES, routes_of
 
 CHART = "deploy/helm/kafka-client-health"
-#: Of Kubernetes, which checks them itself.
+# : Values with Kubernetes' own types, which Kubernetes checks.
 _OF_KUBERNETES = frozenset({"resources"})
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 Schema = dict[str, Any]
 
 
 def generate() -> dict[str, str]:
-    """Chart.yaml with the version of the project, values.schema.json, and the routing of alerts."""
+    """Return Chart.yaml with the project's version, values.schema.json, and the routing of alerts."""
     root = locations.checkout()
     version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     chart = (root / CHART / "Chart.yaml").read_text(encoding="utf-8")
@@ -44,7 +44,7 @@ def generate() -> dict[str, str]:
 
 
 def routing() -> Schema:
-    """Routes and inhibitions of alertmanager.yml as AlertmanagerConfig has them; owners' come from the values."""
+    """Return alertmanager.yml's routes and inhibitions as an AlertmanagerConfig; owners come from the values."""
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
     config = yaml.safe_load(routes_of(Owners(), text))
     rules = [
@@ -75,7 +75,7 @@ def _matcher(text: str) -> Schema:
 
 
 def schema(values: dict[str, Any]) -> Schema:
-    """The JSON schema of values with these defaults."""
+    """Return the JSON schema of values with these defaults."""
     document = _of_default("", values)
     document["properties"]["config"] = _closed(_settings())
     # Helm passes these to every chart that is part of another.
@@ -88,7 +88,7 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """An empty map or list may hold anything; numbers are counts and ports."""
+    """Return a default's schema: an empty map or list allows anything; numbers are counts and ports."""
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
             return {"type": "object"}
@@ -106,7 +106,7 @@ def _settings() -> dict[str, Schema]:
 
 
 def _section(section: type) -> Schema:
-    # A bound that another setting is, JSON schemas cannot tell: it is checked when the settings are read.
+    # JSON schema cannot express a bound by another setting; the settings' reader checks it.
     return _closed(
         {name: {**msgspec.json.schema(key.checked), "description": key.reason} for name, key in keys(section).items()}
     )

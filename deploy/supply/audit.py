@@ -1,8 +1,8 @@
-"""`make audit`: known vulnerabilities of what we bring along.
+"""`make audit`: list known vulnerabilities of the product's dependencies.
 
-Jars are compared with the committed list, which says why one stays, and needs no network. What is known besides is
-asked of OSV, and of the advisory service of PyPI for Python packages (by pip-audit); where one cannot be reached, this
-is said, and is no failure.
+Jars are compared with the committed list, which gives the reason for each accepted vulnerability and needs no network.
+Newer advisories come from OSV, and for Python packages from PyPI's advisory service through pip-audit. An unreachable
+service is reported and is not a failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deploy.supply import osv
 from deploy.supply.jars import CVES, Jar, installed, judged, vulnerabilities
 from deploy.supply.sbom import requirements
 
-#: What pip-audit says where it got no answer, as opposed to one that it did not like.
+# : Messages of pip-audit when it got no answer, as opposed to a bad one.
 _UNREACHABLE = (
     *("ConnectionError", "Connection refused", "NameResolutionError", "Max retries exceeded", "ProxyError"),
     *("ServiceError", "Could not connect", "Timeout", "403 Client Error", "404 Client Error", "503 Server Error"),
@@ -24,7 +24,7 @@ _UNREACHABLE = (
 
 
 def main() -> int:
-    """0 where nothing is to be mended, 1 where something is."""
+    """Return 1 if a dependency has to be changed, else 0."""
     present = list(installed())
     mend, stays = judged(present, vulnerabilities())
     print("\n".join([*stays, *(f"MEND {line}" for line in mend)]))
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print what OSV knows of the jars and the committed list does not say; whether there is anything."""
+    """Print OSV's advisories on the jars that the committed list lacks; return true if there are any."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:
@@ -49,7 +49,7 @@ def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
 
 
 def _packages() -> bool:
-    """Whether a Python package is to be mended."""
+    """True if a Python package has to be changed."""
     listed = Path("dist/requirements.txt")
     listed.parent.mkdir(exist_ok=True)
     listed.write_text(requirements(), encoding="utf-8")
@@ -59,7 +59,7 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print what pip-audit found; whether a package is to be mended."""
+    """Print pip-audit's findings; return true if a package has to be changed."""
     if code == 0:
         print("Python packages: none has a known vulnerability")
         return False

@@ -1,6 +1,6 @@
-"""`make image`: the steps of the Dockerfile in a Debian root, where there is no container engine, and its result tried.
+"""`make image`: run the Dockerfile's steps in a Debian root without a container engine, and try the result.
 
-python -m deploy.supply.image FOLDER      as root; FOLDER is made, takes 3 GB, and is removed at the end
+python -m deploy.supply.image FOLDER as root; FOLDER is made, takes 3 GB, and is removed at the end
 
 The root has Debian's Python instead of the pinned one; all else is the Dockerfile's: packages, jars, user, environment.
 The monitor then runs in it without privileges on a read-only root, and must judge a recording from a demo's broker.
@@ -28,9 +28,9 @@ from deploy.demo.broker import Broker
 from deploy.demo.processes import Process
 from deploy.demo.topics import create_ours
 
-#: What images of Python have and Debian's smallest root has not.
+# : Packages that Python's images contain and Debian's smallest root lacks.
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
-#: How this machine finds others and trusts them, so that the steps do.
+# : This machine's name resolution and trusted certificates, which the steps need.
 OURS = (
     "/etc/hosts",
     "/etc/resolv.conf",
@@ -41,7 +41,7 @@ OURS = (
 PASSED_ON = re.compile(r"(PIP|UV|SSL)_.*|.*_(proxy|PROXY)|KAFKA_HEALTH_MAVEN_URL")
 RECORDING = "tests/recordings/deadlock-3.9"
 VERDICT_SECONDS = 600.0
-#: In a mount namespace of its own: the root, on which nothing can be written but /tmp and the volume of the state.
+# : Runs in its own mount namespace: the root is read-only but for /tmp and the state's volume.
 _CONFINED = """
 mount --bind {root} {root} && cd {root}
 mount -t tmpfs tmpfs tmp && chmod 1777 tmp
@@ -55,7 +55,7 @@ exec chroot . /usr/bin/setpriv --reuid {user} --regid {user} --clear-groups --no
 
 @dataclass
 class Stage:
-    """What the instructions since a FROM have come to."""
+    """The result of the instructions since a FROM."""
 
     root: Path
     folder: str = "/"
@@ -65,7 +65,7 @@ class Stage:
 
 
 def main() -> int:
-    """Build it, start it, see a client judged. Raises ServiceError."""
+    """Build the image, start it, and wait for a verdict. Raises ServiceError."""
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True)
     try:
@@ -78,9 +78,9 @@ def main() -> int:
 
 
 def built(folder: Path) -> Stage:
-    """The last stage of the Dockerfile, all of whose steps were run."""
+    """Run all steps of the Dockerfile and return its last stage."""
     base = folder / "base"
-    # In a namespace of its own: where it is killed, none of what it has mounted is left below a folder that is removed.
+    # A separate mount namespace: if the build is killed, no mount remains below a folder that is removed.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}
@@ -112,7 +112,7 @@ def built(folder: Path) -> Stage:
 
 
 def instructions(text: str) -> Iterator[tuple[str, str]]:
-    """The instructions of a Dockerfile, continued lines joined."""
+    """Yield the instructions of a Dockerfile with continued lines joined."""
     lines = "\n".join(line for line in text.splitlines() if not line.startswith("#")).replace("\\\n", " ")
     for line in filter(None, lines.splitlines()):
         word, _, rest = line.partition(" ")
@@ -120,12 +120,12 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def judged(image: Stage, folder: Path) -> float:
-    """Seconds from the start of the monitor in the image until its health topic has a client that is confirmed."""
+    """Return the seconds from the monitor's start in the image until its health topic has a confirmed client."""
     with Broker(folder / "broker") as broker:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)
         servers = {"KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
-        # The network is that of this machine, where another monitor may have the usual port.
+        # The image shares this machine's network, where another monitor may have the usual port.
         environment = {**image.environment, **servers, "KAFKA_HEALTH_MONITOR_METRICS_PORT": "0", "HOME": "/tmp"}
         settled = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *image.command]
         script = _CONFINED.format(

@@ -1,4 +1,4 @@
-"""The jars that come with us, and which of them have known vulnerabilities."""
+"""List the jars that the product ships, and which of them have known vulnerabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from deploy.demo import jars
 
 CVES = Path(__file__).with_name("known_cves.toml")
-#: The place of the jars that PySpark brings.
+# : The set name for the jars that PySpark brings.
 PYSPARK = "pyspark"
 _ENTRY = re.compile(r"META-INF/maven/(?P<group>[^/]+)/(?P<name>[^/]+)/pom\.properties")
 _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
@@ -22,7 +22,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar and where it is used: a set of `deploy.demo.jars`, or PySpark. `group` is '' where it does not tell it."""
+    """A jar and its use: a set of `deploy.demo.jars`, or PySpark. `group` is '' if the jar does not state it."""
 
     used_by: str
     group: str
@@ -37,7 +37,7 @@ class Jar:
 
 
 def installed(sets: Iterable[str] = jars.SETS) -> Iterator[Jar]:
-    """All jars of some sets, fetched if need be, and those of PySpark."""
+    """Yield all jars of some sets, fetched if need be, and those of PySpark."""
     for used_by in sets:
         for path in jars.classpath(used_by):
             yield from _jar(used_by, path.parents[2].name, path)
@@ -53,7 +53,7 @@ def _jar(used_by: str, group: str, path: Path) -> Iterator[Jar]:
 
 
 def _group(path: Path) -> str:
-    """The group that Maven has entered in a jar beside its name, '' where it has not."""
+    """Return the group in the Maven properties inside a jar, '' without them."""
     with zipfile.ZipFile(path) as jar:
         entries = (_ENTRY.fullmatch(name) for name in jar.namelist())
         groups = [entry["group"] for entry in entries if entry and path.name.startswith(f"{entry['name']}-")]
@@ -61,13 +61,13 @@ def _group(path: Path) -> str:
 
 
 def vulnerabilities() -> list[Mapping[str, Any]]:
-    """The committed list of vulnerabilities."""
+    """Return the committed list of vulnerabilities."""
     listed: list[Mapping[str, Any]] = tomllib.loads(CVES.read_text(encoding="utf-8"))["cve"]
     return listed
 
 
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """What has to be mended, and what stays with its reason; a reason that nothing needs has to be mended too."""
+    """Return what has to be changed, and what stays with its reason; an unused reason has to be removed too."""
     mend, stays, present = [], [], list(present)
     for cve in cves:
         reasons = dict(cve.get("stays", {}))
@@ -89,7 +89,7 @@ def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[l
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with: 4.1.118.Final → 4, 1, 118."""
+    """Return the leading numbers of a version: 4.1.118.Final → 4, 1, 118."""
     numeric = re.match(r"\d+(?:\.\d+)*", version)
     assert numeric, version
     return tuple(map(int, numeric[0].split(".")))

@@ -1,4 +1,4 @@
-"""OSV, the database of advisories of osv.dev: what is known today of jars. https://google.github.io/osv.dev/api/"""
+"""Query OSV, the advisory database osv.dev, about jars. API: https://google.github.io/osv.dev/api/"""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 from deploy.supply.jars import Jar
 
 URL = "https://api.osv.dev/v1"
-#: It takes a thousand questions at once.
+# : Maximum number of queries per request.
 _AT_ONCE = 1000
 _TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True)
 class Advisory:
-    """What is known of some versions of a package. `names`: its id, and what other databases call it."""
+    """An advisory on some versions of a package. `names`: its id and its aliases in other databases."""
 
     names: frozenset[str]
     summary: str
 
 
 def advisories(present: Iterable[Jar], url: str = URL) -> list[tuple[Jar, Advisory]]:
-    """All that OSV knows of those of the jars whose group is known. Raises OSError where it does not answer."""
+    """Return all OSV advisories on jars with a known group. Raises OSError if the service does not answer."""
     asked = [jar for jar in present if jar.group]
     found = [
         (jar, name) for start in range(0, len(asked), _AT_ONCE) for jar, name in _ids(asked[start:][:_AT_ONCE], url)
@@ -35,7 +35,7 @@ def advisories(present: Iterable[Jar], url: str = URL) -> list[tuple[Jar, Adviso
 
 
 def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What OSV knows of a jar and the committed list does not name, a line each."""
+    """Return a line for each OSV advisory on a jar that the committed list does not name."""
     listed: dict[str, set[str]] = {}
     for cve in cves:
         listed.setdefault(cve["jar"], set()).update((cve["id"], *cve.get("also", ())))
@@ -48,7 +48,7 @@ def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, 
 
 
 def _ids(jars: Sequence[Jar], url: str) -> Iterator[tuple[Jar, str]]:
-    """The ids of what is known of each jar; long answers come in pages."""
+    """Yield the ids of each jar's advisories; follows the pages of long answers."""
     todo = [
         (jar, {"package": {"ecosystem": "Maven", "name": f"{jar.group}:{jar.name}"}, "version": jar.version})
         for jar in jars

@@ -1,6 +1,6 @@
-"""`make sbom`: what an installation consists of, as CycloneDX: Python packages of uv.lock, jars of monitor and PySpark.
+"""`make sbom`: write an installation's content as CycloneDX: Python packages of uv.lock, jars of monitor and PySpark.
 
-python -m deploy.supply.sbom [FILE]      (dist/sbom.cdx.json)
+python -m deploy.supply.sbom [FILE] (dist/sbom.cdx.json)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OUT = Path("dist/sbom.cdx.json")
 
 
 def main() -> int:
-    """Write the bill."""
+    """Write the bill of materials."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else OUT
     out.parent.mkdir(parents=True, exist_ok=True)
     bill = _python()
@@ -32,10 +32,10 @@ def main() -> int:
 
 
 def requirements() -> str:
-    """The Python packages of uv.lock that an installation has, with their hashes."""
+    """Return the Python packages of uv.lock that an installation has, with their hashes."""
     uv = os.environ.get("UV") or shutil.which("uv") or ".cache/uv/bin/uv"
     command = [uv, "export", "--frozen", "--no-emit-project", "--format", "requirements-txt", "--extra", "all"]
-    command.append("--no-default-groups")  # tools of this repository
+    command.append("--no-default-groups")  # development tools of this repository
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

@@ -1,14 +1,14 @@
-"""A healthy application of a Python library: a producer and a consumer of the same topics, and what it tells of itself.
+"""A healthy application of a Python library: a producer and a consumer of the same topics that report metrics and logs.
 
-    python produce_and_consume.py LIBRARY NAME=VALUE…
+python produce_and_consume.py LIBRARY NAME=VALUE…
 
-LIBRARY is confluent-kafka, kafka-python or aiokafka. Each reports as the documentation asks for it: librdkafka by its
-statistics, kafka-python by our reporter, aiokafka, which has no metrics, by its log alone. SIGTERM ends it in order.
-Options: service, topics (comma separated), rate (records/s to each topic), p.bootstrap.servers, reports.to (brokers of
-the monitor), p.client.id, c.client.id, c.group.id; restart.every: two such processes run, the older of which is
-replaced every so many seconds, as in a rolling deployment.
+LIBRARY is confluent-kafka, kafka-python or aiokafka. Each reports as the documentation asks: librdkafka through its
+statistics, kafka-python through our reporter, and aiokafka, which has no metrics, through its log alone. SIGTERM ends
+it in order. Options: service, topics (comma separated), rate (records/s to each topic), p.bootstrap.servers, reports.to
+(brokers of the monitor), p.client.id, c.client.id, c.group.id; restart.every: run two such processes and replace the
+older one every so many seconds, as a rolling deployment does.
 
-Lines on standard output: COUNTERS json, of each process.
+Each process prints lines `COUNTERS json` on standard output.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FLUSH_SECONDS = 20
 
 
 class Shipper(logging.Handler):
-    """Hands log lines on to the topic of logs."""
+    """Sends log records to the topic of logs."""
 
     def __init__(self, send: Callable[[str, str], None]) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Shipper(logging.Handler):
 
 
 class Application:
-    """The producer and the consumer, until `stop`."""
+    """The producer and the consumer; they run until `stop`."""
 
     def __init__(self, library: str, options: Mapping[str, str]) -> None:
         self._library = library.replace("-", "_")
@@ -77,7 +77,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """A report; none while the brokers for reports are away and the queue is full."""
+        """Send a report; drop it while the reporting brokers are away and the queue is full."""
         try:
             self._reports.produce(topic, text, headers=self._who)
         except BufferError:
@@ -91,7 +91,7 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
-            # Who hands on statistics need not push as well: a client would be listed twice.
+            # A client that reports statistics must not push as well, or it would be listed twice.
             "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }
@@ -184,12 +184,12 @@ class Application:
             self._tell()
 
     def _tell(self) -> None:
-        # In one write: processes and threads share the pipe, and print() may write the line's end by itself.
+        # One write per line: processes and threads share the pipe, and print() may write the newline separately.
         os.write(sys.stdout.fileno(), f"COUNTERS {json.dumps({**self.counters, 'pid': os.getpid()})}\n".encode())
 
 
 def supervise(seconds: float) -> int:
-    """Two of these processes, the older replaced every so many seconds; 1 if one ends that was not asked to."""
+    """Run two of these processes and replace the older one each `seconds`; return 1 if one ends unasked."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     command = [sys.executable, *sys.argv, "restart.every=0"]
