@@ -1,6 +1,6 @@
 """Fetch the jars of the demo's brokers and clients, and of tests, in addition to the product's.
 
-python -m deploy.demo.jars [SET…] fetches the named sets, or those of the product and of the demo
+python -m deploy.demo.jars [SET…]      fetches the named sets, or those of the product and of the demo
 """
 
 from __future__ import annotations

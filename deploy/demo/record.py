@@ -1,6 +1,6 @@
 """Record a running demo client as a folder that `kafka-health diagnose` reads.
 
-python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
+    python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
 
 The folder then holds `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and `truth.json`.
 With `--pushes` its clients push every S seconds; `pushes-CLIENT_ID.jsonl.gz` then holds the records that our plugin

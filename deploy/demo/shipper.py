@@ -1,6 +1,6 @@
 """Ship the log files of the demo's clients to the topic client-logs, as structured records.
 
-python -m deploy.demo.shipper FILES
+    python -m deploy.demo.shipper FILES
 
 FILES lists the log files and is read again when it changes: a JSON object per line with `service`, `host`, `instance`
 and `file` (`Running.log_source`). The brokers are those of the settings.

