@@ -1,4 +1,4 @@
-"""The rules as they are committed, for tests over all of them."""
+"""Read the committed Prometheus rules, for tests that check all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEST_FILES = sorted((ROOT / "alerts/tests").glob("*.yml"))
 
 @dataclass(frozen=True)
 class Rule:
-    """An alerting rule as Prometheus reads it."""
+    """One alerting rule, with the fields that Prometheus reads."""
 
     name: str
     expr: str
@@ -31,7 +31,7 @@ class Rule:
 
     @property
     def condition(self) -> str:
-        """What it waits for: of a page the recorded condition, without the label that tells where nobody is paged."""
+        """Return the condition that must hold; for a page, the recorded condition without its `quiet` label."""
         recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
         if recorded is None:
             return self.expr
@@ -41,12 +41,12 @@ class Rule:
 
 
 def alerts() -> list[Rule]:
-    """All alerting rules of all files, as they are where everything pages."""
+    """Return the alerting rules of all files that apply while paging is on."""
     return [rule for rule in every_alert() if 'quiet="yes"' not in rule.expr]
 
 
 def every_alert() -> list[Rule]:
-    """The same, with the tickets in place of pages."""
+    """Return all alerting rules, including the tickets that replace pages while `quiet` is set."""
     return [
         Rule(rule["alert"], rule["expr"], rule.get("for", ""), rule["labels"], rule["annotations"])
         for rule in _rules()
@@ -55,12 +55,12 @@ def every_alert() -> list[Rule]:
 
 
 def recordings() -> dict[str, str]:
-    """Recorded name → expression."""
+    """Return recorded name → expression."""
     return {rule["record"]: rule["expr"] for rule in _rules() if "record" in rule}
 
 
 def read(text: str) -> Any:
-    """A YAML document, by the loader that is quick: our own files are long."""
+    """Parse a YAML document with the C loader: our files are long, and the Python loader is slow."""
     return yaml.load(text, Loader=yaml.CSafeLoader)
 
 

@@ -1,4 +1,4 @@
-"""The shapes in which people attach recordings: wrappers around lines, around files, and around folders."""
+"""Convert recordings into the shapes in which users attach them: wrapped lines, wrapped files and archives."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ _ENTRY = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3}) (\w+) +\[([^\]]
 
 
 def statuses(*paths: Path, stdin: bytes = b"") -> tuple[Statuses, dict[str, Input]]:
-    """Client → mode → status of what is in the paths, and the inputs by name."""
+    """Diagnose the paths; return client → mode → status, and the inputs by name."""
     diagnosis = examine(paths, Settings(), io.BytesIO(stdin))
     judged: Statuses = {client.client_id: of(verdicts) for client, verdicts in diagnosis.clients}
     return judged, {given.name: given for given in diagnosis.inputs}
 
 
 def worst(by_client: Statuses, mode: str) -> str:
-    """The worst status of a mode among all clients, '' where no client can have it."""
+    """Return the worst status of a mode among all clients, or '' if no client has this mode."""
     order = ("", "ok", "unknown", "suspected", "confirmed")
     return max((by_mode.get(mode, "") for by_mode in by_client.values()), key=order.index, default="")
 
 
 def of(verdicts: Iterable[Verdict]) -> dict[str, str]:
-    """Mode → status."""
+    """Return mode → status."""
     return {v.mode: v.status for v in verdicts}
 
 
 @cache
 def log(recording: str, lines: int | None = None) -> str:
-    """A recording's log, or its first lines."""
+    """Return a recording's log, or its first `lines` lines."""
     packed = RECORDINGS / recording / "app.log.gz"
     return "".join(gzip.decompress(packed.read_bytes()).decode().splitlines(keepends=True)[:lines])
 
 
 def unpacked(recording: str, into: Path) -> Path:
-    """A recording with all its files as they were before they were packed."""
+    """Unpack a recording with all its files below `into`; return its folder."""
     folder = into / Path(recording).name
     folder.mkdir(parents=True)
     for file in sorted((RECORDINGS / recording).iterdir()):
@@ -61,13 +61,13 @@ def unpacked(recording: str, into: Path) -> Path:
 
 
 def time_of(line: str, before: datetime) -> datetime:
-    """The time of a line of our recordings; that of the line before where it has none."""
+    """Return the time at the beginning of a line of our recordings, or `before` if the line has none."""
     match = re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", line)
     return datetime.strptime(match.group(), "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC) if match else before
 
 
 def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
-    """A wrapper of texts from one of lines."""
+    """Turn a function that wraps one line into a function that wraps a text."""
 
     def whole(text: str) -> str:
         at, lines = datetime(2026, 11, 20, tzinfo=UTC), []
@@ -80,7 +80,7 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
 
 
 def entries(layout: Callable[[datetime, str, str, str, str], str]) -> Callable[[str], str]:
-    """A wrapper of texts from one of entries: time, level, thread, logger, message."""
+    """Turn a layout of one entry (time, level, thread, logger, message) into a function that converts a text."""
 
     def whole(text: str) -> str:
         lines = []
@@ -105,7 +105,7 @@ def _syslog(at: datetime) -> str:
 
 
 def _journal(message: object, at: datetime) -> str:
-    """An entry as `journalctl -o json` has it: what is no UTF-8 as a list of bytes."""
+    """Return an entry in the format of `journalctl -o json`, which shows text that is not UTF-8 as a list of bytes."""
     return json.dumps(
         {
             "MESSAGE": message,
@@ -117,7 +117,7 @@ def _journal(message: object, at: datetime) -> str:
     )
 
 
-#: Prefixes, colours and wrappings that leave each line what it is.
+#: Prefixes, colours and wrappings around lines; the content of each line stays the same.
 AROUND_LINES: dict[str, Callable[[str], str]] = {
     "compose": each_line(lambda line, at: f"web-1      | {line}"),
     "compose, coloured": each_line(lambda line, at: f"\x1b[36mweb-1  |\x1b[0m {line}"),
@@ -144,7 +144,7 @@ AROUND_LINES: dict[str, Callable[[str], str]] = {
     "CRLF": lambda text: text.replace("\n", "\r\n"),
 }
 
-#: Layouts of entries in which other applications write the same.
+#: Log layouts of other applications, applied to the same entries.
 LAYOUTS: dict[str, Callable[[str], str]] = {
     "bracketed": entries(lambda at, lv, th, lg, m: f"[{at:%Y-%m-%d %H:%M:%S}.{at:%f}] [{lv}] [{th}] [{lg}] {m}"),
     "tabs": entries(lambda at, lv, th, lg, m: f"{at:%Y-%m-%d %H:%M:%S}\t{lv}\t{th}\t{lg}\t{m}"),
@@ -197,7 +197,7 @@ def _nested(folder: Path) -> bytes:
     return out.getvalue()
 
 
-#: Ending → a folder as an archive of that kind.
+#: File ending → function that packs a folder into an archive of that type.
 ARCHIVES: dict[str, Callable[[Path], bytes]] = {
     "zip": _zip,
     "tar": _tar,

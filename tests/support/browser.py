@@ -1,4 +1,4 @@
-"""Pages in a real browser, with axe-core: what a test asks of them."""
+"""Open pages in Chromium and check them with axe-core."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 
 def node_modules() -> Path:
-    """The node packages, installed once into our own cache."""
+    """Return the folder of the node packages, after installing them into our cache if needed."""
     if not (CHROMIUM and NODE and NPM):
         pytest.skip("needs chromium, node and npm")
     folder = jars.cache() / "npm"
@@ -35,7 +35,7 @@ def node_modules() -> Path:
 
 
 def check(modules: Path, page: Path, width: int, scheme: str, picture: Sequence[str] = ()) -> None:
-    """Nothing wider than the screen, nothing loaded, nothing serious that axe-core finds."""
+    """Assert that the page fits the screen, loads nothing external and has no serious axe-core violation."""
     report = _look(modules, page, width, scheme, picture)
     assert report["screen"] == width
     assert report["wide"] <= width, f"{report['wide']} px wide on a screen of {width} px: {report['out']}"

@@ -1,7 +1,7 @@
-"""Failures of real clients that go on for as long as is asked: a recording's stretch after the onset, again and again.
+"""Extend recorded failures of real clients to any length by repeating the recording's stretch after the onset.
 
-The clock of what is repeated moves on, and what counts up in the stretch counts on: totals, ages of things that do not
-happen any more, CPU time of threads. Nothing else is changed.
+Times move on with each repetition. Counters go on counting: totals, ages of events that no longer happen, CPU time of
+threads. Everything else stays as recorded.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ from tests.support.stepped import START
 
 _DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
 _SETTINGS = Settings()
-#: What grows by a second a second while something does not happen.
+#: Metrics that grow by one second per second while the event that resets them does not happen.
 _AGES = ("metadata-age", "last-poll-seconds-ago", "last-heartbeat-seconds-ago")
 FAR_MS = 10**13
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A recording of a failing client. `settled`: seconds after the onset from which on it only repeats itself.
+    """A recording of a failing client.
 
-    `log_settled`: the same for its log, where that was recorded for another time than its metrics.
+    `settled`: seconds after the onset from which on the recording only repeats itself.
+
+    `log_settled`: the same for the log, if it was recorded at another time than the metrics.
     """
 
     recording: str
@@ -46,10 +48,11 @@ class Failure:
     log_settled: float | None = None
 
     def snapshots(self, begin: float, seconds: float, every: float = 10.0) -> Iterator[Snapshot]:
-        """Its readings, the failure beginning `begin` seconds after START and going on for `seconds`.
+        """Yield the client's samples; the failure begins `begin` seconds after START and lasts `seconds`.
 
-        `every`: seconds between two readings of one client, as the stream has them; recordings have one a second.
-        Of a client that does not fail, the recording's begin is then.
+        `every`: seconds between two samples of one client in the stream; recordings have one sample a second.
+
+        For a client that does not fail, `begin` is the start of the recording.
         """
         recording = _read(self.recording)
         onset_ms = recording.onset_ms or min(s.ts_ms for s in recording.snapshots if s.ts_ms)
@@ -66,11 +69,11 @@ class Failure:
                     yield msgspec.structs.replace(moved(), ts_ms=ts_ms + number, interval_ms=round(1000 * every))
 
     def _continued(self, mine: Sequence[Snapshot], onset_ms: int) -> Iterator[tuple[float, Callable[[], Snapshot]]]:
-        """Milliseconds after the onset, and the reading of then, which is made where it is asked for."""
+        """Yield milliseconds after the onset, and a function that makes the sample for that time on demand."""
         for snapshot in mine:
             yield (snapshot.ts_ms or 0) - onset_ms, partial(_same, snapshot)
         stretch = [s for s in mine if (s.ts_ms or 0) - onset_ms >= 1000 * self.settled]
-        if len(stretch) < 2:  # its MBeans are gone
+        if len(stretch) < 2:  # the client's MBeans are gone
             return
         first, end = stretch[0], stretch[-1]
         length = (end.ts_ms or 0) - (first.ts_ms or 0)
@@ -84,8 +87,10 @@ class Failure:
     def log_entries(
         self, begin: float, seconds: float, lines_a_second: int | None = 20, each: int = 1
     ) -> Iterator[LogEntry]:
-        """Its log lines. `lines_a_second`: the first of each second, or of each `each` seconds, alone, as a rate limit
-        lets them through."""
+        """Yield the client's log lines.
+
+        `lines_a_second`: keep only this many lines per second, or per `each` seconds, like a rate limit.
+        """
         recording = _read(self.recording)
         lines = [s for s in recording.log_entries if s.event is not None and _fails(s.event)]
         yield from _repeated(
@@ -97,7 +102,7 @@ class Failure:
         )
 
     def dumps(self, begin: float, seconds: float) -> Iterator[LogEntry]:
-        """Its thread dumps."""
+        """Yield the client's thread dumps."""
         recording = _read(self.recording)
         yield from _repeated(
             [s for s in recording.log_entries if s.dump is not None],
@@ -108,7 +113,7 @@ class Failure:
         )
 
 
-#: A failing client of each mode. That of producer-not-closed is an event: it only has a beginning.
+#: One failing client for each mode, except producer-not-closed: that failure is an event, with a beginning only.
 FAILURES = (
     Failure("deadlock-3.9", "producer-callback-deadlock", "order-publisher", 40),
     Failure("send-blocked-topic-3.9", "send-blocked-on-metadata", "checkout-events", 45),
@@ -152,7 +157,7 @@ def _same(snapshot: Snapshot) -> Snapshot:
 
 
 def _after_rounds(snapshot: Snapshot, first: Snapshot, end: Snapshot, rounds: int) -> Snapshot:
-    """A reading of the stretch from `first` to `end`, when that has been repeated so often."""
+    """Return a sample of the stretch from `first` to `end` after that many repetitions."""
     grown = {n: v - first.metrics[n] for n, v in end.metrics.items() if n in first.metrics and _counts(n)}
     metrics = {n: v + rounds * max(0.0, grown.get(n, 0.0)) for n, v in snapshot.metrics.items()}
     topics = [
@@ -176,7 +181,7 @@ def _part_grown(first: Snapshot, last: Snapshot, at: int, name: str) -> float:
 
 
 def _fails(event: LogEvent) -> bool:
-    """Is the line of the failing client, rather than of its end by the recorder's hand?"""
+    """True if the failing client wrote the line; False if the line comes from the recorder closing the producer."""
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 
@@ -215,7 +220,7 @@ def _repeated(
 
 
 def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
-    """CPU time that each thread used over the stretch."""
+    """Return the CPU time (ms) that each thread used during the stretch."""
     dumps = [s.dump for s in stretch if s.dump is not None]
     if len(dumps) < 2:
         return {}
@@ -226,7 +231,7 @@ def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
 
 def _moved(entry: LogEntry, shift: int, round_: int, used: dict[str, float]) -> LogEntry:
     if (event := entry.event) is not None:
-        # A day has millions of lines; `replace` takes five times as long.
+        # A day has millions of lines, and `replace` takes five times as long.
         moved = LogEvent(
             event.ts_ms + shift,
             event.signature,

@@ -1,13 +1,13 @@
-"""A program and all that it starts, ended with it: nothing of a run is left behind, however the run ends.
+"""Run a program, and end everything that it started when it ends, in whatever way it ends.
 
-    python -m tests.support.contained NICE COMMAND…
+python -m tests.support.contained NICE COMMAND…
 
-Its standard input is held open by whoever wants the program: when that ends, by SIGTERM, SIGINT or SIGHUP to us, or by
-the end of the one who holds it, all of it is killed. The program writes to our standard error; on standard output
-comes what became of it (`Outcome`).
+The caller holds our standard input open. When that input ends, or when we receive SIGTERM, SIGINT or SIGHUP, we kill
+the program and everything that it started. The program writes to our standard error. Standard output gets the result
+(`Outcome`).
 
-On Linux we become the parent of what loses its parent, so that all that was started stays below us, in whatever
-session or process group. Elsewhere our own group is killed, and guards (`deploy.demo.processes`) kill theirs.
+On Linux we adopt orphaned descendants (PR_SET_CHILD_SUBREAPER). All descendants stay below us, even in other sessions
+and process groups. Elsewhere our own process group is killed, and guards (`deploy.demo.processes`) kill theirs.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from typing import NoReturn
 
 from deploy.demo.processes import give_way
 
-#: Of <linux/prctl.h>.
+#: Defined in <linux/prctl.h>.
 _SET_CHILD_SUBREAPER = 36
-#: So long may take what ends by itself, as guards do and what reads the end of its input.
+#: Time for processes that end by themselves, such as guards and readers of an input that ended.
 GRACE_SECONDS = 10.0
 PAUSE_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a program. `cpu_seconds`: of it and all that it started; `left`: commands that it left running."""
+    """Result of a run. `cpu_seconds` counts all descendants too; `left`: commands that were still running."""
 
     code: int
     cpu_seconds: float
@@ -47,11 +47,11 @@ class Outcome:
 
 
 class _Ended(BaseException):
-    """We were told to end."""
+    """Raised when a signal asks us to end."""
 
 
 def main(nice: int, command: Sequence[str]) -> int:
-    """Run the program; 0, as its own code is in the outcome."""
+    """Run the program; always return 0, because `Outcome` contains the program's own exit code."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -87,7 +87,7 @@ def _end_with_input() -> None:
 
 
 def _code(wanted: int) -> int:
-    """The exit code of a child. Others that end meanwhile had lost their parent: nobody else waits for them."""
+    """Wait for child `wanted` and return its exit code; adopted orphans that end meanwhile are reaped."""
     while True:
         pid, status = os.wait()
         if pid == wanted:
@@ -95,7 +95,7 @@ def _code(wanted: int) -> int:
 
 
 def _left() -> Collection[str]:
-    """The commands of what does not end by itself."""
+    """Return the commands that still run after GRACE_SECONDS."""
     deadline = time.monotonic() + GRACE_SECONDS
     while (running := _below()) and time.monotonic() < deadline:
         _reap()
@@ -120,10 +120,10 @@ def _reap() -> None:
 
 
 def _below() -> Mapping[int, str]:
-    """All that was started and still runs, as far as /proc tells: process id → command."""
+    """Return process id → command for all running descendants that /proc shows."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        # A process may end while it is read.
+        # A process may end between the listing and the reading.
         with suppress(OSError):
             state, parent = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
             if state != "Z":

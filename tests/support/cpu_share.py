@@ -1,4 +1,4 @@
-"""Shares of the machine's CPU for processes, by control groups: what runs within one never gets more."""
+"""Limit the CPU share of processes with control groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EMPTY_SECONDS = 10.0
 
 @contextmanager
 def share(cores: float) -> Iterator[Path | None]:
-    """A control group of so many cores, to be joined (`join`); None where none may be made."""
+    """Yield a control group limited to `cores` cores, for use with `join`; None if none can be created."""
     first = (ROOT / "cgroup.controllers").exists()
     group = (ROOT if first else ROOT / "cpu") / f"kafka-health-{uuid4()}"
     quota = round(cores * PERIOD_US)
@@ -43,7 +43,7 @@ def share(cores: float) -> Iterator[Path | None]:
 
 
 def _removed(group: Path) -> bool:
-    """What was killed a moment ago may still be in it."""
+    """Try to remove the group; False while a process that was just killed is still in it."""
     try:
         group.rmdir()
     except OSError:
@@ -52,13 +52,13 @@ def _removed(group: Path) -> bool:
 
 
 def join(group: Path, pid: int) -> None:
-    """Put a process into a group; what it starts from now on is there too."""
+    """Move a process into a group; processes that it starts later belong to the group too."""
     (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
 
 @contextmanager
 def pinned(cores: Collection[int]) -> Iterator[None]:
-    """What this thread starts meanwhile runs on these cores alone, to its end."""
+    """Pin this thread to these cores; processes started meanwhile stay on them until they end."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

@@ -1,7 +1,7 @@
-"""What is wrong with a dashboard: the rules of Grafana's dashboard-linter on the syntax tree, and rules of our own.
+"""Lint dashboards: the rules of Grafana's dashboard-linter, applied to syntax trees, and rules of our own.
 
-Of the linter's seventeen rules, those on Loki come down to `target-datasource` (there is no Loki query), and those on
-the labels job and instance to `target-scope`: our clients are told apart by service, host, instance and client_id.
+The linter has seventeen rules. Its Loki rules reduce to `target-datasource` here, as there is no Loki query. Its rules
+for the labels job and instance become `target-scope`: service, host, instance and client_id identify our clients.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ GROUP_SERIES = frozenset(family.name for family in FAMILIES if family.scope == "
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong."""
+    """One violation of a rule."""
 
     rule: str
     text: str
@@ -55,7 +55,7 @@ RULES: dict[str, Rule] = {}
 
 
 def findings(board: Board) -> list[Finding]:
-    """Everything that is wrong with a dashboard."""
+    """Return every violation in a dashboard."""
     return [Finding(name, text) for name, rule in RULES.items() for text in rule(board)]
 
 
@@ -65,7 +65,7 @@ def known_units() -> frozenset[str]:
 
 
 def rule(check: Rule) -> Rule:
-    """Make a function one of the rules; its name with hyphens is the rule's."""
+    """Register a function as a rule; the rule's name is the function's name with hyphens."""
     RULES[check.__name__.strip("_").replace("_", "-")] = check
     return check
 
@@ -85,7 +85,7 @@ def _selectors(board: Board) -> Iterator[tuple[str, Any]]:
                 yield where, node
 
 
-# ---- dashboard-linter's
+# ---- rules of dashboard-linter
 
 
 @rule
@@ -119,7 +119,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """Grafana's linter wants lists loaded at each change of time, which asks for every client over and over."""
+    """Grafana's linter wants lists reloaded with each change of the time range, which queries all clients each time."""
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"
@@ -176,7 +176,7 @@ def target_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def target_rate_interval(board: Board) -> Iterator[str]:
-    """An annotation looks back from each moment as far as it means to, whatever is shown."""
+    """Allow only variable ranges, except in annotations, which look back a fixed time."""
     for where, expr in queries(board):
         for window in re.findall(r"\[([^\]]+)\]", expr["expr"]):
             if not window.startswith(("$__rate_interval", "$__range")):
@@ -185,11 +185,11 @@ def target_rate_interval(board: Board) -> Iterator[str]:
 
 @rule
 def target_scope(board: Board) -> Iterator[str]:
-    """target-job and target-instance: what the dashboard's variables choose is what its queries read."""
+    """Implement target-job and target-instance: queries must filter by the dashboard's variables."""
     variables = {v["name"] for v in board["templating"]["list"] if v["type"] in ("query", "textbox")}
     for where, node in _selectors(board):
         wanted = set(CLIENT) if node.name in CLIENT_SERIES else {"group"} if node.name in GROUP_SERIES else set()
-        # `up` has the labels of its target, and nobody need have given it ours.
+        # `up` has the labels of its scrape target, which need not include ours.
         heartbeat = any(m.value == "KafkaClientHealthWatchdog" for m in node.matchers.matchers)
         wanted |= set() if node.name == "up" or (node.name == "ALERTS" and heartbeat) else set(KEPT)
         if node.name in CLIENT_SERIES | GROUP_SERIES and "topic" in known_labels()[node.name]:
@@ -223,7 +223,7 @@ def uneditable_dashboard(board: Board) -> Iterator[str]:
         yield "editable in the browser"
 
 
-# ---- our own
+# ---- our own rules
 
 
 @rule
@@ -242,7 +242,7 @@ def unique_ids(board: Board) -> Iterator[str]:
 
 @rule
 def grid(board: Board) -> Iterator[str]:
-    """24 columns, whole numbers, no panel on another. The panels of a collapsed row lie below it once it is opened."""
+    """Require whole numbers within 24 columns and no overlap; panels of a collapsed row count as if it were open."""
     taken: dict[tuple[int, int], str] = {}
     for panel in panels(board):
         position = panel.get("gridPos", {})
@@ -278,7 +278,7 @@ def panel_options(board: Board) -> Iterator[str]:
 @rule
 def variables_defined(board: Board) -> Iterator[str]:
     defined = {variable["name"] for variable in board["templating"]["list"]}
-    # Grafana's own begin with two underscores; `datasource:queryparam` and the like carry a format.
+    # Grafana's own variables begin with two underscores; names like `datasource:queryparam` carry a format.
     for name in set(re.findall(r"\$\{?([A-Za-z]\w*)", json.dumps(board))) - defined:
         yield f"${name} is not defined"
 
@@ -315,7 +315,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Grafana's default is red above 80; what has no value is drawn in the colour of the base."""
+    """Require explicit thresholds: Grafana's default is red above 80; a panel without value gets the base colour."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue
@@ -346,7 +346,7 @@ def no_value(board: Board) -> Iterator[str]:
 
 @rule
 def habits(board: Board) -> Iterator[str]:
-    # What is asked over days is heavy and hardly changes within a minute.
+    # Queries over days are expensive, and their results hardly change within a minute.
     refresh = "" if board["time"]["from"].endswith("d") else "1m"
     if (board.get("refresh"), board.get("timezone"), board.get("graphTooltip")) != (refresh, "browser", 1):
         yield "refresh, time zone or crosshair differ from the others"
@@ -356,7 +356,7 @@ def habits(board: Board) -> Iterator[str]:
 
 @rule
 def sdk_round_trip(board: Board) -> Iterator[str]:
-    """Whatever the SDK's models do not know is lost on the way through them."""
+    """Report fields that the SDK's models drop when they read and write the dashboard."""
     again = plain(Dashboard.from_json(json.loads(json.dumps(board))))
     yield from _differences(board, again, "dashboard")
 
@@ -380,7 +380,7 @@ def _query_variables(board: Board) -> list[Mapping[str, Any]]:
 
 
 def _named(tree: Any) -> set[str]:
-    """Names of metrics, also those that a pattern on __name__ lists."""
+    """Return the metric names in a query, including those in patterns on __name__."""
     names = set()
     for node in nodes(tree):
         if isinstance(node, promql.VectorSelector):

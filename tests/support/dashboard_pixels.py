@@ -1,4 +1,4 @@
-"""Dashboards as Grafana's own components draw them in Chromium, with the data of a Prometheus, and what can be seen."""
+"""Draw dashboards with Grafana's own components in Chromium, with Prometheus data; return what is visible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support import browser
 from tests.support.dashboard_reading import Board
 from tests.support.grafana_code import HERE, NODE, alone, modules
 
-#: What Grafana has for panels on a screen of 1440 px beside its menu.
+#: Width that Grafana leaves for panels beside its menu on a screen of 1440 px.
 WIDTH = 1400
 SOURCES = ("draw.jsx", "draw.css", "bundle.mjs", "package-lock.json")
 Seen = Mapping[str, Any]
@@ -24,9 +24,10 @@ Seen = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Look:
-    """A dashboard to be drawn. `prometheus`: its address, '' for one without any data; `choice`: of variables.
+    """A dashboard to draw.
 
-    `seconds`: how much time it shows, up to `now`; `scrape`: the interval of the scrapes.
+    `prometheus`: address of the data source, '' for none. `choice`: values of the dashboard's variables. `seconds`:
+    length of the time range that ends at `now`. `scrape`: scrape interval in seconds.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Look:
     picture: Path | None = None
 
     def asked(self) -> dict[str, Any]:
-        """As the page takes it."""
+        """Return the request in the form that the drawing page expects."""
         end = self.now or time.time()
         times = {"from": round((end - self.seconds) * 1000), "to": round(end * 1000), "scrape": self.scrape}
         given = {"width": WIDTH, "prometheus": self.prometheus, "choice": dict(self.choice), **times}
@@ -49,7 +50,7 @@ class Look:
 
 @cache
 def bundle() -> Path:
-    """The folder of the script and its style, made once into our own cache for these sources."""
+    """Return the folder of the drawing script and its style, built once for these sources and kept in our cache."""
     sources = b"".join((HERE / name).read_bytes() for name in SOURCES)
     folder = modules(drawing=True).parent / f"drawing-{hashlib.sha256(sources).hexdigest()[:12]}"
     with alone(modules(drawing=True).parent):
@@ -61,7 +62,7 @@ def bundle() -> Path:
 
 
 def seen(looks: Iterable[Look]) -> dict[str, list[Seen]]:
-    """What can be seen of the panels of each: by the name of the look."""
+    """Draw the dashboards; return what is visible in each panel, by name of the look."""
     puppeteer = browser.node_modules() / "node_modules"
     asked = json.dumps({"boards": [look.asked() for look in looks]})
     command = [str(NODE), str(HERE / "boards.mjs"), str(puppeteer), str(browser.CHROMIUM), str(bundle())]

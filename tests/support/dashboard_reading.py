@@ -1,4 +1,4 @@
-"""What is in a dashboard: its panels, its queries, and their syntax trees."""
+"""Read dashboards: panels, queries and the syntax trees of queries."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import promql_parser as promql
 
 Board = Mapping[str, Any]
 
-#: Grafana's own variables in a query, with a value to parse it with.
+#: Grafana's built-in variables, with sample values that make a query parseable.
 BUILT_IN = {"__rate_interval": "4m", "__range": "3h", "__interval": "1m"}
 
 
 def panels(board: Board) -> Iterator[dict[str, Any]]:
-    """All panels and rows, also those inside collapsed rows."""
+    """Yield all panels and rows, including panels inside collapsed rows."""
     for panel in board.get("panels", []):
         yield panel
         yield from panel.get("panels", [])
 
 
 def queries(board: Board) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Title of the panel, and the query."""
+    """Yield (title of the panel, query)."""
     for panel in panels(board):
         for target in panel.get("targets", []):
             yield panel.get("title", "?"), target
 
 
 def expressions(board: Board) -> Iterator[tuple[str, str]]:
-    """Where, and every PromQL expression: of panels, annotations and variables."""
+    """Yield (place, PromQL expression) for all panels, annotations and variables."""
     for title, target in queries(board):
         yield title, target["expr"]
     for annotation in board["annotations"]["list"]:
@@ -42,14 +42,14 @@ def expressions(board: Board) -> Iterator[tuple[str, str]]:
 
 
 def label_values(variable: Mapping[str, Any]) -> tuple[str, str]:
-    """Selector and label of a variable's query."""
+    """Return the selector and the label of a variable's query."""
     match = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
     assert match, f"variable {variable['name']} is no label_values(selector, label)"
     return match[1], match[2]
 
 
 def parsed(board: Board, expr: str) -> Any:
-    """The syntax tree, with variables outside of matchers replaced. Raises ValueError where it is no PromQL."""
+    """Return the syntax tree, after replacing variables outside matchers. Raises ValueError for invalid PromQL."""
     constants = {v["name"]: v["query"] for v in board["templating"]["list"] if v["type"] == "constant"}
     for name, value in (BUILT_IN | constants).items():
         expr = expr.replace(f"${name}", value)
@@ -60,5 +60,5 @@ _tree = cache(promql.parse)
 
 
 def substituted(board: Board, expr: str) -> str:
-    """The expression as `parsed` reads it."""
+    """Return the expression after `parsed` has replaced its variables."""
     return str(parsed(board, expr))

@@ -1,4 +1,4 @@
-"""What a client of the demo needs from its surroundings, in tests: a folder and the shared broker."""
+"""Provide what demo clients need from their surroundings in tests: a folder and the shared broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deploy.demo.legacy import LegacyBroker
 
 @dataclass
 class World:
-    """For demo clients that only use the shared broker."""
+    """Surroundings for demo clients that use only the shared broker."""
 
     run_folder: Path
     bootstrap_servers: str

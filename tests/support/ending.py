@@ -1,4 +1,4 @@
-"""Programs of the tests that end well: what they started is ended, and what they made is removed."""
+"""Run test programs so that they clean up after themselves when they are interrupted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NoReturn
 
 
 def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """Run a program, and exit with its code. SIGTERM and Ctrl-C raise KeyboardInterrupt in it: then 130."""
+    """Run a program and exit with its code; SIGTERM and Ctrl-C raise KeyboardInterrupt in it, and the code is 130."""
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     try:

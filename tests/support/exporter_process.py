@@ -1,4 +1,4 @@
-"""An exporter in a process of its own, that tells of one deadlocked producer once it has begun.
+"""Run an exporter in its own process; once ready, it exports one deadlocked producer.
 
 python -m tests.support.exporter_process HOST:PORT
 """
@@ -15,7 +15,7 @@ from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import deadlock, wire
 
-#: For so long an exporter reads its topic, and until then refuses to be scraped.
+#: Time during which the exporter pretends to read its topic and refuses to be scraped.
 READING_SECONDS = 2.0
 
 

@@ -1,4 +1,4 @@
-"""The part of Grafana's HTTP API that the push uses, as its documentation describes it: no proof of the real one."""
+"""Fake the part of Grafana's HTTP API that the push uses, as documented; the real one may differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_FOUND: Answer = (404, {"message": "not found", "status": "not-found"})
 
 @dataclass
 class Grafana:
-    """State of the fake. `refuse`: (method, start of the path) → answer instead. `silent`: nothing until it is set."""
+    """State of the fake. `refuse`: (method, path prefix) → forced answer. `silent`: no answer until it is set."""
 
     prefix: str = ""
     url: str = ""
@@ -31,7 +31,7 @@ class Grafana:
     silent: threading.Event | None = None
 
     def answer(self, method: str, target: str, body: Any) -> Answer:
-        """What the API says."""
+        """Return the API's answer to a request."""
         parts = urlsplit(target)
         if not parts.path.startswith(f"{self.prefix}/api/"):
             return NOT_FOUND
@@ -65,7 +65,7 @@ class Grafana:
             return 412, {"status": "version-mismatch", "message": "The dashboard has been changed by someone else"}
         if body.get("folderUid") not in self.folders:
             return 400, {"message": "folder not found"}
-        # What Grafana adds by itself.
+        # Grafana adds these fields by itself.
         board |= {"id": len(self.boards) + 1, "version": version}
         for variable in board["templating"]["list"]:
             variable.setdefault("options", [])
@@ -84,10 +84,10 @@ class Grafana:
 
 @contextmanager
 def serving(fake: Grafana) -> Iterator[str]:
-    """The fake at a local address."""
+    """Serve the fake at a local address, and yield that address."""
 
     class Handler(BaseHTTPRequestHandler):
-        # Connections are kept, as Grafana does, and no part of an answer waits until another is acknowledged.
+        # Keep connections open, as Grafana does; send each part of an answer without waiting for acknowledgements.
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 

@@ -1,4 +1,4 @@
-"""A schema registry as Confluent documents its REST API, and readings as records of Avro that it has the schema of."""
+"""Fake a schema registry by Confluent's documentation of its REST API, and encode samples as Avro records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import fastavro
 
 from clienthealth.settings import RegistrySettings, Settings
 
-#: A reading as a team writes it that has schemas for everything; `ts` has a logical type.
+#: Avro schema of a sample, as a team that has schemas for everything might define it; `ts` has a logical type.
 AVRO: Mapping[str, Any] = {
     "type": "record",
     "name": "Reading",
@@ -42,7 +42,7 @@ AVRO: Mapping[str, Any] = {
 
 
 def framed(number: int, reading: Mapping[str, Any]) -> bytes:
-    """A reading in Avro, in the frame that names the schema of this number."""
+    """Encode a sample as Avro, framed with this schema id."""
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, _parsed(), reading)
     return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
@@ -54,13 +54,13 @@ def _parsed() -> Any:
 
 
 def always(_: str) -> Mapping[str, Any]:
-    """That schema, whatever the registry is asked for."""
+    """Return the same schema for every request."""
     return {"schema": json.dumps(AVRO)}
 
 
 @dataclass
 class Registry:
-    """Schemas by path; what it was asked for. `password`: that of the user "reader", empty: anybody may ask."""
+    """Schemas by path, and the list of requests. `password`: password of user "reader"; '' means no login."""
 
     schemas: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Registry:
 
     @property
     def settings(self) -> Settings:
-        """Settings that name it, without patience."""
+        """Return settings that use this registry and never wait for it."""
         return Settings(registry=RegistrySettings(url=self.url, patience_seconds=0.0, timeout_seconds=5.0))
 
 
@@ -79,7 +79,7 @@ def serving(
     other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
-    """Serve it on loopback, on the port of its `url` if it has one. `other`: what it has beside its schemas."""
+    """Serve the registry on loopback, on the port of its `url` if set. `other`: answers for other paths."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

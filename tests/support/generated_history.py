@@ -1,4 +1,4 @@
-"""A history made natively in Spark, for tests and benchmarks: clients, their faults, the monitor's gaps."""
+"""Generate a history natively in Spark for tests and benchmarks: clients, faults, and gaps in monitoring."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clienthealth.spark.history import SCHEMA_VERSION
 
 @dataclass(frozen=True)
 class Fault:
-    """What was wrong with a client: suspected from `start`, confirmed from `sure` (or never), over at `stop`."""
+    """A client's fault: suspected from `start`, confirmed from `sure` (None: never), over at `stop`."""
 
     client: Client
     mode: str
@@ -33,7 +33,7 @@ class Fault:
     ends: Change = "closed"
 
     def changes(self) -> list[tuple[Transition, datetime]]:
-        """The changes as the monitor would have kept them, with the clock at which it judged each."""
+        """Return the changes that the monitor would store, each with the time at which it judged."""
         who, since = self.client, _ms(self.start)
         fact = Evidence("metric", since, self.evidence, Source("client-metrics", 2, 88123))
         first = "confirmed" if self.sure == self.start else "suspected"
@@ -58,13 +58,13 @@ def _ms(moment: datetime) -> int:
 
 
 def write_faults(spark: SparkSession, root: str, faults: Iterable[Fault]) -> None:
-    """Append the verdict changes of faults, in the order in which the monitor judged them."""
+    """Append the verdict changes of the faults, in the order in which the monitor judged them."""
     changes = sorted((change for fault in faults for change in fault.changes()), key=lambda c: c[1])
     history.append(verdicts(spark, changes), root, "verdicts", history.Origin("generated", 0))
 
 
 def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]) -> DataFrame:
-    """Changes of incidents, each with when it was judged, as rows of the history."""
+    """Return changes of incidents, each with the time of its judgement, as rows of the history."""
     rows = [(change_row(change), _ms(observed)) for change, observed in changes]
     return history.verdicts(spark.createDataFrame(rows, "value binary, observed long"), F.col("observed"))
 
@@ -72,7 +72,7 @@ def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]
 def minute_rows(
     clients: DataFrame, start: datetime, minutes: int, values: dict[str, Column], keep: Column | None = None
 ) -> DataFrame:
-    """One row per client and minute. `values`: columns by name over `n` (client) and `minute`; the rest is null."""
+    """Return one row per client and minute. `values`: columns by name over `n` (client) and `minute`."""
     first = int(start.timestamp())
     rows = clients.crossJoin(clients.sparkSession.range(minutes).select((F.col("id") * 60 + first).alias("at")))
     rows = rows.withColumn("minute", F.timestamp_seconds("at"))
@@ -90,14 +90,14 @@ def minute_rows(
 
 
 def client_rows(spark: SparkSession, clients: Sequence[Client]) -> DataFrame:
-    """Clients with their number `n`."""
+    """Return the clients as rows, numbered by column `n`."""
     names = ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
     schema = "n long, " + ", ".join(f"`{name}` string" for name in names)
     return spark.createDataFrame([(n, *(getattr(c, name) for name in names)) for n, c in enumerate(clients)], schema)
 
 
 def status_of(faults: Iterable[Fault]) -> tuple[Column, Column]:
-    """Columns `status` and `modes` of minute rows: what the faults did to their clients, else ok."""
+    """Return columns `status` and `modes` for minute rows: the status that the faults cause, else ok."""
     status, modes = F.lit("ok"), F.array().cast("array<struct<mode:string,status:string>>")
     for fault in faults:
         stop = fault.stop or datetime.max
@@ -117,7 +117,7 @@ def status_of(faults: Iterable[Fault]) -> tuple[Column, Column]:
 def quality_rows(
     spark: SparkSession, start: datetime, minutes: int, topic: str, records: int, rejected: int, late: int | None
 ) -> DataFrame:
-    """One row per minute: so many records of a topic."""
+    """Return one row per minute with these record counts for a topic."""
     first = int(start.timestamp())
     rows = spark.range(minutes).select(F.timestamp_seconds(F.col("id") * 60 + first).alias("minute"))
     values = {

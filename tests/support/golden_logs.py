@@ -1,4 +1,4 @@
-"""What a person writes down who reads the samples of logs (tests/formats)."""
+"""Expected results for the log samples in tests/formats, written by a person who read the samples."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ CALLER = {
     "line": 17,
 }
 
-#: File → what each of its log records says. `client` and what is null are left out where nothing is known.
+#: File → expected content of each log record; `client` and null fields are omitted if nothing is known.
 GOLDEN: dict[str, list[dict[str, Any]]] = {
     "filebeat_ecs_dotted.json": [
         {
@@ -317,7 +317,7 @@ GOLDEN: dict[str, list[dict[str, Any]]] = {
         }
     ],
 }
-#: The same as protobuf, made with opentelemetry-proto.
+#: The same content as protobuf, made with opentelemetry-proto.
 GOLDEN |= {
     name.replace("otlp_json", "otlp_proto").replace(".json", ".bin"): [
         {**row, "format": "otlp_logs_protobuf"} for row in GOLDEN[name]

@@ -1,4 +1,4 @@
-"""What a person writes down who reads the samples of metrics (tests/formats)."""
+"""Expected results for the metrics samples in tests/formats, written by a person who read the samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUFFER = {"buffer-available-bytes": 24576, "buffer-total-bytes": 33554432}
 SATURATED = {**BUFFER, "bufferpool-wait-ratio": 0.8731, "waiting-threads": 6}
 STUCK = {"poll-idle-ratio-avg": 0.004, "last-poll-seconds-ago": 287, "time-between-poll-max": 288101}
 
-#: Whose samples they are that do not say it themselves.
+#: Record keys that identify the client, for samples whose content does not.
 KEYS = {
     "jolokia_bulk_response.json": b"checkout|checkout-0:1|",
     "kafka_python_consumer_metrics.json": b"ledger|ledger-0:17|ledger-py",
@@ -24,18 +24,18 @@ KEYS = {
 
 
 def snapshot(fmt: str, client: Mapping[str, Any], metrics: Mapping[str, float], **more: Any) -> Row:
-    """A snapshot of AT, every 10 s, where `more` does not say otherwise."""
+    """Return a snapshot at AT with an interval of 10 s, unless `more` overrides it."""
     return {"format": fmt, "ts_ms": AT, "interval_ms": 10_000, "client": client, "metrics": metrics, **more}
 
 
 def adapted(metrics: Mapping[str, float], client: Mapping[str, Any] = CHECKOUT, **more: Any) -> Row:
-    """A sample through the adapter, as Micrometer named it."""
+    """Return a snapshot from the adapter with Micrometer's metric names."""
     pod = {"service": "checkout", "host": POD, "instance": "10.42.7.19:8080", "version": "4.1.0"}
     return snapshot("prometheus_adapter", {**client, **pod}, metrics, interval_ms=60_000, **more)
 
 
 def jmx_adapted(host: str, metrics: Mapping[str, float], client: Mapping[str, Any], **more: Any) -> Row:
-    """A sample through the adapter, as the JMX exporter named it."""
+    """Return a snapshot from the adapter with the JMX exporter's metric names."""
     process = {"service": "jmx", "host": host, "instance": f"{host}:9404"}
     return snapshot("prometheus_adapter", {**client, **process}, metrics, interval_ms=60_000, **more)
 
@@ -55,7 +55,7 @@ KAFKA_PYTHON = {
     "slowest-node-latency-avg": 1902.8,
 }
 
-#: File → what it says of each client. What is null, false or empty is left out.
+#: File → expected snapshot of each client; null, false and empty fields are omitted.
 GOLDEN: dict[str, list[Row]] = {
     "jmxtrans_kafkawriter.ndjson": [
         *(
@@ -196,7 +196,7 @@ GOLDEN: dict[str, list[Row]] = {
                 "metadata-age": 131.2,
                 "connection-count": 1,
                 "requests-in-flight": 5,
-                # (30,000 × 4,900 ms + 900 × 9.12 ms) / 30,900; the slower broker's maximum.
+                # (30,000 × 4,900 ms + 900 × 9.12 ms) / 30,900; the maximum is that of the slower broker.
                 "record-queue-time-avg": 4757.547184,
                 "record-queue-time-max": 61000,
                 # (33 × 2,811 ms + 118 × 4.2 ms) / 151
@@ -412,7 +412,7 @@ GOLDEN: dict[str, list[Row]] = {
 def scraped(
     fmt: str, host: str, port: int, metrics: Mapping[str, float], client: Mapping[str, Any], **more: Any
 ) -> Row:
-    """What was scraped of a page of this host and port."""
+    """Return a snapshot scraped from this host and port."""
     return snapshot(fmt, {**client, "host": host, "instance": f"{host}:{port}"}, metrics, **more)
 
 
@@ -456,7 +456,7 @@ GOLDEN |= {
 
 
 def of_protobuf(name: str) -> list[Row]:
-    """What a sample of OTLP says, which its protobuf (made of it with opentelemetry-proto) says too."""
+    """Return the expected rows of an OTLP sample for its protobuf version (made with opentelemetry-proto)."""
     return [{**row, "format": f"{row['format']}_protobuf"} for row in GOLDEN[name]]
 
 

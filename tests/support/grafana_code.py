@@ -1,4 +1,4 @@
-"""Grafana's own packages from npm, for tests that ask its code."""
+"""Install Grafana's own packages from npm, for tests that run its code."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 @cache
 def modules(drawing: bool = False) -> Path:
-    """Grafana's packages as our lock file has them, installed once into our own cache; no script of theirs runs.
+    """Return the folder of Grafana's packages, installed from our lock file into our cache without install scripts.
 
-    What draws (`devDependencies`) is three quarters of them, and left out unless it is asked for.
+    The packages for drawing (`devDependencies`) are three quarters of the total; they are installed only if requested.
     """
     if not (NODE and NPM):
         pytest.skip("needs node and npm")
@@ -50,7 +50,7 @@ def _install(folder: Path, npm: str, drawing: bool) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """No other process of the tests works in the folder meanwhile."""
+    """Hold an exclusive lock on the folder, so that no other test process changes it meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -59,7 +59,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 @cache
 def schema(package: str) -> dict[str, Any]:
-    """The JSON schema of a dashboard, from the types of a version of @grafana/schema; made once into our own cache."""
+    """Return the JSON schema of a dashboard, generated once from the types of this version of @grafana/schema."""
     folder = modules().parent
     made = folder / f"{package}.json"
     with alone(folder):

@@ -1,4 +1,4 @@
-"""Readings of a consumer group as tests write them, to what the lag is computed from."""
+"""Convert consumer group samples, as tests write them, into the input of the lag computation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OFFSETS = ("committed_offset", "end_offset", "start_offset", "commit_timestamp_m
 
 
 def lag_of(group: str, readings: Sequence[Mapping[str, Any]], limits: LagSettings) -> dict[str, Any]:
-    """`group_lag` of readings with `ts_ms`, `members` and `topics`, in order of time."""
+    """Return `group_lag` for samples with `ts_ms`, `members` and `topics`, in order of time."""
     histories: dict[Partition, list[Observation]] = {}
     for reading in readings:
         for t in reading["topics"]:

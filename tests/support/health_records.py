@@ -1,4 +1,4 @@
-"""Records of the topic `client-health` as the monitor writes them, for tests of what reads the topic."""
+"""Build records of the topic `client-health` as the monitor writes them, for tests of the topic's readers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ NOW_MS = 1_795_208_640_000
 
 
 def key(service: str, instance: str, client_id: str) -> bytes:
-    """The key on the wire."""
+    """Return the record key in its wire format."""
     return f"{service}|{instance}|{client_id}".encode("utf-8", "replace")
 
 
 def verdict(mode: str, status: str, **more: Any) -> dict[str, Any]:
-    """A verdict; suspected and confirmed ones since 90 s before NOW_MS."""
+    """Return a verdict; suspected and confirmed ones began 90 s before NOW_MS."""
     fields: dict[str, Any] = {"mode": mode, "status": status}
     if status in ("suspected", "confirmed"):
         fields |= {"since": NOW_MS - 90_000, "detail": {}, "evidence": []}
@@ -33,7 +33,7 @@ def record(
     worst: str = "ok",
     **more: Any,
 ) -> dict[str, Any]:
-    """A client's record; `indicators` and top-level fields by name."""
+    """Return a client's record; `more` sets `indicators` and top-level fields by name."""
     client = {"service": service, "host": host, "instance": instance, "client_id": client_id, "kind": kind}
     client |= {"library": "java", "version": "3.9.1", "group": more.pop("group", None)}
     return {
@@ -50,7 +50,7 @@ def record(
 
 
 def deadlock(**more: Any) -> dict[str, Any]:
-    """A producer that is deadlocked in its own callback, with two kinds of evidence."""
+    """Return a record for a producer deadlocked in its own callback, with two kinds of evidence."""
     evidence = [
         {
             "kind": "metric",
@@ -87,7 +87,7 @@ def deadlock(**more: Any) -> dict[str, Any]:
 
 
 def healthy(number: int = 0, **more: Any) -> dict[str, Any]:
-    """A producer without any fault."""
+    """Return a record for a producer without faults."""
     indicators = more.pop("indicators", None) or {
         "buffer_used_ratio": {"last": 0.03, "max": 0.05},
         "buffer": {"total_bytes": 33554432.0, "available_bytes": 32547799.0, "waiting_threads": 0.0},
@@ -102,7 +102,7 @@ def healthy(number: int = 0, **more: Any) -> dict[str, Any]:
 def group(
     name: str = "order-workers", cluster: str = "prod-eu", status: str = "OK", partitions: int = 2, **more: Any
 ) -> dict[str, Any]:
-    """A consumer group with a lag of 120 records on each partition of the topic `orders`."""
+    """Return a record for a consumer group that lags 120 records on each partition of the topic `orders`."""
     lag = [
         {
             "topic": "orders",
@@ -137,7 +137,7 @@ def group(
 
 
 def wire(document: dict[str, Any]) -> tuple[bytes, bytes, int]:
-    """Key, value and timestamp of a record: what a Kafka consumer gets."""
+    """Return key, value and timestamp (ms) of a record, as a Kafka consumer receives them."""
     client = document["client"]
     return (
         key(client["service"], client["instance"], client["client_id"]),

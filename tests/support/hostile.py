@@ -1,4 +1,4 @@
-"""A client that reports what no client should, again and again, beside three that are fine."""
+"""Simulate a client that keeps reporting impossible values, next to three healthy clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.raw_records import SAMPLES, Raw, sample
 from tests.support.streamed import Streamed
 
 BEGIN = AT // 1000
-#: As JSON writes them, and as it does not.
+#: Numbers in valid and invalid JSON notation.
 NUMBERS = (
     *("1e30", "1e308", "-1e30", "1.7976931348623157e308", "5e-324", "NaN", "Infinity", "-Infinity", "1e999", "0", "-1"),
     *(str(2**63 - 1), str(2**63), str(2**64), str(-(2**63) - 1), str(2**53), str(2**31), "1" + "0" * 400, "0.1"),
@@ -35,13 +35,13 @@ LOGS = [
     for file in SAMPLES.glob(pattern)
     for raw in sample(file.name)
 ]
-#: What KIP-714 pushes hold: doubles.
+#: Values for KIP-714 pushes, which hold doubles.
 PUSHED = (1e30, 1e308, -1e30, float("nan"), float("inf"), 2.0**63, 2.0**64, 5e-324, 0.0, 100.0)
 DIGITS = re.compile(rb"(?<![\w.\-])\d[\d.]*(?![\w.\-])")
 
 
 class Hostile:
-    """One client, that reports at random what nobody should."""
+    """One client that randomly reports values that no real client reports."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -77,14 +77,14 @@ class Hostile:
         return Raw("", value.encode())
 
     def sampled(self, samples: Sequence[bytes], second: int) -> Raw:
-        """A sample of any format, of now, with other numbers."""
+        """Return a sample of any format, moved to the current time, with other numbers."""
         return Raw("", self.numbered(moved(self.dice.choice(samples), second)), key=b"evil|e:1|e")
 
     def numbered(self, value: bytes) -> bytes:
         return DIGITS.sub(lambda digits: self.dice.choice(NUMBERS).encode() if self.odd() else digits[0], value)
 
     def line(self, examples: Sequence[str], second: int) -> Raw:
-        """A line in the words of a library, with other numbers."""
+        """Return a log line in a library's wording, with other numbers."""
         message = self.numbered(self.dice.choice(examples).encode()).decode()
         at = datetime.fromtimestamp(second, UTC).isoformat()
         of = {"service": {"name": self.who["service"]}, "host": {"name": self.who["host"]}}
@@ -92,7 +92,7 @@ class Hostile:
         return Raw("", json.dumps(document).encode())
 
     def push(self, honest: Raw) -> Raw:
-        """A push through the brokers, with other numbers."""
+        """Return a KIP-714 push through the brokers, with other numbers."""
         data = MetricsData.FromString(honest.value or b"")
         for resource in data.resource_metrics:
             for metric in resource.scope_metrics[0].metrics:
@@ -103,13 +103,13 @@ class Hostile:
 
 
 def moved(value: bytes, second: int) -> bytes:
-    """A sample as if it were of another moment."""
+    """Return the sample with its timestamps moved to another second."""
     iso = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
     return value.replace(str(BEGIN).encode(), str(second).encode()).replace(b"2026-11-20T18:40:30", iso)
 
 
 def healthy(second: int) -> list[Raw]:
-    """What three producers of three hosts say of the last 30 s."""
+    """Return what three producers on three hosts reported in the last 30 s."""
     return [
         Raw("", json.dumps(of_good(host, at)).encode())
         for at in range(second - 30, second, 10)
@@ -126,9 +126,9 @@ def of_good(host: str, second: int) -> dict[str, Any]:
 
 
 def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = None) -> Streamed:
-    """Four minutes with a hostile client (None: without one), and three until it has departed.
+    """Run four minutes with a hostile client (None: without it), then three minutes until it counts as gone.
 
-    `examples`: lines in the words of libraries; `push`: an honest one.
+    `examples`: log lines in the libraries' wording. `push`: a valid KIP-714 push.
     """
     monitor = Streamed()
     hostile = None if seed is None else Hostile(seed)
@@ -148,7 +148,7 @@ def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = Non
 
 
 def repeated(value: bytes, log: bool = False) -> Streamed:
-    """Two minutes in which a client sends this record each 10 s, and three until it has departed."""
+    """Run two minutes in which a client sends this record every 10 s, then three minutes until it counts as gone."""
     monitor = Streamed()
     for second in (*range(BEGIN + 60, BEGIN + 180, 30), *range(BEGIN + 180, BEGIN + 361, 60)):
         raws = [Raw("", moved(value, at), key=b"evil|e:1|e") for at in range(second - 30, second, 10)]

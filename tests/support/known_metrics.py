@@ -1,4 +1,4 @@
-"""Every metric there is, with its labels: the exporter's, the monitor's, Prometheus' own and the recorded ones."""
+"""List every metric with its labels: from the exporter, the monitor, Prometheus itself and the recording rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from tests.support.alert_rules import recordings
 from tests.support.promql import surviving
 
-#: What the client library adds to the name of a family, and to its labels.
+#: Suffixes and labels that the Prometheus client library adds to a metric family.
 SUFFIXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "counter": {"_total": ()},
     "gauge": {"": ()},
@@ -19,13 +19,13 @@ SUFFIXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "info": {"_info": ("version",)},
 }
 
-#: What any series can have: the labels of its installation, and that of the exporter's shard.
+#: Labels that any series can have: the installation's labels and the exporter's shard.
 _ALL = (*KEPT, "shard")
 
 
 @cache
 def known_labels() -> Mapping[str, tuple[str, ...]]:
-    """Metric → labels, besides job and instance."""
+    """Return metric → labels, without job and instance."""
     labels = {family.name: (*_ALL, *family.labels) for family in ALL_FAMILIES}
     for metric in vars(SelfMetrics()).values():
         for family in metric.collect() if hasattr(metric, "_labelnames") else ():
@@ -42,7 +42,7 @@ def known_labels() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def counters() -> frozenset[str]:
-    """The metrics that only rise, so that their value alone says nothing."""
+    """Return the metrics that only increase, so that a single value means nothing."""
     names = {family.name for family in ALL_FAMILIES if family.kind == "counter"}
     rising = ("_total", "_bucket", "_count", "_sum")
     return frozenset(names | {name for name in known_labels() if name.endswith(rising)})

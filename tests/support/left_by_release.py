@@ -1,10 +1,10 @@
-"""What the monitor of an earlier release left after four minutes: checkpoint, history and states, in tests/releases.
+"""Keep what an earlier release's monitor left after four minutes (checkpoint, history, states) in tests/releases.
 
-    python -m tests.support.left_by_release COMMIT VERSION     runs the release of that commit, and keeps what it leaves
+python -m tests.support.left_by_release COMMIT VERSION runs the release at that commit and keeps its output
 
-(0.3.0 is commit e08cfe5, until it is released.)
+(0.3.0 is commit e08cfe5 until its release.)
 
-Two producers, one of which hangs in a callback from the second minute on. One state partition, two buckets.
+The run has two producers; one of them hangs in a callback from the third minute on. One state partition, two buckets.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from tests.support.settings_file import write_settings
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "releases"
 METRICS, LOGS = "upgrade-metrics", "upgrade-logs"
-#: The newest records of `client-health`, by key.
+#: File with the newest records of `client-health`, by key.
 HEALTH = "health.json"
-#: What it was told of [monitor]; of the state this is fixed with the checkpoint.
+#: Settings of [monitor] for the run; the checkpoint fixes these settings of the state.
 FIXED = {"shuffle_partitions": 1, "buckets": 2}
 MIB = float(1 << 20)
 SECONDS, STEP, STUCK_FROM = 240, 10, 120
-#: The producers, the first of which hangs.
+#: Hosts of the producers; the first producer hangs.
 HOSTS = ("web-0", "web-1")
-#: Records of METRICS and of LOGS that it has read.
+#: Numbers of records read from METRICS and LOGS.
 READ = (SECONDS // STEP * len(HOSTS), 3)
-#: Batches by which it read them: few, so that few files are left.
+#: Number of batches: few, so that few files remain.
 PORTIONS = 4
 WAIT_SECONDS = 300.0
 
 
 def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
-    """A reading of a producer so many seconds after it began to send, and after it came to stand still."""
+    """Return a producer sample `second` s after its start and `stuck` s after it began to hang."""
     alive = second - stuck
     metrics = {
         "select-total": 1000.0 + 50 * alive,
@@ -70,14 +70,14 @@ def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
 
 
 def unpacked(folder: Path) -> None:
-    """What the newest release left into a folder: `checkpoints`, `history`, and HEALTH."""
+    """Extract what the newest release left: `checkpoints`, `history` and HEALTH."""
     newest_release = max(FOLDER.glob("*.tar.xz"), key=lambda path: [*map(int, path.name.split(".")[:3])])
     with tarfile.open(newest_release) as archive:
         archive.extractall(folder, filter="data")
 
 
 def make(commit: str, version: str) -> Path:
-    """Run the release and keep what it leaves: where that is."""
+    """Run the release and pack what it leaves; return the archive's path."""
     with tempfile.TemporaryDirectory(prefix="kafka-health-release-") as temporary:
         folder = Path(temporary)
         packed = subprocess.run(["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
@@ -138,7 +138,7 @@ def _has_read(folder: Path, expected: Mapping[str, Mapping[int, int]]) -> bool:
 
 
 def _packed(folder: Path, file: Path) -> Path:
-    """Without what Hadoop and Spark can do without; the same bytes for the same content."""
+    """Pack a folder without the files that Hadoop and Spark do not need; equal content gives equal bytes."""
     with tarfile.open(file, "w:xz") as archive:
         for place in ("checkpoints/monitor/**/*", "history/**/*", HEALTH):
             for path in sorted(folder.glob(place)):

@@ -1,7 +1,8 @@
-"""The golden matrix: every mode's worst status on every recording and every hand-made window, as text to review.
+"""Render the golden matrix: each mode's worst status on every recording and hand-made window, as text to review.
 
-python -m tests.support.matrix            shows it
-python -m tests.support.matrix --write    writes tests/golden/matrix.txt; read the difference before you commit it
+python -m tests.support.matrix prints it
+
+python -m tests.support.matrix --write writes tests/golden/matrix.txt; review the difference before you commit it
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ THINNED_MS = 10_000
 
 
 def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = None) -> dict[str, str]:
-    """The worst status of each mode over some windows of one client, and at its end."""
+    """Return the worst status of each mode over a client's windows and its departure."""
     verdicts = adjust("moment", judge_windows(windows, {}), Context()) if windows else []
     if departure:
         verdicts += judge_windows([departure], {}, absence=True)
@@ -37,7 +38,7 @@ def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = N
 
 
 def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """A row for each client of a recording, and one of its readings thinned."""
+    """Yield two rows for each client of a recording: one for all samples, one for thinned samples."""
     for whole, thin in zip(clients(folder), clients(folder, THINNED_MS), strict=True):
         for how, every_ms, client in (("", 0, whole), (" every 10 s", THINNED_MS, thin)):
             judged = verdicts(folder, every_ms)[client.client]
@@ -50,7 +51,7 @@ def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def made() -> Iterator[tuple[str, dict[str, str]]]:
-    """A row for each hand-made window."""
+    """Yield a row for each hand-made window."""
     for mode, of_mode in scenarios().items():
         for scenario in of_mode:
             gone = scenario.window.departed_ms is not None
@@ -59,7 +60,7 @@ def made() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def text() -> str:
-    """The whole matrix."""
+    """Return the whole matrix."""
     rows = [row for folder in folders() for row in recorded(folder)]
     return "\n".join([HEAD, *_table("Recordings", rows), "", *_table("Hand-made windows", list(made())), ""])
 

@@ -1,4 +1,4 @@
-"""Variants of the metrics formats as they occur, with what a person reads in them, and what cannot be read."""
+"""Variants of the metrics formats with the expected result, written by a person, and records that must be rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def attribute(key: str, value: str) -> Row:
 
 
 def gauge(name: str, value: Any, at: Any = f"{AT}000000", **attributes: str) -> Row:
-    """A metric of one data point of OTLP."""
+    """Return an OTLP metric with one data point."""
     listed = [attribute(key.replace("_", "-"), text) for key, text in attributes.items()]
     return {"name": name, "gauge": {"dataPoints": [{"attributes": listed, "timeUnixNano": at, "asDouble": value}]}}
 
@@ -29,7 +29,7 @@ def otlp(*resources: Any) -> Row:
 
 
 def mbean(name: str, value: Any, status: int = 200, **request: Any) -> Row:
-    """One answer of Jolokia."""
+    """Return one answer of Jolokia."""
     return {
         "request": {"type": "read", "mbean": name, **request},
         "value": value,
@@ -39,7 +39,7 @@ def mbean(name: str, value: Any, status: int = 200, **request: Any) -> Row:
 
 
 def stats(**fields: Any) -> Row:
-    """Statistics of librdkafka."""
+    """Return librdkafka statistics."""
     return {
         "name": "rdkafka#producer-1",
         "client_id": "rdkafka",
@@ -53,7 +53,7 @@ def stats(**fields: Any) -> Row:
 
 
 def impossible(fmt: str, names: str) -> Row:
-    """What is said of a record that a part of it has values that no client can have."""
+    """Return the expected reject for a record with metric values that are impossible."""
     return {"format": fmt, "error": f"impossible-value: {names}"}
 
 
@@ -67,7 +67,7 @@ FETCHED = "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=c,topic=
 READS = {"interval_ms": 60_000}
 DOTTED = {"topic": "a.b", "partition": 0, "metrics": {"records-lag": 5}}
 
-#: Case → a record (JSON, or text) and what it says. Its key says service `s` and instance `i`.
+#: Case → a record (JSON or text) and its expected snapshots. The record key contains service `s` and instance `i`.
 CASES: dict[str, tuple[Any, list[Row]]] = {
     "OTLP: numbers are numbers": (
         otlp(
@@ -476,12 +476,12 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
     ),
 }
 
-#: A faultless canonical record but for its last bracket.
+#: A canonical record that is correct except for its missing last bracket.
 WHOLE = (
     b'{"ts": 1795200030000, "client": {"service": "s", "instance": "i", "client_id": "p", "kind": "producer"}, '
     b'"metrics": {"io-ratio": 0.5}'
 )
-#: Case → a record that cannot be read, and why.
+#: Case → a record that cannot be decoded, and the expected reason.
 REJECTED: dict[str, tuple[Any, str]] = {
     "no value": (None, "empty"),
     "blanks": (b" \n\t", "empty"),
@@ -530,7 +530,7 @@ OWN_ATTRIBUTE = otlp(resource(gauge(WAIT, 0.5), x__kafka="p", client_id="not thi
 
 
 def record(name: str, value: Any) -> Raw:
-    """A record of `s` and `i`; kafka-python's dump does not say its client's id."""
+    """Return a record from service `s`, instance `i`. Only for kafka-python's dump the key has a client id."""
     data = value if value is None or isinstance(value, bytes) else value.encode() if isinstance(value, str) else None
     client_id = b"k" if name.startswith("kafka-python") else b""
     return Raw(name, json.dumps(value).encode() if data is None and value is not None else data, 0, b"s|i|" + client_id)

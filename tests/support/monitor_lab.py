@@ -1,4 +1,4 @@
-"""A monitor on a broker of others, with topics, checkpoint and history of its own, and readings for it."""
+"""Run a monitor with its own topics, checkpoint and history on an existing broker, and make samples for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTITIONS = 2
 
 
 class Lab:
-    """A monitor that is started and stopped. `more`: settings of the section [monitor]; `topics`: names of some."""
+    """A monitor to start and stop. `more`: settings of the section [monitor]; `topics`: names instead of defaults."""
 
     def __init__(
         self, servers: str, folder: Path, more: Mapping[str, Any] | None = None, topics: Mapping[str, str] | None = None
@@ -61,26 +61,26 @@ class Lab:
         self.process = Process("monitor", command, self.log, environment=QUICK_START)
 
     def stop(self) -> int | None:
-        """Ask it to end; its exit code."""
+        """Ask the monitor to end; return its exit code."""
         assert self.process is not None
         self.process.stop(STOP_SECONDS)
         return self.process.exit_code
 
     def close(self) -> None:
-        """End all of it, workers too, which are in a process group of their own."""
+        """Kill the monitor and its workers, which run in their own process group, and close the producer."""
         if self.process is not None:
             self._signal(signal.SIGKILL)
             self.process.kill()
         self.producer.close()
 
     def publish(self, topic: str, *values: bytes) -> None:
-        """Into the first partition."""
+        """Send values to the topic's first partition."""
         for value in values:
             self.producer.send(self.topics[topic], value, partition=0)
         self.producer.flush()
 
     def metric(self, name: str) -> float:
-        """What the monitor says of its topic of metrics; 0 where it says nothing, -1 where it does not answer."""
+        """Return a metric of the monitor for the metrics topic: 0 if absent, -1 if the monitor does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as page:
                 lines = page.read().decode().splitlines()
@@ -92,19 +92,19 @@ class Lab:
 
     @contextmanager
     def standing(self) -> Iterator[None]:
-        """It does not move meanwhile."""
+        """Suspend the monitor while the block runs."""
         self._signal(signal.SIGSTOP)
         yield
         self._signal(signal.SIGCONT)
 
     def ends(self, topic: str) -> dict[TopicPartition, int]:
-        """Where its partitions end."""
+        """Return the end offsets of the topic's partitions."""
         with closing(KafkaConsumer(bootstrap_servers=self.servers)) as consumer:
             ends: dict[TopicPartition, int] = consumer.end_offsets(self._partitions(topic))
         return ends
 
     def records(self, topic: str) -> list[Any]:
-        """All records of a topic so far."""
+        """Return all records of a topic so far."""
         records: list[Any] = []
         with closing(KafkaConsumer(bootstrap_servers=self.servers, auto_offset_reset="earliest")) as consumer:
             partitions = self._partitions(topic)
@@ -126,7 +126,7 @@ class Lab:
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._pids():
-            # Workers that have nothing to do are ended by Spark meanwhile.
+            # Spark may end idle workers meanwhile.
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -136,14 +136,14 @@ class Lab:
 
 
 def create(servers: str, *topics: str) -> None:
-    """Topics of so many partitions."""
+    """Create topics with PARTITIONS partitions each."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics])
     admin.close()
 
 
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
-    """A canonical snapshot of a producer of kafka-clients 3.9.1."""
+    """Return a canonical snapshot of a producer with kafka-clients 3.9.1."""
     who = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
     metrics = {
         "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,

@@ -1,13 +1,13 @@
-"""Mutations of product code, chosen by a seed: which do tests notice?
+"""Mutate product code, chosen by a seed, and report which mutants the tests notice.
 
-    uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
+uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
 
-In a copy of the checkout laws, unit tests and rules are run once, to know which test runs which line. Then each mutant
-is put into its place, and the tests that run that line are run until one fails, then those that run others of its file.
-Those that survive are put in all at once for one run of all tests, as one may fail in another process or by what was
-kept; what fails is tried with each alone. `--whole`: with what is marked long. `--beside FOLDER`: of the statements
-that this other checkout has as well, so that the same mutants can be tried in both. Results are written to
-.cache/mutants/ as they come; a second run goes on where the first ended.
+The program first runs laws, unit tests and rules once in a copy of the checkout, to learn which test runs which line.
+Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the other tests of
+that file. Finally it applies all survivors together and runs all tests, because a test in another process or with a
+kept result may notice them; for each failure it tries every survivor alone. `--whole`: include tests marked long.
+`--beside FOLDER`: only statements that this other checkout also has, so that both can try the same mutants. Results go
+to .cache/mutants/ as they arrive; the next run continues there.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "mutants"
 LAYERS = ("tests/laws", "tests/unit", "tests/rules")
 LIMIT_SECONDS = 3600
-#: So many tests are tried before all others; most mutants do not survive them.
+#: Number of tests to try first; most mutants do not survive them.
 FIRST = 80
-#: What an operator becomes.
+#: Operator → its replacement.
 _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -78,7 +78,7 @@ sys.exit(code)
 
 @dataclass(frozen=True)
 class Mutant:
-    """A piece of one line of a file, and what stands there instead. `place`: its function, statement and piece."""
+    """A part of one line of a file and its replacement. `place` identifies it: function, statement and part."""
 
     path: str
     line: int
@@ -93,7 +93,7 @@ class Mutant:
 
 
 def mutants(root: Path = ROOT) -> Iterator[Mutant]:
-    """Every mutant of the product, in order."""
+    """Yield every mutant of the product, in order."""
     for folder in ("jobs", "exporters"):
         for path in sorted((root / folder).rglob("*.py")):
             text = path.read_text(encoding="utf-8")
@@ -107,14 +107,14 @@ def mutants(root: Path = ROOT) -> Iterator[Mutant]:
                         continue
                     line, begin, end = node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
                     was = lines[line - 1][begin:end].decode(errors="replace")
-                    # Python 3.11 does not know where the parts of an f-string stand.
+                    # Python 3.11 does not report the positions of an f-string's parts.
                     if _is_written(was, node):
                         now = f"({ast.unparse(changed)})"
                         yield Mutant(str(path.relative_to(root)), line, begin, end, was, now, f"{about} {number}")
 
 
 def _statements(node: ast.AST, function: str) -> Iterator[tuple[str, ast.stmt]]:
-    """Every statement below a node, with the name of the function that it stands in."""
+    """Yield every statement below a node, with the name of its function."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt):
             yield function, child
@@ -123,7 +123,7 @@ def _statements(node: ast.AST, function: str) -> Iterator[tuple[str, ast.stmt]]:
 
 
 def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
-    """What a statement consists of beside the statements in it."""
+    """Yield the parts of a statement that are not statements themselves."""
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.match_case):
             yield from filter(None, (child.pattern, child.guard))
@@ -145,7 +145,7 @@ def _is_written(was: str, node: ast.AST) -> bool:
 
 
 def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """The mutants of a checkout that another has as well, by a name that both give them."""
+    """Return the mutants that two checkouts have in common, by a name that is the same in both."""
     known, others = _by_place(here), _by_place(there)
     paired, taken = {}, set[Mutant]()
     for place in sorted(known.keys() & others.keys()):
@@ -156,7 +156,7 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """By their place, where it is the only one of its kind, and with their file and which of the file's they are."""
+    """Name mutants by their place if it is unique, else also by their file and their number within it."""
     of_places: dict[str, list[Mutant]] = {}
     for mutant in every:
         of_places.setdefault(mutant.place, []).append(mutant)
@@ -194,7 +194,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """True if it joins texts or lists, of which a difference is no program."""
+    """True if `node` joins texts or lists; subtraction of those is no valid program."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 
@@ -204,7 +204,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def copied(folder: Path) -> Path:
-    """The checkout without what is not tracked, and with its environment and jars; a repository, as tests read it."""
+    """Copy the tracked files to `folder` as a git repository (tests read it), with links to environment and jars."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
@@ -223,7 +223,7 @@ def copied(folder: Path) -> Path:
 
 
 class Tried:
-    """The tests of a copy of the checkout. `short`: without what is long. `failing`: what fails without a mutant."""
+    """The tests in a copy of the checkout. `short`: without long tests. `failing`: tests that fail without a mutant."""
 
     def __init__(self, short: bool) -> None:
         self.name = "short" if short else "whole"
@@ -232,7 +232,7 @@ class Tried:
         self._data, self._log, self._timed = (KEPT / f"coverage-{self.name}{end}" for end in ("", ".log", ".json"))
         self._python = str(self.folder / ".venv" / "bin" / "python")
         coverage = str(Path(find_spec("coverage").origin or "").parents[1])  # type: ignore[union-attr]
-        # A file that is changed twice in a second must not be read as it was compiled in between.
+        # Two changes of a file within one second must not reuse the bytecode of the first.
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((*self._paths(), coverage)),
@@ -245,7 +245,7 @@ class Tried:
         return [str(self.folder / part) for part in ("jobs", "exporters", "")]
 
     def known(self) -> Mapping[str, Mapping[int, Sequence[str]]]:
-        """File → line → the tests that run it and pass, in the order in which they are to be tried."""
+        """Return file → line → the passing tests that run it, in the order in which to try them."""
         from coverage import CoverageData  # type: ignore[import-not-found]
 
         if not self._data.exists():
@@ -269,7 +269,7 @@ class Tried:
         return of_files
 
     def notices(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
-        """The test that fails, or why none could pass; None where all pass."""
+        """Return the test that fails, or why no test could pass; None if all pass."""
         first, rest = tests[:FIRST], tests[FIRST:]
         with self._put([mutant]):
             try:
@@ -278,7 +278,7 @@ class Tried:
                 return "it goes on for ever"
 
     def fails_with(self, mutants: Sequence[Mutant]) -> list[str]:
-        """All tests that fail where all these mutants are in their places."""
+        """Return all tests that fail with all these mutants applied."""
         with self._put(mutants):
             done = self._run([self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *self._chosen, *LAYERS])
         return sorted(_failing(done.stdout) - self.failing)
@@ -286,7 +286,7 @@ class Tried:
     @contextmanager
     def _put(self, mutants: Sequence[Mutant]) -> Iterator[None]:
         before = {path: (path.read_bytes(), path.stat()) for path in {self.folder / one.path for one in mutants}}
-        # The last of a line first, so that the others stand where they stood.
+        # Apply the last mutant of a line first, so that the positions of the others stay valid.
         for mutant in sorted(mutants, key=lambda one: -one.begin):
             path = self.folder / mutant.path
             lines = path.read_bytes().split(b"\n")
@@ -323,7 +323,7 @@ def _failing(output: str) -> set[str]:
 
 
 class Results:
-    """What noticed each mutant, None where nothing did, as a file that grows."""
+    """The test that noticed each mutant (None: no test), in a file that grows."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -331,7 +331,7 @@ class Results:
         self.noticed: dict[str, str | None] = {row["mutant"]: row["noticed"] for row in rows}
 
     def add(self, mutant: Mutant, noticed: str | None) -> None:
-        """Write it down, and say it."""
+        """Store and print one result."""
         self.noticed[str(mutant)] = noticed
         with self._file.open("a", encoding="utf-8") as output:
             output.write(json.dumps({"mutant": str(mutant), "noticed": noticed}) + "\n")
@@ -340,7 +340,7 @@ class Results:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try mutants; each is a line of the results as soon as it is known."""
+    """Try mutants, and write each result as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=44)
     parser.add_argument("--count", type=int, default=60)
@@ -354,7 +354,8 @@ def main(arguments: Sequence[str]) -> int:
     for mutant in chosen:
         if str(mutant) not in results.noticed:
             of_file = known.get(mutant.path, {})
-            # What runs at the import alone, or whose result is kept, is a matter of all that run anything of the file.
+            # Code that runs only at import, or whose result is cached, concerns every test that runs any line of the
+            # file.
             tests = {test: None for of_line in (of_file.get(mutant.line, ()), *of_file.values()) for test in of_line}
             results.add(mutant, tried.notices(mutant, [*tests]) if tests else None)
     left = [mutant for mutant in chosen if results.noticed[str(mutant)] is None]

@@ -1,4 +1,4 @@
-"""Records that are almost right: samples with bytes or JSON values changed at random, always the same for a seed."""
+"""Damage samples at random: bytes or JSON values change; the same seed gives the same records."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ ODD: tuple[Any, ...] = (
     {},
     {"a": {"b": [1]}},
 )
-#: Bytes that a record may hold by mistake.
+#: Bytes that a record may contain by mistake.
 NONSENSE = (b"{", b"}", b'"', b"[", b"]", b",", b":", b"null", b"1e999", b"-1", b"\\u0000", b"\x01", b"\xff", b"\n")
 
 
 def mutated(dice: random.Random, samples: Sequence[bytes]) -> bytes:
-    """One of the samples (JSON, or protobuf) with something wrong in it: bytes, values of JSON, or both."""
+    """Return one of the samples (JSON or protobuf) with damaged bytes, damaged JSON values, or both."""
     value = dice.choice(samples)
     if value[:1] in b"{[" and dice.random() < 0.6:
         value = json.dumps(altered(dice, json.loads(value))).encode()
@@ -46,7 +46,7 @@ def mutated(dice: random.Random, samples: Sequence[bytes]) -> bytes:
 
 
 def damaged(dice: random.Random, value: bytes) -> bytes:
-    """The record with bytes cut out, doubled, overwritten or put in, or with its end cut off."""
+    """Return the record with bytes removed, doubled, overwritten or inserted, or cut off at the end."""
     data = bytearray(value)
     for _ in range(dice.randint(1, 3)):
         at = dice.randrange(len(data) + 1)
@@ -60,7 +60,7 @@ def damaged(dice: random.Random, value: bytes) -> bytes:
 
 
 def altered(dice: random.Random, document: Any) -> Any:
-    """The document with a few of its values exchanged, removed, renamed, wrapped or repeated."""
+    """Return the document with a few values exchanged, removed, renamed, wrapped or repeated."""
     for _ in range(dice.randint(1, 4)):
         places = list(_places(document))
         if not places:
@@ -87,7 +87,7 @@ def altered(dice: random.Random, document: Any) -> Any:
 
 
 def _places(document: Any) -> Any:
-    """Every (container, key) in a JSON document."""
+    """Yield every (container, key) in a JSON document."""
     if isinstance(document, dict | list):
         for key, value in document.items() if isinstance(document, dict) else enumerate(document):
             yield document, key

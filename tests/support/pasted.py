@@ -1,4 +1,4 @@
-"""What becomes of a text on its way into a ticket: mail, trackers, chats, terminals, profilers; and log searches."""
+"""Reproduce what mail, trackers, chats, terminals, profilers and log searches do to a text on its way to a ticket."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def _numbered(between: str) -> Callable[[str], str]:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Wrapped at words, as mail programs do."""
+    """Wrap lines at words, as mail programs do."""
     parts = (textwrap.wrap(line, width, break_on_hyphens=False) or [""] for line in text.split("\n"))
     return "\n".join(line for part in parts for line in part)
 
 
 def cut(text: str, width: int) -> str:
-    """Cut at a width, as terminals do."""
+    """Cut lines at a width, as terminals do."""
     return "\n".join(
         "\n".join(line[at : at + width] for at in range(0, max(len(line), 1), width)) for line in text.split("\n")
     )
 
 
-#: Of a thread's block in a dump, or of any log.
+#: Changes for a thread's block in a dump, or for any log.
 TEXTS: dict[str, Callable[[str], str]] = {
     "fences": lambda text: f"{PROSE}```java\nproducer.send(record).get();\n```\nand then:\n```\n{text}\n```\nThanks\n",
     "quoted": _lines(lambda line: f"> {line}"),
@@ -56,7 +56,7 @@ TEXTS: dict[str, Callable[[str], str]] = {
     "UTF-8 mark": lambda text: f"\ufeff{text}",
     "unknown prefix": _lines(lambda line: f"orders-svc/1 >> {line}"),
 }
-#: Of a thread's block alone.
+#: Changes for a thread's block only.
 BLOCKS: dict[str, Callable[[str], str]] = {
     "no blanks before": _lines(str.strip),
     "no at": _lines(lambda line: re.sub(r"^\s*at ", "", line)),
@@ -77,7 +77,7 @@ Entry = tuple[datetime, str]
 
 
 def entries(text: str) -> list[Entry]:
-    """Time and text of each entry of a log."""
+    """Return time and text of each entry of a log."""
     listed: list[Entry] = []
     for line in text.splitlines():
         if re.match(r"\d{4}-\d\d-\d\d ", line):
@@ -115,7 +115,7 @@ def _each(of: Callable[[datetime, str], object]) -> Callable[[list[Entry]], str]
     return lambda match: "".join(json.dumps(of(at, text)) + "\n" for at, text in match)
 
 
-#: The same log as a search gives it, the newest entry first where the tool does so.
+#: The same log as exported by log searches; newest entry first if the tool sorts that way.
 SEARCHES: dict[str, Callable[[list[Entry]], str]] = {
     "Kibana CSV": lambda es: _table(
         ["@timestamp", "host.name", "message"], [(_kibana(a), "w", t) for a, t in es[::-1]]

@@ -1,4 +1,4 @@
-"""Which metrics a PromQL expression reads and which labels survive it, from its syntax tree."""
+"""Find the metrics that a PromQL expression reads, and the labels of its result, from its syntax tree."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import promql_parser as promql
 
 
 def metrics(expr: str) -> set[str]:
-    """The names of all metrics that the expression reads."""
+    """Return the names of all metrics that the expression reads."""
     return {node.name or "" for node in nodes(promql.parse(expr)) if isinstance(node, promql.VectorSelector)}
 
 
 def surviving(expr: str, labels: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """The labels that the result can have. `labels`: those of each metric, besides job and instance."""
+    """Return the labels that the result can have. `labels`: labels of each metric, without job and instance."""
     return _surviving(promql.parse(expr), labels)
 
 
 def compares(expr: str) -> bool:
-    """Does the expression compare anything (or ask for absence)? Else the alert would always fire."""
+    """True if the expression contains a comparison or `absent`; without one, the alert would always fire."""
     comparisons = {"==", "!=", "<", ">", "<=", ">="}
     for node in nodes(promql.parse(expr)):
         if isinstance(node, promql.BinaryExpr) and str(node.op) in comparisons:
@@ -43,7 +43,7 @@ def _children(node: Any) -> list[Any]:
 
 
 def nodes(node: Any) -> Iterator[Any]:
-    """The node itself and everything below it."""
+    """Yield the node and everything below it."""
     yield node
     for child in _children(node):
         yield from nodes(child)

@@ -1,4 +1,4 @@
-"""Raw Kafka records, for tests of decoding."""
+"""Make raw Kafka records for tests of decoding."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 
 SAMPLES = Path(__file__).resolve().parents[1] / "formats"
-#: When the records arrived: hours after the samples, so that none is of the future.
+#: Arrival time of the records: hours after the samples, so that no sample lies in the future.
 ARRIVED = datetime(2026, 11, 20, 22, 0, tzinfo=UTC)
 ARRIVED_MS = int(ARRIVED.timestamp() * 1000)
 
 
 @dataclass(frozen=True)
 class Raw:
-    """A record before it is decoded. `topic` names it in results."""
+    """A record before decoding. `topic` names it in results."""
 
     topic: str
     value: bytes | None
@@ -28,13 +28,13 @@ class Raw:
 
     @property
     def record(self) -> RawRecord:
-        """As the decoder takes it."""
+        """Return the record in the form that the decoder expects."""
         headers = {name: value.encode() for name, value in self.headers.items()}
         return RawRecord(self.value, Source(self.topic, 0, self.offset), ARRIVED_MS, self.key, headers)
 
 
 def sample(name: str) -> list[Raw]:
-    """A sample file: one record, or one per line of an .ndjson."""
+    """Return the records of a sample file: one, or one per line of an .ndjson file."""
     data = (SAMPLES / name).read_bytes()
     values = data.splitlines() if name.endswith(".ndjson") else [data]
     return [Raw(name, value, offset) for offset, value in enumerate(values)]

@@ -1,4 +1,4 @@
-"""Recordings of real clients, read as the product reads them: their clients with the windows that are cut of them."""
+"""Read recordings of real clients as the product reads them: clients with their windows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
-#: Recordings as they were decoded, by the code that did it; of so many other states of the code they are kept.
+#: Cache of decoded recordings, by version of the decoding code; recordings of KEPT other versions are kept.
 DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -45,24 +45,24 @@ DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
 
 @dataclass(frozen=True)
 class Recorded:
-    """A client of a bucket, that of a recording usually."""
+    """A client in a bucket that usually holds one recording."""
 
     bucket: Bucket
     number: int
 
     @cached_property
     def client(self) -> Client:
-        """Who it is."""
+        """Return the client's identity."""
         return self.bucket.state.whos[self.number]
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:
-        """Its readings."""
+        """Return the client's samples."""
         return tuple(map(self.bucket.reading, np.flatnonzero(self.bucket.state.readings.who == self.number).tolist()))
 
     @cached_property
     def windows(self) -> tuple[ClientWindow, ...]:
-        """All windows in which it reported or something was said of it, in order of time."""
+        """Return all windows with samples or log entries for the client, in order of time."""
         state, grid = self.bucket.state, self.bucket.grid
         who = state.whos[self.number]
         slide, length = int(grid.slide[self.number]), int(grid.length[self.number])
@@ -82,25 +82,25 @@ class Recorded:
 
     @cached_property
     def departure(self) -> ClientWindow:
-        """The window of its end: the end of the recording counts as that."""
+        """Return the window of the client's departure; the end of the recording counts as departure."""
         return departures.departure(self.bucket, self.number)
 
     @cached_property
     def silence(self) -> list[Verdict]:
-        """What it says that it reported no more before the recording ended."""
+        """Return the verdicts for its missing data, if it stopped reporting before the recording ended."""
         return silence(self.bucket, self.number, self.departure)
 
 
 def folders(root: Path = RECORDINGS) -> list[Path]:
-    """Every recording below tests/recordings, by path."""
+    """Return every recording below tests/recordings, sorted by path."""
     return sorted(path.parent for path in root.rglob("truth.json"))
 
 
 @cache
 def clients(folder: Path, every_ms: int = 0) -> tuple[Recorded, ...]:
-    """The clients of a recording that report, its own process first.
+    """Return the clients of a recording that report, the recorder's own process first.
 
-    `every_ms` thins the readings to one in so many milliseconds.
+    `every_ms` thins the samples to one per that many milliseconds.
     """
     bucket = recorded_bucket(folder, every_ms)
     whos = bucket.state.whos
@@ -109,7 +109,7 @@ def clients(folder: Path, every_ms: int = 0) -> tuple[Recorded, ...]:
 
 @cache
 def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
-    """Of each client of a recording and each mode the worst verdict, as gates and judges find it."""
+    """Return the worst verdict of each mode for each client of a recording, from gates and judges."""
     bucket = recorded_bucket(folder, every_ms)
     found = dict(judged(bucket).values())
     known = contexts(bucket, found, ())
@@ -118,7 +118,7 @@ def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
 
 @cache
 def recorded_bucket(folder: Path, every_ms: int = 0) -> Bucket:
-    """The whole recording as a bucket."""
+    """Return the whole recording as one bucket."""
     bucket = bucket_of(_packed(folder).chunks().values(), SETTINGS)
     state = bucket.state
     if every_ms:
@@ -127,7 +127,7 @@ def recorded_bucket(folder: Path, every_ms: int = 0) -> Bucket:
 
 
 def _thinned(who: Ints, ts: Ints, every_ms: int) -> Bools:
-    """Of each client the first reading of every stretch of `every_ms` milliseconds."""
+    """Select each client's first sample of every `every_ms` milliseconds."""
     keep = np.zeros(len(ts), bool)
     last: dict[int, int] = {}
     for row, (client, moment) in enumerate(zip(who.tolist(), ts.tolist(), strict=True)):
@@ -137,17 +137,17 @@ def _thinned(who: Ints, ts: Ints, every_ms: int) -> Bools:
 
 
 def sent(record: Read) -> RawRecord:
-    """A record of a recording as it would have been sent. py-spy tells no time: that of its record counts then."""
+    """Return a recorded record as it would have been sent. py-spy reports no time, so the record's own time is used."""
     return raw_record(replace(record, ts_ms=record.ts_ms or time_of(record.value) or 0))
 
 
 def chunks(folder: Path) -> list[Chunk]:
-    """A recording as one task decodes it, to be stepped."""
+    """Return a recording's chunks as one decoding task makes them, as input for a step."""
     return [decode(encode(chunk)) for chunk in _packed(folder).chunks().values()]
 
 
 class _Packed(Packer):
-    """A packer that gives its chunks again and again."""
+    """A packer that returns the same chunks each time."""
 
     def __init__(self, chunks: Mapping[int, Chunk]) -> None:
         super().__init__(1)
@@ -159,7 +159,7 @@ class _Packed(Packer):
 
 @cache
 def _packed(folder: Path) -> Packer:
-    """Decoded once for the same code and the same files, whoever asks: most of the time of a recording is that."""
+    """Decode a recording, or load it from the cache for the same code and files: decoding takes most of the time."""
     kept = DECODED / _code() / f"{folder.name}-{_hash(sorted(path for path in folder.rglob('*') if path.is_file()))}"
     if not kept.exists():
         packer, now_ms = Packer(1), int(time.time() * 1000)
@@ -168,7 +168,7 @@ def _packed(folder: Path) -> Packer:
             pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer)
         encoded = {number: encode(chunk) for number, chunk in packer.chunks().items()}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may do the same at the same time.
+        # Another process may decode the same recording at the same time.
         own = kept.with_name(f"{kept.name}.{os.getpid()}")
         own.write_bytes(pickle.dumps(encoded))
         own.replace(kept)
@@ -178,7 +178,7 @@ def _packed(folder: Path) -> Packer:
 
 @cache
 def _code() -> str:
-    """What decides how a recording is decoded; what was kept of other code is forgotten."""
+    """Return a hash of the code that decodes recordings, and remove caches of older code."""
     packages = (ROOT / folder for folder in ("jobs", "exporters"))
     sources = sorted(path for package in packages for path in package.rglob("*") if path.suffix in (".py", ".toml"))
     now = _hash([*sources, Path(__file__), ROOT / "uv.lock"])

@@ -1,4 +1,4 @@
-"""A review made by hand, for tests that need no Spark."""
+"""Make reviews by hand for tests that do not need Spark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WEEK = Period(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=U
 
 
 def review(**changes: Any) -> Review:
-    """An empty week, unless `changes` say otherwise, with its headline."""
+    """Return an empty week with its headline; `changes` replaces fields."""
     period: Period = changes.get("period", WEEK)
     nothing = Distribution(("0",), (0,), (0,))
     values: dict[str, Any] = {
@@ -74,18 +74,18 @@ def review(**changes: Any) -> Review:
 
 
 def service(name: str, *periods: Minutes) -> ServiceSlo:
-    """A service with its newest periods; those before are empty."""
+    """Return a service with these newest periods; earlier periods are empty."""
     filled = [Minutes()] * (4 - len(periods)) + list(periods)
     return ServiceSlo(name, 1, 0.995, filled, {30: periods[-1]})
 
 
 def watched(period: Period = WEEK) -> Quality:
-    """A week without a gap."""
+    """Return the quality of a week without gaps."""
     return Quality(period.minutes, (), (), 0, 0)
 
 
 def theme(client_id: str = "order-producer", evidence: str = "metric: stood still", **changes: Any) -> Theme:
-    """One confirmed incident of Tuesday, 10:00 to 11:40."""
+    """Return one confirmed incident on Tuesday, 10:00 to 11:40."""
     start, stop = datetime(2026, 11, 10, 10, tzinfo=UTC), datetime(2026, 11, 10, 11, 40, tzinfo=UTC)
     incident = Incident(
         service="orders-api",
@@ -133,7 +133,7 @@ def theme(client_id: str = "order-producer", evidence: str = "metric: stood stil
 
 
 def everything(name: str, ours: str = "ours") -> Review:
-    """A week in which each section shows all it can. `name`: of whatever others name; `ours`: of causes and actions."""
+    """Return a week that fills every section. `name`: used for every external name; `ours`: for causes and actions."""
     ill = dataclasses.replace(service(name, ILL, ILL), owner=Owner(name), target=0.99, lost=Loss((0, 3), "not known"))
     services = [ill, *(service(f"{name} {n}", FINE) for n in range(12))]
     row = ClientRow(name, name, name, "queue", 0.9, topic=name, seconds=30)

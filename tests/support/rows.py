@@ -1,4 +1,4 @@
-"""Rows of a parametrized test of which `make test` runs the first ones, and `make test-all` all."""
+"""Split the rows of a parametrized test: `make test` runs the first ones, `make test-all` runs all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one writer of a `health.toml` for tests, benchmarks and chaos."""
+"""Write a `health.toml` for tests, benchmarks and chaos runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def write_settings(folder: Path, sections: Mapping[str, Mapping[str, Any]]) -> Path:
-    """Write `health.toml` in a folder, section by section; a JSON value is a TOML value too, but for a table."""
+    """Write the sections to `health.toml` in a folder; JSON values are valid TOML values, except tables."""
     text = "\n".join(
         f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
         for section, values in sections.items()

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on this machine, from the installed pyspark, and how the monitor is submitted to it."""
+"""Start a Spark standalone cluster on this machine from the installed pyspark, and submit the monitor to it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 300.0
 EXECUTOR, PYTHON = "CoarseGrainedExecutorBackend", "pyspark.daemon"
-#: Masters and workers do nothing but start others.
+#: Masters and workers only start other processes, so they need little memory.
 FRUGAL = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class SparkCluster:
-    """A master and workers of one core each. Use it as a context manager.
+    """A master and workers with one core each. Use it as a context manager.
 
-    `folder`: logs and the folders of workers. `more`: of the environment of all that runs on it.
+    `folder`: logs and the workers' folders. `more`: environment variables for all processes of the cluster.
     """
 
     def __init__(self, folder: Path, memory_mb: int, more: Mapping[str, str] | None = None) -> None:
@@ -44,18 +44,18 @@ class SparkCluster:
 
     @property
     def url(self) -> str:
-        """What programs are submitted to."""
+        """Return the master's URL, for submitting programs."""
         return f"spark://127.0.0.1:{self._port}"
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What Spark's own scripts need."""
+        """Return the environment that Spark's own scripts need."""
         return {
             **self._more,
             "SPARK_HOME": str(SPARK_HOME),
             "JAVA_HOME": str(Path(java()).resolve().parent.parent),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            # Else a worker looks for a build of Spark to find it out.
+            # Without it, a worker searches for a Spark build to find the version.
             "SPARK_SCALA_VERSION": "2.13",
         }
 
@@ -70,7 +70,7 @@ class SparkCluster:
                 process.kill()
 
     def add(self, count: int) -> Sequence[Process]:
-        """Start workers, and wait until the master knows them."""
+        """Start workers, and wait until the master has registered them."""
         assert self._master is not None
         before = self.alive()
         new = []
@@ -84,47 +84,47 @@ class SparkCluster:
         return new
 
     def lose(self, worker: Process) -> None:
-        """kill -9 of a worker and all that it runs, as when its machine is lost."""
+        """Kill a worker and everything it runs with SIGKILL, as if its machine were lost."""
         self.workers.remove(worker)
         worker.kill()
 
     def state(self) -> dict[str, Any] | None:
-        """What the master says of itself, None while it does not answer."""
+        """Return the master's state, or None while it does not answer."""
         url = f"http://127.0.0.1:{self._web}/json/"
-        # At its start every address answers with its first page.
+        # While the master starts, every address returns its first page.
         with suppress(OSError, json.JSONDecodeError), urllib.request.urlopen(url, timeout=5) as answer:
             document: dict[str, Any] = json.load(answer)
             return document
         return None
 
     def alive(self) -> int:
-        """How many workers the master counts on."""
+        """Return the number of workers that the master counts as alive."""
         return int((self.state() or {}).get("aliveworkers", 0))
 
     def executors(self) -> Mapping[int, str]:
-        """The JVMs of executors: process id → command line."""
+        """Return the executors' JVMs: process id → command line."""
         return {pid: command for worker in self.workers for pid, command in session(worker.pid) if EXECUTOR in command}
 
     def at_work(self) -> int:
-        """How many workers have run a task: from the first on their executors keep a Python."""
+        """Return the number of workers that have run a task: from then on their executors keep a Python process."""
         return sum(any(PYTHON in command for _, command in session(worker.pid)) for worker in self.workers)
 
     def errors(self) -> Sequence[str]:
-        """What each executor so far wrote on standard error."""
+        """Return the standard error of each executor so far."""
         return [path.read_text(encoding="utf-8") for path in self.folder.glob("*/app-*/*/stderr")]
 
     def _start(self, name: str, program: str, port: int, web: int, *options: str) -> Process:
-        # As bin/spark-class does, which starts a JVM to find that out.
+        # Like bin/spark-class, which would start a JVM only to compute this command.
         command = [java(), *FRUGAL, "-cp", f"{SPARK_HOME}/jars/*", f"org.apache.spark.deploy.{program}"]
         command += ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web), *options]
         return Process(name, command, self.folder / f"{name}.log", environment=self.environment)
 
 
 def bare_python(folder: Path) -> Path:
-    """A Python with all that we depend on and without ourselves: we are where a wheel is, or nowhere."""
+    """Make a virtual environment with our dependencies but without our own package."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")
-    # A .pth file there is not followed, and an editable install is one.
+    # Python ignores .pth files that lie there, so our editable install is not found.
     (packages / "dependencies.pth").write_text(f"{SPARK_HOME.parent}\n", encoding="utf-8")
     return folder / "bin" / "python"
 
@@ -132,9 +132,9 @@ def bare_python(folder: Path) -> Path:
 def submission(
     cluster: SparkCluster, settings: Settings, config: Path, package: Path, **options: str
 ) -> tuple[list[str], Mapping[str, str]]:
-    """The command that submits the monitor to a cluster as deploy/cluster.md says, and its environment.
+    """Return the command that submits the monitor to a cluster as in deploy/cluster.md, and its environment.
 
-    `options`: of Spark, `__` for a point.
+    `options`: Spark options, with `__` in place of each dot.
     """
     folder = config.parent
     properties = folder / "monitor.conf"
@@ -143,7 +143,8 @@ def submission(
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
-    # Spark looks into archives named .zip alone; and beside the program lies nothing that Python could take instead.
+    # Spark searches only archives named .zip; the program's folder is empty, so that Python cannot import anything
+    # else.
     archive, program = (
         Path(shutil.copy(file, folder / name))
         for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))

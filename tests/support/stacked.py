@@ -1,4 +1,4 @@
-"""Windows of many clients put together as the job has them: all rows in one matrix, windows as spans of it."""
+"""Combine windows of many clients as the job does: all rows in one matrix, each window a range of rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from clienthealth.measure.view import Rows, Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:
-    """Windows of clients of one kind as one `Windows`, in this order.
+    """Return windows of clients of one kind as one `Windows`, in this order.
 
-    Windows of one client that follow each other and overlap share their rows.
+    Consecutive overlapping windows of one client share their rows.
     """
     one = [rows.table for rows in _clients(windows)]
     at = np.cumsum([0, *(len(w.ts) for w in one)])
@@ -31,13 +31,13 @@ def stacked(windows: Sequence[ClientWindow]) -> Windows:
 
 
 def _follows(before: ClientWindow, window: ClientWindow) -> bool:
-    """Are the later window's first readings the earlier one's last?"""
+    """True if the later window's first samples are the earlier window's last ones."""
     shared = [reading for reading in before.readings if window.readings and reading.ts_ms >= window.readings[0].ts_ms]
     return bool(shared) and before.client == window.client and tuple(shared) == window.readings[: len(shared)]
 
 
 def _clients(windows: Sequence[ClientWindow]) -> list[ClientWindow]:
-    """For each row of overlapping windows, one window of all readings of them."""
+    """Merge each series of overlapping windows into one window with all their samples."""
     client_windows: list[ClientWindow] = []
     for before, window in zip([None, *windows[:-1]], windows, strict=True):
         if before is not None and _follows(before, window):

@@ -1,4 +1,4 @@
-"""A bucket as the stream steps it: batches of snapshots and log events, and what is published of them."""
+"""Step a bucket as the stream does, with batches of snapshots and log events, and collect what is published."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 START = 1_795_208_640_000  # a full minute
 SETTINGS = Settings()
 LONGER = 6
-#: A client that falls silent without a word of its end shows what it suffers from for four minutes, not for an hour.
+#: Settings that show a client's problem for four minutes instead of an hour after it goes stale without log lines.
 SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))
 
 
@@ -44,7 +44,7 @@ def snapshot(
     delta: bool = False,
     host: str = "h",
 ) -> Snapshot:
-    """A reading so many seconds after START."""
+    """Return a sample that many seconds after START."""
     return Snapshot(
         START + int(1000 * second),
         Identity(service, host, instance, client_id, kind, "java", "3.9.1"),
@@ -66,7 +66,7 @@ def logged(
     dump: ThreadDump | None = None,
     **captures: str,
 ) -> LogEntry:
-    """What a process says so many seconds after START."""
+    """Return a log entry of a process that many seconds after START."""
     ts_ms = START + int(1000 * second)
     source = Source("client-logs", 0, int(1000 * second))
     if dump is not None:
@@ -76,7 +76,7 @@ def logged(
 
 
 class Kept:
-    """The state of a key, as Spark gives it to the stream."""
+    """The state of a key, with the interface of Spark's state."""
 
     def __init__(self) -> None:
         self.value: tuple[Any, ...] | None = None
@@ -97,9 +97,9 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """All in order of time, by the second in which their batch ends.
+    """Sort inputs by time and group them by the second in which their batch ends.
 
-    `beside`: a client that reports so that time goes on. What it alone says is read in batches six times as long.
+    `beside`: a client that reports only to advance the time. Where it alone reports, batches are six times as long.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -117,9 +117,9 @@ def by_batch(
 
 
 class Stepped:
-    """One bucket, stepped by the function that the stream calls: between two batches there is what that keeps.
+    """One bucket, stepped by the function that the stream calls; between batches it keeps only the saved state.
 
-    `saved`: False if the state stays in memory as it is. `apart`: what cannot be stepped or saved may cost its process.
+    `saved`: False if the state stays in memory. `apart`: a failure to step or save a process may remove that process.
     `opened`: incidents that the history shows as open.
     """
 
@@ -139,7 +139,7 @@ class Stepped:
         self._offset = 0
 
     def chunk(self, inputs: Iterable[Snapshot | LogEntry]) -> Chunk:
-        """One decoding task."""
+        """Return the chunk of one decoding task."""
         packer = Packer(1)
         for item in inputs:
             if isinstance(item, LogEntry):
@@ -155,9 +155,9 @@ class Stepped:
     def batch(
         self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000, others: float | None = None
     ) -> Published:
-        """One batch; this machine's clock is so many seconds after START.
+        """Step one batch; this machine's clock is `second` seconds after START.
 
-        `others`: up to which second a task has read that has clients of other buckets alone.
+        `others`: the second up to which another task has read; its clients belong to other buckets.
         """
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:
@@ -177,29 +177,29 @@ class Stepped:
     def batches(
         self, inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
     ) -> list[Published]:
-        """All in order of time in batches of so many seconds; see `by_batch`."""
+        """Step all inputs in order of time, in batches of that many seconds; see `by_batch`."""
         return [self.batch(of_batch, end) for end, of_batch in by_batch(inputs, seconds, beside).items()]
 
     @property
     def state(self) -> BucketState:
-        """What the next batch goes on with."""
+        """Return the state with which the next batch continues."""
         if self._state is None:
             self._state = load(decompressed(self._kept.get[0]), self.settings.monitor.buckets)
         return self._state
 
     @property
     def clients(self) -> dict[str, Recorded]:
-        """The clients that report, by client id."""
+        """Return the clients that report, by client id."""
         grid = grid_of(self.state, self.settings.monitor)
         bucket = Bucket(self.state, self.settings, grid)
         return {who.client_id: Recorded(bucket, number) for number, who in enumerate(self.state.whos)}
 
     @property
     def records(self) -> dict[str, dict[str, Any]]:
-        """The newest record of each key that was published."""
+        """Return the newest published record of each key."""
         return {key: json.loads(value) for p in self.published for key, value in p.records if value is not None}
 
     @property
     def minutes(self) -> list[dict[str, Any]]:
-        """All rows of minutes."""
+        """Return all minute rows."""
         return [row for p in self.published for row in p.minutes]

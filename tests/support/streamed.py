@@ -1,4 +1,4 @@
-"""The monitor without Spark and brokers: raw records → real decoder, steps and rule of saving → what readers see."""
+"""Run the monitor without Spark and brokers: raw records → real decoder, steps and save rule → what readers see."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.raw_records import Raw
 
-#: Before Kafka, and the last moment that dates hold everywhere.
+#: A time before Kafka existed, and the last time that every date type can represent.
 EARLIEST_MS, LATEST_MS = 1_262_304_000_000, 253_402_300_799_999
 
 PUBLISHED = (HEALTH, MINUTE, CHANGE)
 
 
 class State:
-    """The state of a key, as Spark gives it."""
+    """The state of a key, with the interface of Spark's state."""
 
     def __init__(self) -> None:
         self.value: tuple[Any, ...] | None = None
@@ -52,7 +52,7 @@ class State:
 
 
 def arrow(raws: Sequence[Raw], arrived_ms: int) -> pa.RecordBatch:
-    """Raw records as Spark gives them to a worker."""
+    """Return raw records in the form in which Spark passes them to a worker."""
     columns = {
         "value": pa.array([raw.value for raw in raws], pa.binary()),
         "size": pa.nulls(len(raws), pa.int32()),
@@ -72,7 +72,7 @@ def _headers(raw: Raw) -> str | None:
 
 
 class Streamed:
-    """A monitor of one bucket and its exporter. `rows`: what it published, by batch."""
+    """A monitor with one bucket, and its exporter. `rows`: published rows by batch."""
 
     def __init__(self) -> None:
         settings = Settings()
@@ -85,7 +85,7 @@ class Streamed:
         self.rows: list[list[Row]] = []
 
     def batch(self, second: float, metrics: Iterable[Raw] = (), logs: Iterable[Raw] = ()) -> list[Row]:
-        """Read records at a moment (epoch seconds); all that is published must hold (`check`)."""
+        """Process records at a time (epoch seconds); every published row must pass `check`."""
         self._now, of_step, rows = second, [compressed(encode(Chunk()))], list[Row]()
         with patch("time.time", lambda: second):
             for topic, records in (("client-metrics", metrics), ("client-logs", logs)):
@@ -106,20 +106,20 @@ class Streamed:
 
     @property
     def reasons(self) -> set[str]:
-        """The reasons of all rejects."""
+        """Return the reasons of all rejects."""
         headers = [json.loads(headers or "[]") for rows in self.rows for kind, _, _, headers in rows if kind == REJECT]
         named = [header for of_reject in headers for header in of_reject if header["key"] == "reject_reason"]
         return {base64.b64decode(header["value"]).decode().partition(":")[0] for header in named}
 
     def published(self, service: str) -> list[list[bytes]]:
-        """The records, minutes and changes of the clients of a service, by batch."""
+        """Return the records, minutes and changes of a service's clients, by batch."""
         return [
             sorted(value for kind, _, value, _ in rows if kind in PUBLISHED and value and _of(value, service))
             for rows in self.rows
         ]
 
     def shown(self) -> None:
-        """Everything that the exporter serves can be made and read."""
+        """Assert that every page the exporter serves can be rendered and read."""
         assert self._states.decode_errors == 0
         for state in self._states.live():
             who = state.client
@@ -144,7 +144,7 @@ def _of(value: bytes, service: str) -> bool:
 
 
 def check(row: Row) -> None:
-    """What is published can be read by everybody: strict JSON, numbers and times that a history can hold."""
+    """Assert that every reader can parse the row: strict JSON, and numbers and times that a history can hold."""
     kind, key, value, headers = row
     assert key is None or key.decode()
     assert headers is None or json.loads(headers)

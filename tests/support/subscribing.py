@@ -1,4 +1,4 @@
-"""Joining a topic with kafka-python."""
+"""Join a topic with kafka-python."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tests.support.waiting import eventually
 
 
 def subscribe(consumer: KafkaConsumer, topic: str) -> None:
-    """Make it a member of its group that will own the topic.
+    """Subscribe a consumer so that it will be assigned the topic.
 
-    The leader of a group assigns by the metadata that it has: a topic that it does not know yet goes to nobody, until
-    its metadata expires after five minutes.
+    A group's leader assigns partitions from the metadata that it has. A topic that is missing there stays unassigned
+    until the metadata expires after five minutes.
     """
     eventually(lambda: bool(consumer.partitions_for_topic(topic)), f"metadata of {topic}")
     consumer.subscribe([topic])

@@ -1,10 +1,10 @@
-"""What client libraries log at WARN and above and no wording finds: the list that `tests/golden/unworded.txt` decides.
+"""List what client libraries log at WARN and above without a matching log pattern (`tests/golden/unworded.txt`).
 
 python -m tests.support.unworded LIBRARY REPOSITORY REVISION…   walks the sources of these revisions in a clone of the
-library (a git directory), prints each literal without wording and without decision, and fails where there is one
+library (a git directory), prints each literal without log pattern and decision, and fails if there is one
 
-A line of the list is a library, a decision (`noise`, `rare`, `bug`, `said`: said again by a line that is worded) with
-its reason, and the literal, with `…` for what the program fills in.
+A line of the list is a library, a decision with its reason, and the literal, with `…` for what the program fills in.
+Decisions are `noise`, `rare`, `bug` and `said` (repeated by a line that has a log pattern).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from clienthealth.read.logs.wordings import Wording
 
 LIST = Path(__file__).resolve().parents[1] / "golden" / "unworded.txt"
 DECISIONS = ("noise", "rare", "bug", "said")
-#: By library: the folders of its sources that clients run, what their names end with, and how a log call begins.
+#: By library: the folders with the sources that clients run, the suffix of file names, and the start of a log call.
 SOURCES = {
     "java": ("clients/src/main/java", ".java", r"\blog(?:ger)?\.(?:warn|error)\("),
     "connect": ("connect/runtime/src/main/java", "Task.java", r"\blog\.(?:warn|error)\("),
@@ -41,19 +41,19 @@ SOURCES = {
     "kafka-go": (".", ".go", r"(?:\blog|\bl|logger)\.Printf\("),
     "kafkajs": ("src", ".js", r"\blogger\.(?:warn|error)\("),
 }
-#: Of Scala only what runs in clients; tests, examples and commands are no clients.
+#: Scala sources that run in clients; OTHERS are tests, examples and commands.
 ONLY = {"scala": re.compile(r"/(?:consumer|producer|client)/")}
 OTHERS = re.compile(
     r"_test\.|/(?:tests?|examples?|mocks?|tools|admin|cli|benchmarks|vendor)/|rdunittest|rdkafka_mock|mockbroker|spec\.js"
 )
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|`((?:[^`\\]|\\.)*)`')
 _FILLED = re.compile(r"\$\{[^{}]*\}|\{[^{}\s]{0,80}\}|%[-+ #0]*\d*(?:\.[\d*]+)?(?:ll|l|z|h)?[sdiuxcrvpfqwtT]|%$|\\[nt]")
-#: What a placeholder may hold.
+#: Values that a placeholder may hold.
 FILLS = (
     *("1", "orders-0", "k:9092", "bootstrap.servers", "[orders]", "'orders'", "{orders=UNKNOWN_TOPIC_OR_PARTITION}"),
     *("UNKNOWN_MEMBER_ID", "RequestTimedOutError", "WorkerSinkTask{id=a-0}"),
 )
-#: What the logger puts before a literal.
+#: Text that the logger puts before a literal.
 PREFIXES = {"kafkajs": ("", "[Connection] ", "[BrokerPool] ", "[Runner] ", "[Consumer] ", "[Producer] ")}
 
 
@@ -67,7 +67,7 @@ class Entry(NamedTuple):
 
 
 def entries() -> list[Entry]:
-    """The list."""
+    """Return the lines of the list."""
     rows = [line.split("\t") for line in LIST.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
     parted = ((library, *decided.partition(": "), literal) for library, decided, literal in rows)
     return [Entry(library, decision, reason, literal) for library, decision, _, reason, literal in parted]
@@ -75,12 +75,12 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """What a filler says by itself tells nothing of the literal."""
+    """Return the log patterns that match a filler alone; such a match is no evidence about the literal."""
     return frozenset(wording for fill in FILLS for wording, _ in catalogue().matches(fill, None))
 
 
 def is_worded(library: str, literal: str) -> bool:
-    """True if a wording finds a line that a program makes of the literal."""
+    """True if a log pattern matches a line that a program makes from the literal."""
     filled = [literal.replace("…", fill) for fill in FILLS]
     filled += [literal.replace("…", first, 1).replace("…", fill) for first in FILLS[:2] for fill in FILLS]
     lines = [prefix + line for line in filled for prefix in PREFIXES.get(library, ("",))]
@@ -88,7 +88,7 @@ def is_worded(library: str, literal: str) -> bool:
 
 
 def literals(library: str, repository: str, revision: str) -> Iterator[str]:
-    """What the library logs at WARN and above in a revision of its sources, `…` for what it fills in."""
+    """Yield what the library logs at WARN and above in a revision, with `…` for what it fills in."""
     folder, suffix, call = SOURCES[library]
     archive = subprocess.run(
         ["git", f"--git-dir={repository}", "archive", revision, folder], check=True, capture_output=True
@@ -106,7 +106,7 @@ def literals(library: str, repository: str, revision: str) -> Iterator[str]:
 
 
 def _literal(call: str, library: str) -> str:
-    """The texts of a call up to the parenthesis that closes it, joined."""
+    """Join the string literals of a call, up to its closing parenthesis."""
     depth, at, parts = 0, call.index("("), []
     while at < len(call):
         string = _STRING.match(call, at)
@@ -129,7 +129,7 @@ def _literal(call: str, library: str) -> str:
 
 
 def main(library: str, repository: str, revisions: list[str]) -> int:
-    """Print what is not decided yet; 1 where there is some."""
+    """Print literals without a decision; return 1 if there are any."""
     decided = {entry.literal for entry in entries() if entry.library == library}
     found = dict.fromkeys(literal for revision in revisions for literal in literals(library, repository, revision))
     missing = [literal for literal in found if literal not in decided and not is_worded(library, literal)]

@@ -1,4 +1,4 @@
-"""Waiting for a condition, not for a time."""
+"""Wait for conditions instead of fixed times."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PAUSE_SECONDS = 0.05
-#: Only a test that fails waits for so long; a busy machine is no failure.
+#: Only a failing test waits this long; a busy machine is no failure.
 WAIT_SECONDS = 300.0
 
 
 def patient(seconds: float) -> float:
-    """A limit for a machine that does nothing else, on one that does: longer by what waits for each of its cores."""
+    """Return a time limit scaled from an idle machine to the current load per core."""
     return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def eventually(done: Callable[[], T | None], what: str = "it", seconds: float = WAIT_SECONDS) -> T:
-    """What `done` gives once that is true. Raises TimeoutError: `what` did not come to pass."""
+    """Return the result of `done` once it is true. Raises TimeoutError, which names `what`."""
     deadline = time.monotonic() + seconds
     while True:
         if result := done():
