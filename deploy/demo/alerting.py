@@ -14,7 +14,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import alertmanager_config, write
 from deploy.demo.processes import Process, port_or_free
 
-# : Debian installs the program under the second name.
+#: Debian installs the program under the second name.
 ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
 PROMETHEUS = ("prometheus",)
 INTERVAL = "5s"

@@ -22,11 +22,11 @@ from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
 from deploy.supply import plugin
 
-# : The limit is high because three nodes have needed two minutes on a busy machine.
+#: The limit is high because three nodes have needed two minutes on a busy machine.
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
-# : Small, because several brokers share two cores with Spark. A JVM's first start is mostly compilation.
+#: Small, because several brokers share two cores with Spark. A JVM's first start is mostly compilation.
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.configuration={LOG4J.as_uri()}")
 
 

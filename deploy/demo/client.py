@@ -22,16 +22,16 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
-# : All Python libraries share one program; their entry stands where a Java client has its set of jars.
+#: All Python libraries share one program; their entry stands where a Java client has its set of jars.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
-# : Delay (s) of each client of the cluster before it starts the next roll; a roll takes up to a minute.
+#: Delay (s) of each client of the cluster before it starts the next roll; a roll takes up to a minute.
 ROLL_SECONDS = 60.0
-# : Minimum rest (s) of a cluster between two rolls, however many clients it has.
+#: Minimum rest (s) of a cluster between two rolls, however many clients it has.
 REST_SECONDS = 90.0
-# : Small, because the whole demo shares two cores.
+#: Small, because the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-# : Sets of jars whose clients push their metrics themselves.
+#: Sets of jars whose clients push their metrics themselves.
 PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")
 
 

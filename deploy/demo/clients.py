@@ -363,7 +363,7 @@ def _rolled_python(library: str, service: str) -> DemoClient:
     )
 
 
-# : KAFKA-19747.
+#: KAFKA-19747.
 _FALLS_SILENT = "a connection that breaks during a push ends the pushes of a client 3.9"
 _CONTROLS = (
     _STEADY,
@@ -492,5 +492,5 @@ _FAILING = (
     _SHARE,
 )
 
-# : All clients by name.
+#: All clients by name.
 CLIENTS: dict[str, DemoClient] = {client.name: client for client in (_HEALTHY, *_FAILING, *_CONTROLS)}

@@ -24,17 +24,17 @@ from deploy.demo.broker import Broker, new_cluster_id
 from deploy.demo.processes import free_port
 
 NODES = 3
-# : A returning node has little to fetch; on two busy cores that takes seconds.
+#: A returning node has little to fetch; on two busy cores that takes seconds.
 SYNC_SECONDS = 300.0
-# : How long a node is down or frozen: longer than replica.lag.time.max.ms and a client's request timeout (30 s each by
+#: How long a node is down or frozen: longer than replica.lag.time.max.ms and a client's request timeout (30 s each by
 # default), shorter than a producer's delivery.timeout.ms (120 s).
 AWAY_SECONDS = 40.0
-# : The faults of a node, in turn.
+#: The faults of a node, in turn.
 FATES = ("restarted", "lost", "frozen")
-# : The set of jars to which nodes are upgraded.
+#: The set of jars to which nodes are upgraded.
 _NEWEST = "broker"
 _METADATA = "metadata.version"
-# : The settings that enable KIP-848, share and Streams groups.
+#: The settings that enable KIP-848, share and Streams groups.
 _OF_GROUPS = ("group.version", "share.version", "streams.version")
 _HEAP_MB = 192
 _DURABLE: Mapping[str, str] = {

@@ -11,9 +11,9 @@ from clienthealth.model.wording import clock
 from deploy.demo.progress import Course, unexplained
 from deploy.demo.webhook import Page
 
-# : Seconds from onset to page; includes time as suspected and a loaded machine.
+#: Seconds from onset to page; includes time as suspected and a loaded machine.
 DUE_SECONDS = 300.0
-# : A client without a failure after this time (s) will not fail any more.
+#: A client without a failure after this time (s) will not fail any more.
 BEGIN_SECONDS = 900.0
 
 

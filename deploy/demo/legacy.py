@@ -10,7 +10,7 @@ from clienthealth.model.errors import ServiceError
 from deploy.demo.broker import START_SECONDS, STOP_SECONDS, java_command
 from deploy.demo.processes import Process, free_port
 
-# : ZooKeeper 3.4 looks for log4j 1 MBeans, which do not exist here.
+#: ZooKeeper 3.4 looks for log4j 1 MBeans, which do not exist here.
 _NO_LOG4J_MBEANS = "-Dzookeeper.jmx.log4j.disable=true"
 
 

@@ -27,9 +27,9 @@ from deploy.demo.webhook import Page
 
 LOOK_SECONDS = 1.0
 KEPT_RUNS = 3
-# : How long (s) a record may take to its consumer at the end.
+#: How long (s) a record may take to its consumer at the end.
 CATCH_UP_SECONDS = 60.0
-# : Folders that nothing reads after a run.
+#: Folders that nothing reads after a run.
 BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
 
 

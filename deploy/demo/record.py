@@ -39,15 +39,15 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-# : When thread dumps are taken, in seconds after the start and after the onset.
+#: When thread dumps are taken, in seconds after the start and after the onset.
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
-# : All MBeans of clients, including those that the product does not read.
+#: All MBeans of clients, including those that the product does not read.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
-# : Upper bound of the pushes of one recording.
+#: Upper bound of the pushes of one recording.
 MOST_PUSHES = 10_000
-# : Maximum number of log lines kept, because a log storm would not fit.
+#: Maximum number of log lines kept, because a log storm would not fit.
 MAX_LOG_LINES = 20_000
 
 _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za-z0-9.])")

@@ -24,7 +24,7 @@ from deploy.demo.log_file import LogEvent, LogFile
 
 log = logging.getLogger(__name__)
 
-# : Maximum events per second, logger and level of one file.
+#: Maximum events per second, logger and level of one file.
 LIMIT = 50
 PAUSE_SECONDS = 0.5
 

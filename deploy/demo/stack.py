@@ -31,12 +31,12 @@ from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 from deploy.demo.webhook import Webhook
 
-# : Time limit (s) for Spark's start on two busy cores.
+#: Time limit (s) for Spark's start on two busy cores.
 MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
-# : Interval (s) at which JVMs are read and clients push.
+#: Interval (s) at which JVMs are read and clients push.
 INTERVAL_SECONDS = 5.0
-# : Compiler options as in production, for all of Spark's JVMs. Spark's 26,000 classes come from jars checked by
+#: Compiler options as in production, for all of Spark's JVMs. Spark's 26,000 classes come from jars checked by
 # checksum, so bytecode verification is off: a start takes 18 s of CPU instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "

@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-# : Upper bound (s) until a new controller serves clients.
+#: Upper bound (s) until a new controller serves clients.
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 

@@ -23,7 +23,7 @@ from clienthealth.settings.fields import keys
 from clienthealth_exporters.alerts.build import FILES, routes_of
 
 CHART = "deploy/helm/kafka-client-health"
-# : Values with Kubernetes' own types, which Kubernetes checks.
+#: Values with Kubernetes' own types, which Kubernetes checks.
 _OF_KUBERNETES = frozenset({"resources"})
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 Schema = dict[str, Any]

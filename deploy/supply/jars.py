@@ -14,7 +14,7 @@ from typing import Any
 from deploy.demo import jars
 
 CVES = Path(__file__).with_name("known_cves.toml")
-# : The set name for the jars that PySpark brings.
+#: The set name for the jars that PySpark brings.
 PYSPARK = "pyspark"
 _ENTRY = re.compile(r"META-INF/maven/(?P<group>[^/]+)/(?P<name>[^/]+)/pom\.properties")
 _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")

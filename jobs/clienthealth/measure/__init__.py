@@ -1,1 +1,1 @@
-"""Samples of clients in windows of event time, packed and as numpy views, and the indicators that they give."""
+"""Client samples in windows of event time, packed and as numpy views, and the indicators computed from them."""

@@ -1,8 +1,8 @@
-"""All measurements of clients put together: as they are published, and as the figures of a minute of history.
+"""Combine all measurements of clients: the published ones, and the figures of one minute of history.
 
-What is not known is left out of a mapping, never null and never 0. Counts become rates of the window. So they mean the
-same for clients that count from their start and for those that count from one reading to the next, and a client that
-restarts makes no step.
+Unknown values are absent from a mapping, never null and never 0. Totals become rates over the window. So a rate means
+the same for clients that count from their start and for clients that count from one sample to the next, and a client's
+restart makes no step.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from clienthealth.measure.records_lag import lag_entries, lags, points
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
-#: Of each window a value, and whether it is known (None: it always is).
+#: A value per window, and whether it is known (None: always).
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
 def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
-    """The measurements of each window, as JSON has them.
+    """Return the measurements of each window as JSON values.
 
-    Producers: buffer_used_ratio {last, max} (absent where unknown), buffer {…}, callback_seconds {…, source},
+    Producers: buffer_used_ratio {last, max} (absent if unknown), buffer {…}, callback_seconds {…, source},
     io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}, record_send_rate, record_error_rate
     and record_retry_rate (per second), batch_size_bytes, compression_ratio, slowest_broker {id, latency_seconds}.
     Consumers: last_poll_age_seconds, poll_idle_ratio, rebalance_rate (per second), rebalance_seconds,
@@ -72,10 +72,10 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 
 
 def minute_figures(w: Windows) -> dict[str, NDArray[Any]]:
-    """What the history keeps of each window, by the names of its columns: numbers (NaN: unknown), texts (None: none).
+    """Return the history's columns for each window: numbers (NaN: unknown) and texts (None: none).
 
-    buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and queue_topic of the
-    fullest queue; lag_records, lag_seconds and lag_topic of the partition furthest behind.
+    The columns are buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and
+    queue_topic of the fullest queue; lag_records, lag_seconds and lag_topic of the partition with the greatest lag.
     """
     producer, unknown = w.kind == "producer", np.full(len(w), np.nan)
     of_topics, of_partitions = queues(w), lags(w)
@@ -100,7 +100,7 @@ def minute_figures(w: Windows) -> dict[str, NDArray[Any]]:
 
 
 def per_second(w: Windows, total: str) -> Floats:
-    """How fast a total rose from its first to its last reading; NaN where it has fewer than two, or was reset."""
+    """Return a total's rate from its first to its last sample; NaN with fewer than two, or after a reset."""
     column, grown = w.column(total), w.grown(total)
     first, last = column.first_row(w.lo, w.hi), column.last_row(w.lo, w.hi)
     seconds = (w.ts[last] - w.ts[first]) / 1000 if len(w.ts) else np.zeros(len(w))
@@ -109,7 +109,7 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _positive(values: Floats) -> Floats:
-    """Clients before 1.0 say 0, of the batches that they sent, where they sent none."""
+    """Replace values ≤ 0 by NaN: clients before 1.0 report 0 as the batch size if they sent no batch."""
     return np.where(values > 0, values, np.nan)
 
 
@@ -118,13 +118,13 @@ def _milliseconds(w: Windows, name: str) -> Mapping[str, Floats]:
 
 
 def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Columns of so many windows as one mapping per window, without the numbers that are NaN."""
+    """Turn columns into one mapping per window, without the numbers that are NaN."""
     columns = {name: _numbers(values) for name, values in numbers.items()}
     return _rows(size, columns | {name: (values, None) for name, values in texts.items()})
 
 
 def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
-    """The same, absent where none of the numbers is known."""
+    """Like `_mappings`, as a column that is absent for windows in which all numbers are NaN."""
     any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
     return _mappings(size, numbers), any_known
 
@@ -135,7 +135,7 @@ def _numbers(values: Floats) -> Column:
 
 
 def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
-    """Filled in column by column: three times as fast as row by row."""
+    """Build one mapping per window, column by column: three times as fast as row by row."""
     reported = {name: column for name, column in columns.items() if column[1] is None or column[1].any()}
     row = dict.fromkeys(reported)
     rows: list[dict[str, Any]] = [row.copy() for _ in range(size)]
@@ -149,7 +149,7 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """By window, the greatest value and its topic; of equal ones the last topic in order of names, NaN is the least."""
+    """Return each window's greatest value and its topic; ties go to the last topic by name, NaN counts least."""
     number, name = np.full(len(w), np.nan), np.full(len(w), None, np.object_)
     if len(window):
         names = np.array(w.names, np.object_)

@@ -1,4 +1,4 @@
-"""All that is known of one client in one window of time: what a judge is asked about."""
+"""One client in one window of event time: the input of the judges."""
 
 from __future__ import annotations
 
@@ -14,26 +14,24 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: A window begins in the midst of things: so far back (ms) its judges may look for what explains its first moments.
+#: How long (ms) before the window judges may look for an explanation of its first moments.
 LEAD_MS = 30_000
 
 
 @dataclass(frozen=True)
 class ClientWindow:
-    """All that is known of one client in one window of event time [start_ms, end_ms).
+    """All data of one client in one window of event time [start_ms, end_ms).
 
-    Readings, events and dumps are in order of time. Events and dumps of the client's process that name no client
-    are in the window of each of its clients. `earlier_dumps`: the newest of those before the window, to tell which
-    thread still stands where it stood, however long ago that was. `earlier_readings`: those that are kept of as long
-    before the window as it spans, LEAD_MS at least; `earlier_logs`: those of the LEAD_MS before it. `told`: was a log
-    line or a dump of the process ever
-    read, in the window or before. `departed_ms` is set for a client that stopped
-    reporting: the time of its last reading; such a window covers the last readings of its session and the log lines
-    after them. `spoke_ms`: when its process was heard of after that by its log, as one that goes on; None where it was
-    not. `outlived`: something else was heard of after its last reading, so that its silence is known. `alive`: of each
-    kind the newest sign of its process's life, later than the client may be silent.
-    `ends_ms`: the time of its very last reading, where it is known that none comes after it.
-    `rows`: gives the readings as the table that they were made of, where they were.
+    Samples, events and dumps are in order of time. Events and dumps that name the process but no client are in the
+    window of each client of that process. `earlier_dumps`: the newest dumps before the window, however old, to find
+    threads that still stand where they stood. `earlier_readings`: the samples kept from before the window, as long as
+    the window spans and at least LEAD_MS; `earlier_logs`: the events of the LEAD_MS before it. `told`: True if any log
+    line or dump of the process was ever read. `departed_ms`: for a client that stopped reporting, the time of its last
+    sample; such a window covers the last samples of its session and the log lines after them. `spoke_ms`: the time of a
+    later log line by which its process shows that it goes on; None without one. `outlived`: True if other data came
+    after its last sample, so that the client's missing data is certain. `alive`: for each kind of sign, the process's
+    newest sign of life that is later than the client may be without data. `ends_ms`: the time of its last sample if no
+    later one can come. `rows`: returns the samples as the table from which they were made, if there is one.
     """
 
     client: Client
@@ -55,22 +53,22 @@ class ClientWindow:
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
-        # Not a field: another window, made of this one by `dataclasses.replace`, may have other readings.
+        # Not a field: a window made by `dataclasses.replace` may have other samples.
         object.__setattr__(self, "_rows", rows)
 
     @property
     def newest_ms(self) -> int:
-        """The time of the newest that is in it (epoch ms); 0 where nothing is."""
+        """The time (epoch ms) of the newest item in the window; 0 if it is empty."""
         return max((one.ts_ms for all_ in (self.readings, self.logs, self.dumps) for one in all_[-1:]), default=0)
 
     @cached_property
     def table(self) -> Windows:
-        """The window as an array of one window: row r is `readings[r]`."""
+        """Return the window as an array of one window: row r is `readings[r]`."""
         rows: Callable[[], Windows] | None = self.__dict__["_rows"]
         if rows is not None:
             return rows()
         readings, kind = self.readings, self.client.kind
-        # What the readings say of topics, and the names of these.
+        # The samples' values per topic, and the topics' names.
         entries = [topic for reading in readings for topic in reading.topics]
         named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
         index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}
@@ -93,7 +91,7 @@ class ClientWindow:
 
 
 def about(window: ClientWindow) -> About:
-    """What is known of its client."""
+    """Return the client's description for `Windows`."""
     told = window.told or bool(window.logs or window.dumps or window.earlier_dumps)
     return About(window.config, window.client.group or window.client.client_id, told)
 

@@ -1,6 +1,6 @@
-"""Tables of named columns; a column of numbers over rows, and queries over many spans of its rows at once.
+"""Tables of named columns, and a column type that answers queries over many spans of rows at once.
 
-Queries use cumulative counts over the known values. So overlapping spans cost no more than disjoint ones.
+Queries use cumulative counts over the known values, so overlapping spans cost no more than disjoint ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass
 class Table:
-    """Rows of numbers (`values`, NaN: unknown), and what a subclass names: for each a column of integers (-1: none)."""
+    """Rows of numbers (`values`, NaN: unknown) with named integer columns (-1: none) that a subclass defines."""
 
     values: Floats
 
@@ -29,48 +29,48 @@ class Table:
 
     @classmethod
     def head(cls) -> int:
-        """How many columns there are before the values."""
+        """Return the number of columns before the values."""
         return len(fields(cls)) - 1
 
     @classmethod
     def of(cls, data: bytes, width: int) -> Self:
-        """Rows of the columns, in their order, and then so many values, eight bytes each; to be read, not written."""
+        """Return a read-only table over bytes: the columns, then `width` values, eight bytes each."""
         words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
     def data(self) -> bytes:
-        """The inverse of `of`."""
+        """Return the table as bytes; the inverse of `of`."""
         values, *columns = self._arrays()
         return np.column_stack([*columns, values.view(np.int64)]).tobytes()
 
     @classmethod
     def of_matrix(cls, matrix: Floats, head: int) -> Self:
-        """The same of floating point numbers alone, NaN for -1; `head`: the columns before the values."""
+        """Return the table of a float matrix in which NaN stands for -1; `head`: columns before the values."""
         columns = matrix[:, : cls.head()].T.copy()
         columns[np.isnan(columns)] = -1
         return cls(matrix[:, head:], *columns.astype(np.int64))
 
     def matrix(self) -> Floats:
-        """The inverse of `of_matrix`."""
+        """Return the table as a float matrix; the inverse of `of_matrix`."""
         values, *columns = self._arrays()
         return np.column_stack([*columns, values])
 
     @classmethod
     def none(cls, width: int) -> Self:
-        """No rows of so many values."""
+        """Return an empty table with `width` values per row."""
         return cls.of_matrix(np.empty((0, cls.head() + width)), cls.head())
 
     def at(self, rows: Ints | Bools | slice) -> Self:
-        """Some of the rows, in this order."""
+        """Return some of the rows, in the order given."""
         return type(self)(*(array[rows] for array in self._arrays()))
 
     @classmethod
     def joined(cls, tables: Iterable[Self]) -> Self:
-        """All rows of these tables."""
+        """Concatenate tables."""
         return cls(*map(np.concatenate, zip(*(table._arrays() for table in tables), strict=True)))
 
     def merged(self, starts: Ints) -> Self:
-        """One row for all from each start to the next: of each column, what the first of them has that knows it."""
+        """Merge the rows from each start to the next into one: each column takes the first known value among them."""
 
         def known_first(array: NDArray[Any]) -> NDArray[Any]:
             rows = np.arange(len(array)).reshape(-1, *[1] * (array.ndim - 1))
@@ -84,25 +84,25 @@ class Table:
 
 
 class Column:
-    """One number per row (NaN: unknown), and queries over spans [lo, hi) of rows."""
+    """One number per row (NaN: unknown), with queries over spans [lo, hi) of rows."""
 
     def __init__(self, values: Floats, whole: bool | None = None) -> None:
-        """`whole`: whether every row has a value; None: not checked yet."""
+        """`whole`: True if every row has a value; None if that was not checked yet."""
         self._source, self._is_whole = values, whole
 
     @cached_property
     def values(self) -> Floats:
-        """All of them, side by side in memory."""
+        """All values, contiguous in memory."""
         return np.ascontiguousarray(self._source)
 
     @cached_property
     def whole(self) -> bool:
-        """Has every row a value?"""
+        """True if every row has a value."""
         return not self._unknown.any() if self._is_whole is None else self._is_whole
 
     @cached_property
     def reported(self) -> bool:
-        """Has any row a value?"""
+        """True if any row has a value."""
         return len(self._reported_values) > 0
 
     @cached_property
@@ -110,12 +110,12 @@ class Column:
         return np.isnan(self.values)
 
     def at(self, rows: Ints) -> Floats:
-        """Its values in some rows."""
+        """Return the values of some rows."""
         return self._source[rows]
 
     @cached_property
     def reported_rows(self) -> Ints:
-        """The rows that have a value."""
+        """Return the rows that have a value."""
         return np.flatnonzero(~self._unknown)
 
     @cached_property
@@ -124,22 +124,22 @@ class Column:
 
     @cached_property
     def _before(self) -> Ints:
-        """How many rows before each row have a value, n + 1 numbers."""
+        """For each row, the number of earlier rows with a value; n + 1 numbers."""
         return counted(~self._unknown)
 
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
-        """Spans of rows as spans of the known values alone."""
+        """Translate spans of rows into spans of the known values alone."""
         if not self.reported:
             return lo, lo
         return (lo, hi) if self.whole else (self._before[lo], self._before[hi])
 
     def count(self, lo: Ints, hi: Ints) -> Ints:
-        """How many rows of the span have a value."""
+        """Return how many rows of each span have a value."""
         a, b = self.bounds(lo, hi)
         return b - a
 
     def first(self, lo: Ints, hi: Ints) -> Floats:
-        """The first known value of the span."""
+        """Return the first known value of each span."""
         a, b = self.bounds(lo, hi)
         return (
             np.where(a < b, self._reported_values[np.minimum(a, len(self._reported_values) - 1)], np.nan)
@@ -148,12 +148,12 @@ class Column:
         )
 
     def last(self, lo: Ints, hi: Ints) -> Floats:
-        """The last known value of the span."""
+        """Return the last known value of each span."""
         a, b = self.bounds(lo, hi)
         return np.where(a < b, self._reported_values[b - 1], np.nan) if self.reported else unknown(len(a))
 
     def first_row(self, lo: Ints, hi: Ints) -> Ints:
-        """The first row of the span that has a value, -1 where none has."""
+        """Return the first row of each span that has a value, or -1."""
         a, b = self.bounds(lo, hi)
         return (
             np.where(a < b, self.reported_rows[np.minimum(a, len(self._reported_values) - 1)], -1)
@@ -162,12 +162,12 @@ class Column:
         )
 
     def last_row(self, lo: Ints, hi: Ints) -> Ints:
-        """The last row of the span that has a value, -1 where none has."""
+        """Return the last row of each span that has a value, or -1."""
         a, b = self.bounds(lo, hi)
         return np.where(a < b, self.reported_rows[b - 1], -1) if self.reported else _none(len(a))
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """The known value `back` positions before the last one; NaN where the span does not reach so far."""
+        """Return the known value `back` positions before the last one; NaN if the span is too short."""
         a, b = self.bounds(lo, hi)
         return (
             np.where(b - a > back, self._reported_values[np.maximum(0, b - 1 - back)], np.nan)
@@ -176,11 +176,11 @@ class Column:
         )
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
-        """How often a known value of the span is greater than the known one before it."""
+        """Return how often a known value of the span is greater than its known predecessor."""
         return self._changes(self._risen, lo, hi)
 
     def falls(self, lo: Ints, hi: Ints) -> Ints:
-        """How often a known value of the span is less than the known one before it."""
+        """Return how often a known value of the span is less than its known predecessor."""
         return self._changes(self._fallen, lo, hi)
 
     def _changes(self, cumulative: Ints, lo: Ints, hi: Ints) -> Ints:
@@ -199,9 +199,9 @@ class Column:
 
     @cached_property
     def still(self) -> tuple[Ints, Ints]:
-        """Where two known values in a row or more are equal: begins and ends of such runs among the known values.
+        """Return the runs of two or more equal known values as begins and ends among the known values.
 
-        A run can go on into the rows of the next client: who asks for a span cuts it there.
+        A run can extend into the rows of the next client; callers cut it at the end of their span.
         """
         same = np.zeros(len(self._reported_values) + 1, np.bool_)
         same[1:-1] = self._reported_values[1:] == self._reported_values[:-1]
@@ -210,7 +210,7 @@ class Column:
 
 
 def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The numbers of all ranges begin[i]:end[i] (none where it ends before it begins), and of each number its i."""
+    """Return the numbers of all ranges begin[i]:end[i] (empty if end ≤ begin), and the i of each number."""
     counts = np.maximum(end - begin, 0)
     which = np.repeat(np.arange(len(begin)), counts)
     origin = np.cumsum(counts) - counts
@@ -218,14 +218,14 @@ def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def counted(flags: Bools) -> Ints:
-    """How many flags are set before each position: one number more than there are flags."""
+    """Return the cumulative count of set flags before each position; one more number than there are flags."""
     counts = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=counts[1:])
     return counts
 
 
 def unknown(size: int) -> Floats:
-    """So many numbers that are not known."""
+    """Return an array of `size` NaNs."""
     return np.full(size, np.nan)
 
 

@@ -1,12 +1,11 @@
-"""Lag of consumer groups: in records and in seconds, the state of every partition and of the group.
+"""Compute the lag of consumer groups: records, seconds, and the state of every partition and of the group.
 
-Judged from what was committed and where the partitions ended over a window of readings. Committed offsets are read
-before end offsets, so a race overstates the lag and never makes it negative. A topic that was deleted and created
-again starts anew: its end offset fell, and what was known before says nothing. Whatever leaves this module is finite
-and ≥ 0, or None.
+The input is a window of samples of committed and end offsets. Committed offsets are read before end offsets, so a race
+overstates the lag and never makes it negative. A topic that was deleted and created again starts anew: when the end
+offset falls, earlier samples no longer count. Every number returned is finite and ≥ 0, or None.
 
-Lag in seconds is the time since the first unread record was produced, which is read from how the end offset moved. An
-end offset of 200 at noon says that record 199 existed at noon and record 200 did not. Between two such points time is
+Lag in seconds is the time since the first unread record was produced, derived from how the end offset moved. An end
+offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points the time is
 interpolated; before the oldest it is extrapolated along the whole history. The method is kafka-lag-exporter's, with
 Datadog's bounds.
 """
@@ -44,7 +43,7 @@ class Point(NamedTuple):
 
 
 def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
-    """End offsets in order of time, of each stretch in which nothing was produced only the first and the last."""
+    """Drop the points within each stretch without production; keep its first and last. Input is in order of time."""
     seen = list(points)
     inner = [
         p for before, p, after in zip(seen, seen[1:], seen[2:], strict=False) if before[0] < p[0] or p[0] < after[0]
@@ -53,10 +52,10 @@ def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
 
 
 def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] | None:
-    """The time at which the record at `offset` was produced, from end offsets that never fall.
+    """Return when the record at `offset` was produced, from end offsets that never fall.
 
-    An offset that stood at the end for a while was produced after that while, so the newest point counts. None where
-    the end offset has been the same all the time: then nothing is known of how fast it moves.
+    If the end offset stayed at `offset` for a while, the record was produced after that, so the newest such point
+    counts. Returns None if the end offset never moved, because its rate is then unknown.
     """
     if not history or history[0].offset == history[-1].offset:
         return None
@@ -74,9 +73,9 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
 def seconds_behind(
     history: Sequence[Point], offset: int, now_ms: float, max_extrapolation_seconds: float
 ) -> tuple[float | None, Quality]:
-    """Seconds since the record at `offset`, the first unread one, was produced; finite and ≥ 0, or None.
+    """Return the seconds since the first unread record, at `offset`, was produced; finite and ≥ 0, or None.
 
-    Never more than `max_extrapolation_seconds` before the oldest end offset that was seen.
+    The result reaches at most `max_extrapolation_seconds` before the oldest known end offset.
     """
     if history and offset >= history[-1].offset:
         return 0.0, "exact"
@@ -91,16 +90,16 @@ def seconds_behind(
 #: Topic and number.
 Partition = tuple[str, int]
 
-#: What was seen of a partition: time (epoch ms), committed, end and start offset, time of the commit (epoch ms).
+#: A sample of a partition: time (epoch ms), committed, end and start offset, time of the commit (epoch ms).
 Observation = tuple[int, int | None, int | None, int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """The lag of a group on one partition at the last reading. None: not known.
+    """The lag of a group on one partition at the last sample. None: not known.
 
-    `quality` is that of `seconds`. `clamped`: readings whose committed offset was past the end.
-    `retention_used_ratio`: how much of what the topic keeps is unread; at 1 data is lost.
+    `quality` refers to `seconds`. `clamped`: number of samples whose committed offset was past the end.
+    `retention_used_ratio`: unread share of the retained records; at 1 data is lost.
     """
 
     records: int | None
@@ -115,7 +114,7 @@ class PartitionLag:
     clamped: int = 0
 
     def json(self) -> dict[str, Any]:
-        """All fields by name."""
+        """Return all fields by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -126,9 +125,9 @@ def group_lag(
     members: float | None,
     limits: LagSettings,
 ) -> dict[str, Any]:
-    """The indicators `lag` and `group` of a consumer group from what was seen of the partitions of its last reading.
+    """Return the indicators `lag` and `group` of a consumer group for the partitions of its last sample.
 
-    `histories`: in order of time. `owners`: the member of the group that has the partition, None where none is known.
+    `histories` are in order of time. `owners`: the group member assigned to each partition, None if unknown.
     """
     of_partitions = partitions_lag(group, histories, {where for where, member in owners.items() if member}, limits)
     lags = [
@@ -144,7 +143,7 @@ def partitions_lag(
     owned: set[Partition],
     limits: LagSettings,
 ) -> dict[Partition, PartitionLag]:
-    """The lag of a group on each of its partitions. `owned`: those that a member of the group has."""
+    """Return the lag of a group on each of its partitions. `owned`: partitions assigned to a member."""
     patterns = tuple(limits.allowed_lag.items())
     fresh = {where: since_reset(history) for where, history in histories.items()}
     commits = {where: commits_of(history) for where, history in fresh.items()}
@@ -159,7 +158,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """`known`: without the lag, and without whether the end offset moves."""
+    """`known` lacks the lag, and whether the end offset moves; both are added here."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)
@@ -180,7 +179,7 @@ def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> P
 
 
 def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
-    """The observations since the end offset last fell: a topic that is created again starts at 0."""
+    """Return the observations since the end offset last fell, because a recreated topic starts at 0."""
     ends = [end for _, _, end, _, _ in history if end is not None]
     if ends == sorted(ends):
         return history
@@ -189,9 +188,9 @@ def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
 
 
 def commits_of(history: Iterable[Observation]) -> list[Commit]:
-    """The newest commits that can be told apart: the offset changed, or the time of the commit did.
+    """Return the newest distinguishable commits: those that changed the offset or the commit time.
 
-    A commit whose time is not known counts from the first observation that has it.
+    A commit with unknown time counts from the first observation of it.
     """
     committed_at = [seen for seen in history if seen[1] is not None]
     changed = [
@@ -207,7 +206,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """For how long the last commit stands though there was something to read all the time."""
+    """Return how long (s) the last commit has stood while there were unread records all the time."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):
@@ -221,12 +220,12 @@ def silent_seconds(history: Sequence[Observation]) -> float:
 
 
 def stands_still(ends: Sequence[Point], least_seconds: float) -> bool:
-    """Has the end offset been the same all the time, for `least_seconds` at least?"""
+    """True if the end offset was constant for at least `least_seconds`."""
     return len(ends) > 1 and ends[0].offset == ends[-1].offset and ends[-1].time - ends[0].time >= least_seconds * 1000
 
 
 def retention_used(committed: int, start: int | None, end: int) -> float | None:
-    """The share (0 to 1) of the kept records that is unread."""
+    """Return the unread share (0 to 1) of the retained records."""
     if start is None:
         return None
     kept = end - start
@@ -235,7 +234,7 @@ def retention_used(committed: int, start: int | None, end: int) -> float | None:
 
 @lru_cache(maxsize=65_536)
 def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -> int:
-    """The lag that is fine: the first pattern that matches counts, a glob on `group` or on `group/topic`; else 0."""
+    """Return the tolerated lag: that of the first glob that matches `group` or `group/topic`, else 0."""
     for pattern, records in patterns:
         if fnmatchcase(group, pattern) or fnmatchcase(f"{group}/{topic}", pattern):
             return records
@@ -243,7 +242,7 @@ def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -
 
 
 def summary(lags: Iterable[PartitionLag], members: float | None) -> dict[str, Any]:
-    """A group's figures: its worst state, and the most and the sum of what is known of its partitions."""
+    """Return a group's figures: its worst state, and maximum and sum over the known partitions."""
     partitions = list(lags)
     records = [lag.records for lag in partitions if lag.records is not None]
     seconds = [lag.seconds for lag in partitions if lag.seconds is not None]

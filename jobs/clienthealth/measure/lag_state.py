@@ -1,14 +1,15 @@
-"""The state of a consumer on one partition, judged from its last commits.
+"""Judge the state of a consumer on one partition from its last commits.
 
-Burrow's rules in Burrow's order (STOP, REWIND, "was caught up", STALL, WARN), judged only while the lag is more than
-what is allowed, and mended where running Burrow showed it wrong:
+The rules are Burrow's, in Burrow's order (STOP, REWIND, "was caught up", STALL, WARN). They apply only while the lag
+exceeds the tolerated lag, and differ where tests with a running Burrow showed errors:
 
 - With fewer than three commits the state is UNKNOWN; Burrow calls a single commit STOP a millisecond later.
 - An end offset that does not move is IDLE, never STOP.
-- STOP goes by time: nothing committed for 60 s and three commit gaps *while there was something to read*. A consumer
+- STOP is a matter of time: no commit for 60 s and three commit gaps *while there was something to read*. A consumer
   that commits only when data comes does not look stopped on a slow topic.
-- WARN goes by a robust slope of the lag, so that one reading that dips does not hide a climb.
-- Commits that stop while a member of the group owns the partition are a STALL: somebody is there and gets nowhere.
+- WARN uses a robust slope of the lag, so that one sample that dips does not hide a climb.
+- Commits that stop while a member of the group owns the partition are a STALL: the member is present and makes no
+  progress.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from clienthealth.settings import LagSettings
 
 State = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "UNKNOWN", "IDLE"]
 
-#: From harmless to worst. A group is IDLE when all of its partitions are; what cannot be judged is never OK.
+#: From harmless to worst. A group is IDLE if all of its partitions are; an unknown state is never OK.
 STATE_ORDER: tuple[State, ...] = ("IDLE", "OK", "UNKNOWN", "WARN", "REWIND", "STALL", "STOP")
-#: Those that are fine.
+#: The harmless states.
 FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 
-#: The rules look at this many of the newest commits (Burrow's `intervals`).
+#: The rules use this many of the newest commits (Burrow's `intervals`).
 COMMITS = 10
 
-#: Of all pairs of commits so many may show no rise before a climb is taken for noise. One outlier among ten commits
-#: spoils a fifth; ten commits of pure noise pass once in 120 times (Kendall's S ≥ 27).
+#: Share of commit pairs that may show no rise in a climb. One outlier among ten commits spoils a fifth; ten commits of
+# pure noise pass once in 120 times (Kendall's S ≥ 27).
 FALLING_SHARE = 0.2
 
 
 class Commit(NamedTuple):
-    """An offset committed at a time (epoch ms), and the lag that was seen with it (None: not known)."""
+    """An offset committed at a time (epoch ms), with the lag at that time (None: not known)."""
 
     ts_ms: int
     offset: int
@@ -44,13 +45,11 @@ class Commit(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of a partition with `lag` now. `commits`: in order of time, oldest first.
+    """The known facts of a partition with present lag `lag`. `commits`: in order of time, oldest first.
 
-    silent_seconds  for how long nothing was committed though there was something to read
-    idle            the end offset has not moved
-    allowed         the lag that is fine
-    owned           a member of the group has the partition
-    gap_seconds     the usual time between two commits of the group, where known
+    silent_seconds time without a commit while there was something to read idle True if the end offset has not moved
+    allowed the tolerated lag owned True if the partition is assigned to a member of the group gap_seconds the usual
+    time between two commits of the group, None if unknown
     """
 
     commits: Sequence[Commit]
@@ -63,7 +62,7 @@ class Known(NamedTuple):
 
 
 def state(known: Known, limits: LagSettings) -> State:
-    """The state of a partition."""
+    """Return the state of a partition."""
     newest = known.commits[-COMMITS:]
     if known.idle:
         return "IDLE"
@@ -84,9 +83,9 @@ def state(known: Known, limits: LagSettings) -> State:
 
 
 def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: LagSettings) -> float:
-    """After how long without a commit a consumer counts as stopped.
+    """Return after how many seconds without a commit a consumer counts as stopped.
 
-    Where the usual gap is not known, and at most, half a window: a longer silence could not be told from the
+    The upper bound, also used if the usual gap is unknown, is half a window: a longer gap could not be told from the
     window's beginning.
     """
     longest = limits.window_seconds / 2
@@ -97,17 +96,17 @@ def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: L
 
 
 def gaps(commits: Sequence[Commit]) -> list[float]:
-    """The seconds between each two consecutive commits."""
+    """Return the seconds between consecutive commits."""
     return [(later.ts_ms - earlier.ts_ms) / 1000 for earlier, later in pairwise(commits)]
 
 
 def median_gap(values: Sequence[float]) -> float:
-    """The median of some gaps; 0 where there is none."""
+    """Return the median of some gaps; 0 without gaps."""
     return median(values) if values else 0.0
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """Was an offset committed that is lower than the one before, and has no later commit made up for it?"""
+    """True if a committed offset was lower than its predecessor and no later commit has reached that again."""
     for position in range(1, len(commits)):
         before = commits[position - 1].offset
         if commits[position].offset < before:
@@ -116,7 +115,7 @@ def rewound(commits: Sequence[Commit]) -> bool:
 
 
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
-    """Do values at times (seconds) rise by more than `dead_band` per second, by the Theil–Sen slope, and steadily?"""
+    """True if values at times (seconds) rise steadily, by more than `dead_band` per second (Theil–Sen slope)."""
     slopes = sorted(
         (later[1] - earlier[1]) / (later[0] - earlier[0])
         for position, earlier in enumerate(points)

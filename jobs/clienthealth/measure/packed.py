@@ -1,7 +1,7 @@
-"""What was decoded in the form in which it travels to the step and is kept there.
+"""Decoded data in the packed form in which it travels to the step and is kept there.
 
-Readings are one table, what they say of single topics, partitions and threads another, whose rows name the reading
-that they belong to. Texts stand once in lists beside the tables, and rows hold their positions.
+Samples are one table; the values per topic, partition and thread are a second one, whose rows name the row of their
+sample. Each text occurs once in a list beside the tables, and rows hold its position.
 
 A `Chunk` is what one decoding task has for one bucket of processes; `packer.Packer` makes chunks.
 """
@@ -26,14 +26,11 @@ METRICS_MAX = max(map(len, CLIENT_METRICS.values()))
 
 @dataclass
 class Readings(Table):
-    """Readings; `values`: the metrics of each one's kind in the order of CLIENT_METRICS, then nothing known.
+    """Samples; `values`: the metrics of each sample's kind in the order of CLIENT_METRICS, padded with NaN.
 
-    ts                        epoch ms
-    partition, offset, topic  the input record, its topic as position in `names`
-    who, config               client and configuration, as positions in their lists
-    interval                  how often its client reports, ms
-    delta                     do totals count since the reading before (1) or since the client's start (0)?
-    fresh                     is it new in this batch?
+    ts epoch ms partition, offset, topic the input record, its topic as position in `names` who, config client and
+    configuration, as positions in their lists interval reporting interval of its client, ms delta 1: totals count since
+    the sample before, 0: since the client's start fresh 1: new in this batch
     """
 
     ts: Ints
@@ -49,10 +46,9 @@ class Readings(Table):
 
 @dataclass
 class Parts(Table):
-    """What readings say of single topics, partitions and threads; `values`: in the order of TOPIC_METRICS.
+    """The samples' values per topic, partition and thread; `values`: in the order of TOPIC_METRICS.
 
-    row            the reading
-    topic, thread  positions in `names`
+    row row of the sample topic, thread positions in `names`
     """
 
     row: Ints
@@ -62,7 +58,7 @@ class Parts(Table):
 
 
 def who_of(identity: Identity) -> Client:
-    """A client by what a record says of it."""
+    """Return the client that a record's identity describes."""
     instance = identity.instance or identity.host or ""
     return Client(
         identity.service or "",
@@ -77,15 +73,15 @@ def who_of(identity: Identity) -> Client:
 
 
 def process_of(identity: Identity) -> tuple[str, str, str | None]:
-    """Service, host and instance of the process that a log line or a dump is of."""
+    """Return service, host and instance of the process of a log line or dump."""
     return identity.service or "", identity.host or identity.instance or "", identity.instance or None
 
 
 class LogEntry(msgspec.Struct, array_like=True, gc=False):
     """A log event or a thread dump of a process.
 
-    `host`: where the process runs, its instance where no host is known. `instance`: None where the record names none.
-    `repeats`: how many events of its sample it stands for (`logs/bursts.py`).
+    `host`: the host of the process, or its instance if no host is known. `instance`: None if the record names none.
+    `repeats`: number of events in the sampled burst that it stands for (`logs/bursts.py`).
     """
 
     service: str
@@ -97,7 +93,7 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def ts_ms(self) -> int:
-        """When it happened, epoch milliseconds."""
+        """The time of the event or dump, epoch milliseconds."""
         record = self.event or self.dump
         assert record is not None
         return record.ts_ms
@@ -109,19 +105,19 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def signature(self) -> str:
-        """The id of its event's log pattern, '' of a dump."""
+        """The id of its event's log pattern, '' for a dump."""
         return self.event.signature if self.event is not None else ""
 
     @property
     def sample(self) -> Hashable:
-        """What entries that count as one have in common."""
+        """The key that entries of one burst share."""
         if self.event is not None:
             return self.service, self.host, sample_key(self.event)
         return self.service, self.host, self.ts_ms, self.dump and self.dump.source
 
 
 class GroupPartition(msgspec.Struct, array_like=True, gc=False):
-    """What a consumer group has committed of one partition, and where that ends. None: not known."""
+    """A consumer group's committed offset and the end offset of one partition. None: not known."""
 
     topic: str
     partition: int
@@ -143,11 +139,11 @@ class GroupReading(msgspec.Struct, array_like=True):
 
 
 class Chunk(msgspec.Struct, array_like=True):
-    """What one task decoded for one bucket.
+    """The data that one task decoded for one bucket.
 
-    `heard`: when each of `whos` was heard of last, by the clock of all (epoch ms). `clocks`: that clock at the end of
-    what the task read, and how many clients it is taken from. `left_out`: events beyond `[monitor]
-    max_events_per_process` that the task itself left out.
+    `heard`: the last time of each of `whos` on the watermark's clock (epoch ms). `clocks`: the watermark at the end of
+    the task's input, and the number of clients behind it. `left_out`: events beyond `[monitor] max_events_per_process`
+    that the task itself dropped.
     """
 
     whos: list[Client] = []
@@ -177,20 +173,20 @@ _decode = msgspec.msgpack.Decoder(Chunk).decode
 
 
 def encode(chunk: Chunk) -> bytes:
-    """A chunk as bytes."""
+    """Return a chunk as bytes."""
     return _encode(chunk)
 
 
 def decode(data: bytes | memoryview) -> Chunk:
-    """The inverse of `encode`."""
+    """Return the chunk of bytes; the inverse of `encode`."""
     return _decode(data)
 
 
 def bucket_of(who: Client, buckets: int) -> int:
-    """The bucket of a client: that of its process, so that logs, dumps and metrics of a process meet."""
+    """Return the bucket of a client's process, so that logs, dumps and metrics of a process meet."""
     return bucket_of_process(*who.home, buckets)
 
 
 def bucket_of_process(service: str, host: str, buckets: int) -> int:
-    """The bucket of a process's log entries."""
+    """Return the bucket of a process's log entries."""
     return zlib.crc32(f"{service}\0{host}".encode("utf-8", "surrogatepass")) % buckets

@@ -1,6 +1,6 @@
-"""What was decoded is packed: one chunk per bucket of processes, and the time at which its clients were heard of.
+"""Pack decoded data into one chunk per bucket of processes, with the time at which each client last reported.
 
-That time is told by a record's neighbours on the topic (`topic_clock`): no clock of a client is trusted alone.
+That time comes from neighbouring records of the topic (`topic_clock`), because no client's clock is trusted alone.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: Neighbours on a topic that tell the time together, and how far (ms) a time may be from theirs and still be believed.
+#: Size of a block of neighbouring records, and how far (ms) a credible time may be from the block's.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
 def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
-    """For each time what the clients of the block that it stands in say, each by its newest: the median of these.
+    """Return for each time the median over the clients of its block, each client voting with its newest time.
 
-    Never less than that of a block before. Then, for each, how long the block is: from when a third of its clients
-    had begun to that median. Where few report it spans minutes, and who has gone within it was no liar.
+    The result never falls from one block to the next. The second array is the duration of the block, from when a third
+    of its clients had begun to that median. With few clients a block spans minutes, and a client that ended within it
+    does not have a wrong clock.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -48,7 +49,7 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begins = times[order][np.append(True, newest[:-1])]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # The lower one of two: a clock that is behind says later that somebody has gone, one that is ahead wrongly.
+    # The lower of two medians: a slow clock reports a departure late, a fast one reports it wrongly.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begins[np.lexsort((begins, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -60,13 +61,13 @@ NAN = float("nan")
 
 @cache
 def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
-    """What packs a reading of a client of this kind, and what fills it up."""
+    """Return the function that packs a sample of this kind of client, and its padding."""
     metrics = len(CLIENT_METRICS[kind])
     return struct.Struct(f"={Readings.head()}q{metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
 
 
 class Slot:
-    """A client in the chunk that is being filled: what `Packer.reading` would else look up for each reading."""
+    """A client in the open chunk, so that `Packer.reading` need not look it up for each sample."""
 
     __slots__ = ("at", "bucket", "chunk", "config", "config_at", "pack", "pad", "round", "topic", "topic_at", "who")
 
@@ -84,10 +85,10 @@ class Slot:
 
 
 class Packer:
-    """Collects what is decoded into one chunk per bucket."""
+    """Collects decoded data into one chunk per bucket."""
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
-        """`max_events`: so many of one process are kept, see `bursts.of_each_process`."""
+        """`max_events`: maximum number of events per process, see `bursts.of_each_process`."""
         self._buckets, self._max_events = buckets, max_events
         self._open: defaultdict[int, _Open] = defaultdict(_Open)
         self._round = 0
@@ -97,7 +98,7 @@ class Packer:
         self.clock: tuple[int, int] | None = None
 
     def slot(self, who: Client) -> Slot:
-        """The slot of a client, to add readings to."""
+        """Return the slot of a client, to add samples to."""
         slot = self._slots.get(who)
         if slot is None:
             slot = self._slots[who] = Slot(who, self._buckets)
@@ -115,18 +116,18 @@ class Packer:
         interval_ms: int = 10_000,
         delta: bool = False,
     ) -> tuple[_Open, int]:
-        """Add a reading; what it says of topics is added to the answer by `part`.
+        """Add a sample and return its open chunk and row; `part` adds values per topic.
 
         `topic`, `partition`, `offset`: the input record. `values`: in the order of its kind's CLIENT_METRICS.
         """
         if slot.round != self._round:
-            # The chunk is new to the client.
+            # The chunk has no slot of the client yet.
             chunk = self._open[slot.bucket]
             slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.whos)
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
             chunk.whos.append(slot.who)
         chunk = slot.chunk
-        # The decoder gives the same object for the same text.
+        # The decoder returns the same object for the same text.
         if config is not slot.config:
             slot.config, slot.config_at = config, chunk.config(config) if config else -1
         if topic is not slot.topic:
@@ -181,9 +182,9 @@ class Packer:
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process. Of a burst one entry per sample is kept.
+        """Add a log event or a dump of a process. Keep one entry per sample of a burst.
 
-        `process`: its service, host and instance, see `LogEntry`. `repeats`: how many such records it stands for.
+        `process`: its service, host and instance, see `LogEntry`. `repeats`: number of such records that it stands for.
         """
         repeats *= event.repeats if event is not None else 1
         entry = LogEntry(*process, event, dump, repeats)
@@ -194,11 +195,11 @@ class Packer:
 
     @property
     def held(self) -> int:
-        """Readings and events in the chunks."""
+        """The number of samples and events in the chunks."""
         return sum(len(chunk.rows) + len(chunk.log_entries) for chunk in self._open.values())
 
     def chunks(self) -> dict[int, Chunk]:
-        """The chunks by bucket; the packer is empty again."""
+        """Return the chunks by bucket and empty the packer."""
         chunks = {bucket: chunk.closed(self._max_events) for bucket, chunk in self._open.items()}
         self._open.clear()
         self._samples.clear()
@@ -207,11 +208,10 @@ class Packer:
         return chunks
 
     def _time(self, chunks: Iterable[Chunk]) -> None:
-        """Set in each chunk when its clients were last heard of, and remember how far the task has read.
+        """Set in each chunk the time at which each client last reported, and keep the task's watermark.
 
-        No client's own clock is trusted with this: records that stand side by side on a topic were written at about
-        the same time. Each client of such a block votes with its newest time, and the median holds even where one of
-        them is hours off.
+        This trusts no client's own clock: records that stand side by side on a topic were written at about the same
+        time. Each client of such a block votes with its newest time; the median holds even if one clock is hours off.
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
@@ -240,7 +240,7 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 
 
 class _Open:
-    """A chunk while it is filled."""
+    """A chunk that is being filled."""
 
     __slots__ = ("_configs", "_names", "configs", "groups", "log_entries", "names", "parts", "rows", "whos")
 
@@ -263,7 +263,7 @@ class _Open:
         return at
 
     def config(self, config: Mapping[str, str]) -> int:
-        # The decoder gives the same object for the same text.
+        # The decoder returns the same object for the same text.
         at = self._configs.get(id(config))
         if at is None:
             at = self._configs[id(config)] = len(self.configs)
@@ -273,13 +273,13 @@ class _Open:
     def part(
         self, row: int, topic: str, partition: int | None, thread: str | None, metrics: Mapping[str, float]
     ) -> None:
-        """Add what reading `row` says of a topic, partition or thread."""
+        """Add the values that sample `row` has for a topic, partition or thread."""
         self.part_values(row, topic, partition, thread, [metrics.get(name, NAN) for name in TOPIC_METRICS])
 
     def part_values(
         self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]
     ) -> None:
-        """The same, the metrics in the order of TOPIC_METRICS."""
+        """Like `part`, with the metrics in the order of TOPIC_METRICS."""
         number = -1 if partition is None else partition
         at = -1 if thread is None else self.name(thread)
         self.parts.append(_part(row, self.name(topic), number, at, *values))

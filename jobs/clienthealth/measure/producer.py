@@ -1,19 +1,19 @@
 """Producers: buffer exhaustion and callback latency.
 
-Buffer exhaustion is how full a producer's buffer is, whether a thread waits for it, and when it will be full.
-Java producers tell bytes (`buffer-total-bytes`, `buffer-available-bytes`); librdkafka has a limit on bytes and one on
-records, and the fuller of the two counts. kafka-python 3 has no limit, so its buffer is never full: all that can be
-said is how many records are not acknowledged yet, which our reporter counts.
+Buffer exhaustion: how full a producer's buffer is, whether a thread waits for it, and when it will be full. Java
+producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka has one limit on bytes and one on
+records, and the fuller of the two counts. kafka-python 3 has no limit, so its buffer is never full; our reporter counts
+its unacknowledged records instead.
 
-Callback latency is how long a producer's callbacks hold up its I/O thread. No Java client publishes it. An instrumented
-client does (`callback-time-*`: measured). Else it is derived: callbacks run on the I/O thread, outside the selector, so
-over stretches in which `select-total` moved
+Callback latency: how long a producer's callbacks hold its I/O thread. No Java client publishes it. An instrumented
+client does (`callback-time-*`: measured). Otherwise it is derived: callbacks run on the I/O thread, outside the
+selector, so over stretches in which `select-total` moved
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
 
-A select in progress has not been counted, so single stretches are wrong in both directions; the sum over a window is
-not. Measured against a callback that sleeps 0.100 s: 0.1035 s.
+A select in progress is not counted yet, so single stretches err in both directions; the sum over a window does not.
+Measured against a callback that sleeps 0.100 s: 0.1035 s.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from clienthealth.measure.columns import Column, Floats, Ints, counted
 from clienthealth.measure.view import MIN_READINGS, Windows
 
-#: A slope (share of the buffer per second) that is no more than this is none.
+#: A slope (share of the buffer per second) up to this counts as level.
 LEAST_SLOPE = 1e-6
 
 
 def used_ratios(w: Windows) -> Column:
-    """The used share of the buffer (0 to 1) at each reading."""
+    """Return the used share of the buffer (0 to 1) at each sample."""
     return w.once_for_rows("used_ratios", lambda: Column(_used_ratios(w)))
 
 
@@ -45,13 +45,13 @@ def _used_ratios(w: Windows) -> Floats:
 
 
 def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
-    """The last and the greatest used share."""
+    """Return the last and the greatest used share."""
     used = used_ratios(w)
     return {"last": w.last(used), "max": w.once("used max", lambda: w.max(used))}
 
 
 def buffer(w: Windows) -> Mapping[str, Floats]:
-    """Total and available bytes, waiting threads, wait ratio, exhausted and queued records, time to full (s)."""
+    """Return total and available bytes, waiting threads, wait ratio, exhausted and queued records, time to full (s)."""
     return {
         "total_bytes": w.last("buffer-total-bytes"),
         "available_bytes": w.last("buffer-available-bytes"),
@@ -64,16 +64,16 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 
 
 def seconds_to_full(w: Windows) -> Floats:
-    """Seconds until the buffer is full at the window's least-squares slope; NaN while it does not fill up."""
+    """Return the seconds until the buffer is full at the window's least-squares slope; NaN while it does not fill."""
     used, seconds = used_ratios(w), np.full(len(w), np.nan)
-    # The slope is positive only where some reading shows more than the one before it.
+    # The slope can only be positive if some sample exceeds its predecessor.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
         w = w.at(rising)
         u = used.values[w.rows]
         reported = ~np.isnan(u)
         u = np.where(reported, u, 0.0)
-        # From the window's first point on: squares of epoch times would lose their last digits.
+        # Times count from the window's first point: squares of epoch times would lose their last digits.
         since, origin = w.ts / 1000, used.first_row(w.lo, w.hi)
         t = np.where(reported, since[w.rows] - since[origin][w.window_of_row], 0.0)
         n = w.count(used)
@@ -87,9 +87,9 @@ def seconds_to_full(w: Windows) -> Floats:
 
 
 class _Stretches(NamedTuple):
-    """From the row before to each row: 0 where the selector did not move or a counter was reset.
+    """The stretch from the previous row to each row: 0 if the selector did not move or a counter was reset.
 
-    counted   how many such stretches before each row are known at all, moved or not
+    counted number of known stretches before each row, moved or not
     """
 
     elapsed_ms: Floats
@@ -99,22 +99,22 @@ class _Stretches(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """Of each window: the I/O thread's share of time outside the selector (0 to 1), and seconds of it per record."""
+    """For each window: the I/O thread's share of time outside the selector (0 to 1), and seconds of it per record."""
 
     ratio: Floats
     per_record: Floats
 
 
 def io_thread_busy_ratio(w: Windows) -> Floats:
-    """The share of time (0 to 1) that the I/O thread spent outside the selector; NaN where it cannot be known.
+    """Return the share of time (0 to 1) that the I/O thread spent outside the selector; NaN if unknown.
 
-    A thread that never came back to the selector in the whole window, with work waiting, was busy all the time.
+    A thread that never returned to the selector in the whole window, with work waiting, was busy all the time.
     """
     return _busy(w).ratio
 
 
 def callback_seconds(w: Windows) -> Mapping[str, Floats]:
-    """Seconds per callback: average (measured, else derived), and where they are measured maximum and p99."""
+    """Return the seconds per callback: average (measured, else derived); maximum and p99 if measured."""
     measured = w.last("callback-time-avg") / 1000
     return {
         "avg": np.where(np.isnan(measured), _busy(w).per_record, measured),
@@ -124,7 +124,7 @@ def callback_seconds(w: Windows) -> Mapping[str, Floats]:
 
 
 def callback_source(w: Windows) -> NDArray[np.object_]:
-    """Where the average comes from: measured, derived or unknown."""
+    """Return the source of the average: measured, derived or unknown."""
     source = np.full(len(w), "unknown", np.object_)
     source[~np.isnan(_busy(w).per_record)] = "derived"
     source[w.reported("callback-time-avg")] = "measured"
@@ -164,5 +164,5 @@ def _stretches(w: Windows) -> _Stretches:
 
 
 def _change(values: Floats) -> Floats:
-    """From the row before; NaN at the first row."""
+    """Return the change from the previous row; NaN at the first row."""
     return np.diff(values, prepend=np.nan)

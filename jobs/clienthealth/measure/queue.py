@@ -1,8 +1,8 @@
-"""Per-topic queue saturation: how full the queue between a client and one topic is, so that the culprit stands out.
+"""Per-topic queue saturation: how full the queue between a client and one topic is, which singles out the slow topic.
 
 Old Scala consumer: chunks in `FetchQueueSize` per consuming thread, of `queued.max.message.chunks`. librdkafka:
 prefetched records of `queued.min.messages` and bytes of `queued.max.messages.kbytes`; for producers the topic's share
-of all that may be queued. The Java consumer has no such queue.
+of the client's queue limit. The Java consumer has no such queue.
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ CHUNKS, RECORDS, KBYTES = "queued.max.message.chunks", "queued.min.messages", "q
 
 @dataclass(frozen=True)
 class Queues:
-    """The queues of each window's last reading, one element per topic whose queue is known.
+    """The queues of each window's last sample, one element per topic with a known queue.
 
-    In order of windows, and in the order in which a reading names its topics.
-    window   the window's position
-    topic    index into the names of the windows' parts
-    share    used share of the limit; more than 1 where the limit is exceeded
-    records  queued records, NaN where they are not reported
-    lag      the greatest `records-lag` of the topic's partitions, NaN where it is not reported
+    Elements are in order of windows, and within a window in the order of the sample's topics. window the window's
+    position topic index into the names of the windows' parts share used share of the limit; more than 1 if the limit is
+    exceeded records queued records, NaN if not reported lag the greatest `records-lag` of the topic's partitions, NaN
+    if not reported
     """
 
     window: Ints
@@ -40,7 +38,7 @@ class Queues:
 
 
 def queues(w: Windows) -> Queues:
-    """See `Queues`."""
+    """Return the `Queues` of windows."""
     return w.once("queues", lambda: _queues(w))
 
 
@@ -76,25 +74,25 @@ def _queues(w: Windows) -> Queues:
             share = np.fmax(share, _finite(most("queue-records") / limits(w, RECORDS, reporting)[which[first]]))
             kbytes = limits(w, KBYTES, reporting)[which[first]]
             share = np.fmax(share, _finite(summed("queue-bytes") / (kbytes * 1024)))
-    # By first appearance in the reading, which is the order that people know their topics in.
+    # Topics keep the order of the sample, which is the order that people know.
     shown = np.argsort(first, kind="stable")
     shown = shown[~np.isnan(share[shown])]
     return Queues(window[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])
 
 
 def limits(w: Windows, option: str, windows: Ints) -> Floats:
-    """An option that limits a queue for these windows; its default where it is not reported or is no number."""
+    """Return an option that limits a queue, for these windows; its default if it is absent or not a number."""
     configured = w.option(option, windows)
     return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)
 
 
 def _finite(ratio: Floats) -> Floats:
-    """A limit of 0 is none."""
+    """Replace the infinite ratio of a limit of 0, which means unlimited."""
     return np.where(np.isinf(ratio), np.nan, ratio)
 
 
 def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
-    """For each window topic, used_ratio (0 to 1) and, where reported, records of the queues of its last reading."""
+    """Return for each window topic, used_ratio (0 to 1) and, if reported, records of its last sample's queues."""
     of_topics = queues(w)
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     ratios, names = np.clip(of_topics.share, 0.0, 1.0).tolist(), w.names

@@ -1,9 +1,9 @@
-"""The lag that a consumer tells itself (`records-lag`), also where it never commits.
+"""Judge the lag that a consumer itself reports (`records-lag`), even if it never commits.
 
-A consumer learns how far its partitions go while it fetches. One that no longer does (an old Scala consumer whose queue
-is full goes on telling 0) does not know its lag. Where it fetches and consumes nothing, its lag stands still and says
-nothing: UNKNOWN, never OK. Else the state is the trend of the lag: WARN where it climbs steadily (Theil–Sen, as for
-groups) and is more than the partition's share of ten seconds of what the client consumes.
+A consumer learns the end of its partitions while it fetches. A consumer that no longer fetches does not know its lag:
+an old Scala consumer with a full queue goes on reporting 0. If it fetches and consumes nothing, its lag stands still
+and proves nothing: UNKNOWN, never OK. Otherwise the state follows the trend of the lag: WARN if the lag climbs steadily
+(Theil–Sen, as for groups) and exceeds the partition's share of ten seconds of the client's consumption.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ from clienthealth.measure.lag_state import COMMITS, climbs
 from clienthealth.measure.view import MIN_READINGS, Windows
 from clienthealth.settings import LagSettings
 
-#: A lag that is read in this time at the present pace is no backlog.
+#: A lag that the present rate reads in this time (s) is not a backlog.
 BACKLOG_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Points:
-    """What all readings tell of the lag of partitions, by topic, partition and time.
+    """All samples' lags of partitions, by topic, partition and time.
 
-    row      the reading's row
-    topic    index into the names of the parts
-    records  the lag, known and ≥ 0
-    before   the point of the same partition before this one, whichever client's; -1 where there is none
-    begin    the points of a row are order[begin[row]:begin[row + 1]], by topic and partition
+    row the sample's row topic index into the names of the parts records the lag, known and ≥ 0 before the previous
+    point of the same partition, from any client; -1 if there is none begin the points of a row are
+    order[begin[row]:begin[row + 1]], by topic and partition
     """
 
     row: Ints
@@ -47,10 +45,10 @@ class Points:
 
 @dataclass(frozen=True)
 class Lags:
-    """The partitions that each window's last reading tells the lag of, by window, topic and partition.
+    """The partitions whose lag is in each window's last sample, by window, topic and partition.
 
-    point  index into `Points`
-    blind  the client has not fetched over its last MIN_READINGS readings: its lag is not known
+    point index into `Points` blind True if the client has not fetched over its last MIN_READINGS samples, so that its
+    lag is not known
     """
 
     window: Ints
@@ -59,7 +57,7 @@ class Lags:
 
 
 def points(w: Windows) -> Points:
-    """See `Points`."""
+    """Return the `Points` of windows."""
     return w.once_for_rows("points of lag", lambda: _points(w))
 
 
@@ -80,7 +78,7 @@ def _points(w: Windows) -> Points:
 
 
 def lags(w: Windows) -> Lags:
-    """See `Lags`."""
+    """Return the `Lags` of windows."""
     return w.once("lags", lambda: _lags(w))
 
 
@@ -97,10 +95,9 @@ def _lags(w: Windows) -> Lags:
 
 
 def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
-    """For each window topic, partition, records, seconds, quality, state and paused of its last reading's partitions.
+    """Return for each window topic, partition, records, seconds, quality, state and paused of the last sample.
 
-    `quality` is that of the records, and records that are not known are left out; seconds are known only where there
-    is no lag.
+    `quality` refers to the records, and unknown records are absent; seconds are known only if there is no lag.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     of_partitions = lags(w)
@@ -129,7 +126,7 @@ def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
 
 
 def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
-    """OK, WARN or UNKNOWN of each of `lags`."""
+    """Return OK, WARN or UNKNOWN for each of `lags`."""
     of_partitions, p = lags(w), points(w)
     rate = w.last("records-consumed-rate")
     consumed = w.grown("records-consumed-total")
@@ -137,7 +134,7 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     backlog = BACKLOG_SECONDS * np.nan_to_num(rate) / np.maximum(1, np.bincount(of_partitions.window, minlength=len(w)))
     records = p.records[of_partitions.point]
     fine = records <= _allowed(w, limits)
-    # Has the window MIN_READINGS points of the partition?
+    # True if the window has MIN_READINGS points of the partition.
     measured, point = np.ones(len(records), np.bool_), of_partitions.point
     for _ in range(MIN_READINGS):
         measured = measured & (point >= 0) & (p.row[point] >= w.lo[of_partitions.window])
@@ -146,7 +143,7 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     state[~fine & (stands[of_partitions.window] | p.paused[of_partitions.point] | ~measured)] = "UNKNOWN"
     state[of_partitions.blind] = "UNKNOWN"
     for at in np.flatnonzero(~fine & (state == "OK") & (records > backlog[of_partitions.window])).tolist():
-        # The newest points of the partition in the window, COMMITS at most: time (s) and lag.
+        # The partition's newest points in the window, at most COMMITS: time (s) and lag.
         first, newest = w.lo[of_partitions.window[at]], of_partitions.point[at]
         seen: list[tuple[float, float]] = []
         while newest >= 0 and p.row[newest] >= first and len(seen) < COMMITS:
@@ -158,7 +155,7 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
 
 
 def _allowed(w: Windows, limits: LagSettings) -> Floats:
-    """The records of lag that are fine for each of `lags`."""
+    """Return the tolerated lag in records for each of `lags`."""
     of_partitions, p = lags(w), points(w)
     patterns = tuple(limits.allowed_lag.items())
     if not patterns:

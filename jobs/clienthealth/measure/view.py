@@ -1,7 +1,7 @@
-"""Windows of readings as arrays: what indicators and failure modes ask of thousands of windows, or of one, at once.
+"""Windows of samples as arrays, so that indicators and failure modes query thousands of windows, or one, at once.
 
-All readings lie in one table, a window is a span [lo, hi) of it, and an answer is an array with one element
-per window. The judges ask the same functions about one window (`ClientWindow.table`).
+All samples lie in one table, a window is a span [lo, hi) of it, and an answer is an array with one element per window.
+The judges call the same functions for a single window (`ClientWindow.table`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Runs", "Windows"]
 
 T = TypeVar("T")
 
-#: With fewer readings in a window nothing can be judged by metrics.
+#: Fewer samples in a window allow no verdict by metrics.
 MIN_READINGS = 3
 
 POSITION = {kind: {name: at for at, name in enumerate(names)} for kind, names in CLIENT_METRICS.items()}
@@ -31,11 +31,10 @@ TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
 
 
 class About(NamedTuple):
-    """What is known of a client beside its readings.
+    """A client's description beside its samples.
 
-    config  its options
-    group   its consumer group, else its client id
-    told    was ever a log line or a thread dump of its process read?
+    config its options group its consumer group, else its client id told True if a log line or a thread dump of its
+    process was ever read
     """
 
     config: Mapping[str, str]
@@ -45,12 +44,11 @@ class About(NamedTuple):
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of readings over which a metric is known and stands still, two readings at least; one element per run.
+    """Runs of at least two samples over which a known metric does not change; one element per run.
 
-    A window can have several, in order of time. Readings in between that do not know the metric are no part of it.
-    window   the window's position
-    first    the run's first row, and last: its last one (inclusive)
-    seconds  from the first to the last: the least time that the metric stood still
+    A window can have several runs, in order of time. Samples without the metric lie between but do not count. window
+    the window's position first the run's first row; last: its last one (inclusive) seconds from the first to the last:
+    the least time for which the metric stood still
     """
 
     window: Ints
@@ -59,7 +57,7 @@ class Runs:
     seconds: Floats
 
     def at(self, chosen: Bools | Ints) -> Runs:
-        """Some of them."""
+        """Return some of the runs."""
         return Runs(self.window[chosen], self.first[chosen], self.last[chosen], self.seconds[chosen])
 
     def __len__(self) -> int:
@@ -67,11 +65,10 @@ class Runs:
 
 
 class Rows(NamedTuple):
-    """Readings as a table.
+    """Samples as a table.
 
-    ts      epoch ms
-    values  in the order of CLIENT_METRICS[kind], NaN where unknown, finite and ≥ 0 elsewhere; totals are cumulative
-    parts   what the readings say of single topics, in the order of their rows; `names`: of its topics and threads
+    ts epoch ms values in the order of CLIENT_METRICS[kind], NaN if unknown, finite and ≥ 0 otherwise; totals are
+    cumulative parts the samples' values per topic, in the order of their rows; `names`: of its topics and threads
     """
 
     ts: Ints
@@ -81,12 +78,12 @@ class Rows(NamedTuple):
 
 
 class Windows:
-    """Windows [lo, hi) over rows of readings of clients of ONE kind, each client's rows adjacent and in order of time.
+    """Windows [lo, hi) over samples of clients of ONE kind; each client's rows are adjacent and in order of time.
 
-    Answers are arrays with one element per window; NaN: unknown. What is worked out over rows is kept, and selections
-    (`at`) share it.
+    Answers are arrays with one element per window; NaN: unknown. Results over rows are cached and shared by selections
+    (`at`).
 
-    about   the client of each window
+    about the client of each window
     """
 
     def __init__(
@@ -109,22 +106,22 @@ class Windows:
         return len(self.lo)
 
     def at(self, windows: Ints | Bools) -> Windows:
-        """Some of the windows, in this order."""
+        """Return some of the windows, in the order given."""
         selected = Windows(self.kind, self.table, self.lo[windows], self.hi[windows], self._about)
         selected._which = self._which[windows]
         selected._columns, selected._of_rows = self._columns, self._of_rows
         return selected
 
-    # -- what is kept
+    # -- caches
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` gives, worked out once for these rows, whichever windows ask."""
+        """Return `make()`, cached for these rows, whichever windows ask."""
         if name not in self._of_rows:
             self._of_rows[name] = make()
         return cast(T, self._of_rows[name])
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` gives, worked out once for these windows."""
+        """Return `make()`, cached for these windows."""
         if name not in self._of_windows:
             self._of_windows[name] = make()
         return cast(T, self._of_windows[name])
@@ -132,21 +129,21 @@ class Windows:
     # -- rows
 
     def column(self, name: str) -> Column:
-        """A metric of the kind's CLIENT_METRICS over all rows; unknown everywhere where the kind does not have it."""
+        """Return a metric of the kind's CLIENT_METRICS over all rows; all NaN if the kind lacks it."""
         column = self._columns.get(name)
         if column is None:
             at = POSITION.get(self.kind or "", {}).get(name)
             if at is None:
                 column = Column(unknown(len(self.ts)))
             else:
-                # A sum is NaN if any of its terms is: one look at all columns.
+                # A sum is NaN if any of its terms is, so this checks all columns at once.
                 whole = self.once_for_rows("whole", lambda: ~np.isnan(self.values.sum(axis=0)))
                 column = Column(self.values[:, at], bool(whole[at]))
             self._columns[name] = column
         return column
 
     def col(self, name: str) -> Floats:
-        """`column`'s values."""
+        """Return `column`'s values."""
         return self.column(name).values
 
     @cached_property
@@ -156,17 +153,17 @@ class Windows:
 
     @cached_property
     def _starts(self) -> Ints:
-        """Where each window that is not empty begins in `rows`."""
+        """The begin of each non-empty window in `rows`."""
         counts = self.samples[self.samples > 0]
         return np.cumsum(counts) - counts
 
     @cached_property
     def window_of_row(self) -> Ints:
-        """The window that each of `rows` belongs to."""
+        """The window of each of `rows`."""
         return np.repeat(np.arange(len(self.lo)), self.samples)
 
     def reduced(self, how: np.ufunc, values: Floats) -> Floats:
-        """Each window's part of `values`, which lie as `rows` do, reduced by a ufunc; NaN for an empty window."""
+        """Reduce each window's part of `values`, aligned with `rows`, by a ufunc; NaN for an empty window."""
         if not len(values):
             return unknown(len(self))
         reduced = how.reduceat(values, self._starts)
@@ -177,7 +174,7 @@ class Windows:
         return whole
 
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
-        """The sum over each window of a number per row (never NaN), without that of its first row if so wanted."""
+        """Return each window's sum of a number per row (never NaN), optionally without its first row."""
         differences = values[self.rows]
         if skip_first:
             differences[self._starts] = 0.0
@@ -187,7 +184,7 @@ class Windows:
 
     @cached_property
     def samples(self) -> Ints:
-        """The number of readings."""
+        """The number of samples."""
         return self.hi - self.lo
 
     @cached_property
@@ -195,60 +192,60 @@ class Windows:
         return bool((self.samples > 0).all())
 
     def first(self, metric: str | Column) -> Floats:
-        """The first known value."""
+        """Return the first known value."""
         column = self._column(metric)
         return column.at(self.lo) if column.whole and self._none_empty else column.first(self.lo, self.hi)
 
     def last(self, metric: str | Column) -> Floats:
-        """The last known value."""
+        """Return the last known value."""
         column = self._column(metric)
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
     def from_last(self, metric: str | Column, back: int) -> Floats:
-        """The known value `back` positions before the last one."""
+        """Return the known value `back` positions before the last one."""
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:
-        """The least value."""
+        """Return the least value."""
         return self._extreme(np.fmin, self._column(metric))
 
     def max(self, metric: str | Column) -> Floats:
-        """The greatest value."""
+        """Return the greatest value."""
         return self._extreme(np.fmax, self._column(metric))
 
     def _extreme(self, how: np.ufunc, column: Column) -> Floats:
         return self.reduced(how, column.values[self.rows]) if column.reported else unknown(len(self))
 
     def count(self, metric: str | Column) -> Ints:
-        """How many readings know it."""
+        """Return the number of samples with a value."""
         column = self._column(metric)
         return self.samples if column.whole else column.count(self.lo, self.hi)
 
     def reported(self, metric: str | Column) -> Bools:
-        """Does any reading of the window report it?"""
+        """True if any sample of the window has a value."""
         return self.count(metric) > 0
 
     def rises(self, metric: str | Column) -> Ints:
-        """How often it rose from one known value to the next."""
+        """Return how often it rose from one known value to the next."""
         return self._column(metric).rises(self.lo, self.hi)
 
     def rose(self, metric: str | Column) -> Bools:
-        """Did it rise from any known value to the next?"""
+        """True if it rose from any known value to the next."""
         return self.rises(metric) > 0
 
     def grown(self, metric: str | Column) -> Floats:
-        """How much greater the last known value is than the first."""
+        """Return the last known value minus the first."""
         return self.last(metric) - self.first(metric)
 
     def _column(self, metric: str | Column) -> Column:
         return self.column(metric) if isinstance(metric, str) else metric
 
     def still(self, name: str) -> Runs:
-        """The runs of readings over which a metric stands still."""
+        """Return the runs of samples over which a metric stands still."""
         column = self.column(name)
         begin, end = column.still
         a, b = column.bounds(self.lo, self.hi)
-        # A run touches a window in two values or more if it ends behind the window's second and begins before its last.
+        # A run counts for a window if it ends after the window's first row and begins before its last.
         behind = np.where(b - a > 1, np.searchsorted(begin, b - 1, "left"), 0)
         at, window = spread(np.searchsorted(end, a + 1, "right"), behind)
         first, last = np.maximum(begin[at], a[window]), np.minimum(end[at], b[window]) - 1
@@ -256,38 +253,38 @@ class Windows:
         first, last = rows[first], rows[last]
         return Runs(window, first, last, (self.ts[last] - self.ts[first]) / 1000)
 
-    # -- other things that are known of each window
+    # -- other facts of each window
 
     @cached_property
     def last_row(self) -> Ints:
-        """The row of the last reading, -1 where there is none."""
+        """The row of the last sample, -1 without samples."""
         return np.where(self.samples > 0, self.hi - 1, -1)
 
     def option(self, name: str, windows: Ints | None = None) -> Floats:
-        """A numeric option of the clients' configuration, for all windows or for these; NaN where it is no number."""
+        """Return a numeric option of the clients, for all or some windows; NaN if it is not a number."""
         which = self._which if windows is None else self._which[windows]
         return np.array([option(self._about(at).config.get(name)) for at in which.tolist()], np.float64)
 
     @cached_property
     def told(self) -> Bools:
-        """Was a log line or a thread dump of the client's process ever read? Else what they would tell is not known."""
+        """True if a log line or a thread dump of the process was ever read; without one, logs prove no absence."""
         return np.array([self._about(at).told for at in self._which.tolist()], np.bool_)
 
     def groups(self, windows: Ints) -> list[str]:
-        """The consumer groups (else the ids of the clients) of these windows."""
+        """Return the consumer groups (else the client ids) of these windows."""
         return [self._about(at).group for at in self._which[windows].tolist()]
 
     @property
     def part_begin(self) -> Ints:
-        """Where the parts of each row begin; one number more than there are rows."""
+        """The begin of each row's parts; one more number than there are rows."""
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:
-        """A metric of TOPIC_METRICS over all parts, NaN where unknown."""
+        """Return a metric of TOPIC_METRICS over all parts, NaN if unknown."""
         return self.parts.values[:, TOPIC_POSITION[name]]
 
     def summed(self, name: str) -> Floats:
-        """A metric of TOPIC_METRICS by row, summed over its parts; NaN where none knows it."""
+        """Return a metric of TOPIC_METRICS summed over the parts of each row; NaN if no part has it."""
         values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
         counts = counted(~np.isnan(values))
         sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values))])
@@ -296,16 +293,16 @@ class Windows:
 
     @cached_property
     def has_topics(self) -> Bools:
-        """Does any reading speak of single topics?"""
+        """True if any sample has values per topic."""
         return self.part_begin[self.hi] > self.part_begin[self.lo]
 
     def last_parts(self) -> tuple[Ints, Ints]:
-        """Each window's parts of its last reading, as spans [begin, end) of the parts."""
+        """Return the parts of each window's last sample as spans [begin, end)."""
         row = np.maximum(self.hi - 1, self.lo)
         return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
 
     def last_knows(self, *names: str) -> Bools:
-        """Does any part of the last reading know one of these metrics of topics?"""
+        """True if any part of the last sample has one of these metrics."""
         counts = self.once_for_rows(
             f"parts that know {names}",
             lambda: counted(np.logical_or.reduce([~np.isnan(self.of_topics(n)) for n in names])),
@@ -314,7 +311,7 @@ class Windows:
         return counts[np.maximum(begin, end)] > counts[begin]
 
     def apart(self) -> Windows:
-        """Every reading of every window as a window of its own."""
+        """Return every sample of every window as a window of its own."""
         single_readings = self.at(self.window_of_row)
         single_readings.lo, single_readings.hi = self.rows, self.rows + 1
         return single_readings
