@@ -1,7 +1,7 @@
-"""Fixtures that start something: one Spark session and one broker per test process, and only where asked for.
+"""Provide fixtures that start servers: one Spark session and one broker per test process, only if a test needs them.
 
-Modules marked `early` are run before the others of their layer. Processes that are given the same folder of claims
-share the files of tests: each runs those that it claims first.
+Modules marked `early` run before the others of their layer. Processes with the same folder of claims share the test
+files: each process runs the files that it claims first.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What `tests.stages` gives to processes that share a layer."""
+    """Add the option through which `tests.stages` lets processes share a layer."""
     parser.addoption("--claims", type=Path, help="a folder in which processes claim the files of tests that they run")
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests live as long as the process: no collection of garbage need look at them again."""
+    """Exclude the collected tests from garbage collection: thousands of them live as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
@@ -34,7 +34,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Nothing is done about a test whose file another process has claimed."""
+    """Skip a test if another process has claimed its file."""
     claims = item.config.getoption("--claims")
     return None if claims is None or _claimed(claims / item.path.name) else True
 
@@ -49,19 +49,19 @@ def _claimed(place: Path) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first: else one process works on it at the end, while the others are idle."""
+    """Run the longest tests first; otherwise one process would run them at the end while the others are idle."""
     items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session of production, with our jars, on two cores; quick to start, as it lives for minutes."""
+    """Start a session like production's, with our jars, on two cores, tuned to start quickly: it lives for minutes."""
     from clienthealth.settings import MonitorSettings, ReviewSettings, Settings, SparkSettings
     from clienthealth.spark.session import session
     from deploy.demo.stack import QUICK_START
 
-    # With the jars for object stores as well. Each query is new and its rows are few: to compile it would take longer
-    # than to interpret it.
+    # Includes the jars for object stores. Each query is new and has few rows, so compiling it would take longer than
+    # interpreting it.
     settings = Settings(
         monitor=MonitorSettings(shuffle_partitions=2),
         review=ReviewSettings(out="s3a://reports"),
@@ -77,7 +77,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A real broker on loopback, for all tests of this process: each takes topics of its own."""
+    """Start a real broker on loopback for all tests of this process; each test uses its own topics."""
     from deploy.demo.broker import Broker
 
     with Broker(tmp_path_factory.mktemp("broker")) as running:

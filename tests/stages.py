@@ -1,14 +1,14 @@
-"""The stages of `make check`, `make test` and `make test-all`, each with its wall and its CPU seconds.
+"""Run the stages of `make check`, `make test` and `make test-all`, and report wall time and CPU seconds of each.
 
     python -m tests.stages [check|test|test-all] [STAGE…]
     python -m tests.stages --table     writes the table of tests/README.md
 
-`check` and `test` leave out what is marked `long`; `test-all` leaves out nothing. Some stages run at the same time:
-each by itself leaves half of two cores idle. What is not begun waits for others (`after`).
+`check` and `test` skip tests marked `long`; `test-all` runs everything. Some stages run in parallel, because each alone
+leaves half of two cores idle. A stage waits for the stages in its `after`.
 
-A stage that fails shows the end of its output and does not keep the next ones from running. All output is in
-.cache/test/. At the end come the stages that are over their budget, the tests that failed, the summaries of pytest,
-and their sum. However a run ends, what it started ends with it.
+A failing stage prints the end of its output and does not stop the following ones. All output is in .cache/test/. The
+end lists stages over their budget, failed tests, and pytest's summaries with their sum. However a run ends, the
+processes it started end too.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: What needs no servers fills what others leave idle, and does not keep clients from failing in time.
+#: Nice value of stages without servers: they use spare CPU and do not slow down clients that must fail in time.
 GIVES_WAY = 10
-#: So much of its budget may a stage use before it is told of: a machine is not always as fast.
+#: Factor by which a stage may exceed its budget before it is reported: machines vary in speed.
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"
 SUITES = (CHECK, TEST, ALL)
@@ -50,9 +50,9 @@ TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 class Stage:
     """Commands that run one after the other, once the stages `after` have ended.
 
-    `budgets`: the CPU seconds that it is to take in each suite that runs it; `needs`: a program without which the stage
-    is skipped, and its package; `nice`: how much it gives way to those that run at the same time; `workers`: so many
-    processes run it, and share its files among themselves.
+    `budgets`: planned CPU seconds, by suite that runs the stage. `needs`: a required program and its package; without
+    it the stage is skipped. `nice`: nice value of the commands. `workers`: number of processes that share the stage's
+    files.
     """
 
     about: str
@@ -65,11 +65,11 @@ class Stage:
 
     @property
     def by_pytest(self) -> bool:
-        """True if it is a layer of tests."""
+        """True if the stage is a layer of tests."""
         return self.commands[0][1:3] == [*_PYTEST]
 
     def chosen(self, suite: str, claims: Path | None = None) -> Sequence[Sequence[str]]:
-        """Its commands in a suite. `claims`: the folder in which workers claim files."""
+        """Return the commands for a suite. `claims`: the folder in which workers claim files."""
         short = SHORT if self.by_pytest and suite != ALL else ()
         shared = ("--claims", str(claims)) if claims else ()
         return [[*command, *short, *shared] for command in self.commands]
@@ -99,7 +99,7 @@ def _layer(
     return Stage(about, [command], budgets, after, needs, nice, workers)
 
 
-#: What needs no servers gives way to the demo, whose clients are to fail in time; at last those that wait most.
+#: Stages without servers yield CPU to the demo, in which clients must fail in time; stages that mostly wait come last.
 STAGES: Mapping[str, Stage] = {
     "lint": Stage(
         "format and lint of the code",
@@ -108,18 +108,18 @@ STAGES: Mapping[str, Stage] = {
     ),
     "types": Stage("mypy, strict", [[_tool("mypy")]], _budgets(25, 25, 25)),
     "generated": Stage(
-        "what restates the code is as `kafka-health generate` writes it",
+        "generated text is up to date with the code (`kafka-health generate`)",
         [[_tool("kafka-health"), "generate", "--check"]],
         _budgets(5, 5, 5),
     ),
     "laws": _layer(
         "laws",
-        "what holds of all parts: rooms, errors, modes, documentation, the golden matrix",
+        "rules for all parts: rooms, errors, modes, documentation, the golden matrix",
         _budgets(40, 40, 40),
     ),
     "unit": _layer(
         "unit",
-        "one part at a time, with values worked out by hand",
+        "one part at a time, with values calculated by hand",
         _budgets(100, 100, 300),
         workers=3,
         nice=GIVES_WAY,
@@ -148,7 +148,7 @@ STAGES: Mapping[str, Stage] = {
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a stage. `seconds`: how long it took; `logs`: the lines that each worker wrote."""
+    """Result of a stage. `seconds`: its duration; `logs`: the lines that each worker wrote."""
 
     name: str
     passed: bool
@@ -158,15 +158,15 @@ class Result:
 
     @property
     def summaries(self) -> Sequence[str]:
-        """The last lines of pytest, though a JVM ends later and has the last word; none for other commands."""
+        """Return pytest's summary line of each worker, even if a JVM wrote later lines; empty for other commands."""
         logs = self.logs if STAGES[self.name].by_pytest else ()
         return [[*lines, *(line for line in lines if SUMMARY.search(line))][-1] for lines in logs if lines]
 
 
 async def run(suite: str, names: Sequence[str]) -> int:
-    """Run the stages of a suite, or of those the named ones; the number of those that failed."""
+    """Run the named stages of a suite, or all; return the number of failed stages."""
     LOGS.mkdir(parents=True, exist_ok=True)
-    print(f"what the stages write grows in {LOGS}", flush=True)
+    print(f"the stages write their output to {LOGS}", flush=True)
     began, before = time.monotonic(), _untracked()
     started: dict[str, asyncio.Task[Result | None]] = {}
     async with asyncio.TaskGroup() as tasks:
@@ -198,7 +198,7 @@ def _tell_end(suite: str, results: Sequence[Result], failed: Sequence[str], seco
 
 
 async def _result(suite: str, name: str, before: Sequence[asyncio.Task[Result | None]]) -> Result | None:
-    """Run a stage once those before it have ended, and tell its end; None where it was skipped."""
+    """Run a stage once the stages `before` have ended, and print its result; None if it was skipped."""
     for task in before:
         await task
     stage = STAGES[name]
@@ -234,9 +234,9 @@ def _sum(summaries: Sequence[str]) -> str:
 
 
 async def _outcomes(commands: Sequence[Sequence[str]], nice: int, log: Path) -> Sequence[Outcome]:
-    """Run commands until one fails. What runs for too long is killed with all that it started."""
+    """Run commands until one fails. A command that exceeds the time limit is killed with all that it started."""
     outcomes: list[Outcome] = []
-    # Hundreds of programs are started, and each would compile all of its modules anew.
+    # Hundreds of programs start, and without bytecode files each would recompile all its modules.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     deadline = time.monotonic() + LIMIT_SECONDS
     with log.open("w", encoding="utf-8") as output:
@@ -265,22 +265,22 @@ async def _outcomes(commands: Sequence[Sequence[str]], nice: int, log: Path) -> 
 
 async def _outcome(process: asyncio.subprocess.Process, seconds: float) -> Outcome:
     assert process.stdout is not None
-    told = await asyncio.wait_for(process.stdout.read(), seconds)
+    output = await asyncio.wait_for(process.stdout.read(), seconds)
     await process.wait()
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    return Outcome(**json.loads(told)) if told else Outcome(1, 0.0)
+    return Outcome(**json.loads(output)) if output else Outcome(1, 0.0)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> Outcome:
-    """End it, with all that it started."""
+    """End a process and everything that it started."""
     assert process.stdin is not None
     process.stdin.close()
     return await _outcome(process, LIMIT_SECONDS)
 
 
 def _untracked() -> set[str]:
-    """What stands in the checkout and belongs to nobody; nothing where this is no checkout."""
+    """Return the untracked files of the checkout; empty outside a checkout."""
     command = ["git", "status", "--porcelain", "--untracked-files=normal"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -290,7 +290,7 @@ def _untracked() -> set[str]:
 
 
 def table() -> str:
-    """Which suite runs what, with the budgets in CPU seconds, and what is long."""
+    """Return the table of suites, stages and budgets (CPU seconds), and the list of long tests."""
     lines = ["| stage | what it proves | `make check` | `make test` | `make test-all` |", "|---|---|---|---|---|"]
     for name, stage in STAGES.items():
         cells = (f"{stage.budgets[suite]} s" if suite in stage.budgets else "–" for suite in SUITES)
@@ -316,15 +316,15 @@ def _main(arguments: Sequence[str]) -> int:
     if unknown := [name for name in names if name not in of_suite]:
         sys.exit(f"`make {suite}` has no stages {', '.join(unknown)}; it has {', '.join(of_suite)}")
     try:
-        return min(asyncio.run(_until_told(suite, names or of_suite)), 1)
+        return min(asyncio.run(_until_ended(suite, names or of_suite)), 1)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except asyncio.CancelledError:
         return 128 + signal.SIGTERM
 
 
-async def _until_told(suite: str, names: Sequence[str]) -> int:
-    """Run them; SIGTERM and SIGHUP end it as Ctrl-C does."""
+async def _until_ended(suite: str, names: Sequence[str]) -> int:
+    """Run the stages; SIGTERM and SIGHUP cancel them like Ctrl-C."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -1,7 +1,7 @@
-"""The monitor on a Spark cluster, submitted as deploy/cluster.md says, tells what the same code tells without Spark.
+"""The monitor on a Spark cluster, submitted as in deploy/cluster.md, reports the same as the code without Spark.
 
-The cluster loses an executor and a worker; its driver hangs, another takes over, and the first comes back; it grows
-from two workers to four and shrinks back to two, all with the checkpoint that it began with.
+The cluster loses an executor and a worker. Its driver hangs, a second driver takes over, and the first one comes back.
+The cluster grows from two workers to four and shrinks to two, always with the checkpoint that it began with.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ pytestmark = pytest.mark.long
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
-#: A driver that hangs keeps its cores, and would take those of all workers that are new.
+#: A hanging driver keeps its cores; without this limit it would also take the cores of all new workers.
 AT_FIRST = {"spark__cores__max": "2"}
-#: What deploy/cluster.md has the cluster be asked for beside the heap: Python, RocksDB, threads.
+#: Memory that deploy/cluster.md requests beside the heap: Python, RocksDB, threads.
 BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
 
 @dataclass
 class Trial:
-    """The run, what it should tell, and what was seen on the way.
+    """The run, its expected results, and what was observed.
 
-    executors, drivers: their command lines; errors: what executors wrote; most: workers that worked at once;
-    events: Spark's log of its events; came_back: the exit code of the driver that hung while another took over
+    `executors`, `drivers`: their command lines. `errors`: standard error of executors. `most`: largest number of
+    workers at work at once. `events`: Spark's event log. `came_back`: exit code of the driver that hung while another
+    took over.
     """
 
     slices: Sequence[Slice]
@@ -59,12 +60,12 @@ class Trial:
 
     @property
     def begin_ms(self) -> int:
-        """When the input begins."""
+        """Return the time at which the input begins (epoch ms)."""
         return self.slices[0].begin_ms
 
     @property
     def end_ms(self) -> int:
-        """When it ends."""
+        """Return the time at which the input ends (epoch ms)."""
         return self.slices[-1].end_ms
 
 
@@ -150,13 +151,13 @@ def worked_off(run: Run) -> bool:
 
 
 def as_started(run: Run, starts: int) -> bool:
-    """Nobody but the test ends the driver."""
+    """Assert that the driver ended only when the test ended it."""
     assert run.monitor.starts <= starts, run.monitor.tail()
     return True
 
 
 def finish(run: Run, last: Slice) -> None:
-    """What was read is told to the history 20 s later, with a batch."""
+    """Wait until the history has everything that was read: it is written with a batch, 20 s later."""
     deadline = time.monotonic() + WAIT_SECONDS
     while compare.counted(run, last.begin_ms, last.end_ms)[0] < len(last.records) and time.monotonic() < deadline:
         run.nudge()
@@ -169,7 +170,7 @@ def test_the_history_is_that_of_one_process_without_spark(trial: Trial) -> None:
     history = trial.run.history
     assert not list(compare.minutes(history, trial.expected, trial.begin_ms, final_ms, set()))
     assert not list(compare.verdicts(history, trial.expected, trial.begin_ms, trial.end_ms, set(), ended=True))
-    # Nine minutes of those of the fleet that were there in all of them, at least.
+    # At least nine minutes for each client of the fleet that reported throughout.
     assert len([row for row in history.minutes.look() if row["minute"] < final_ms]) >= 9 * (load.FLEET - 1)
 
 
@@ -190,7 +191,7 @@ def test_the_newest_states_are_those_of_the_fleet(trial: Trial) -> None:
     fleet = {load.fleet_client(number) for number in range(load.FLEET)}
     assert fleet <= states.keys()
     assert {name for name in fleet if any(v["status"] == "confirmed" for v in states[name]["verdicts"])} == {load.STUCK}
-    # The last reading of each is one of the last ten seconds.
+    # Each client's last sample lies within the last ten seconds.
     assert {trial.end_ms - states[name]["window_end"] < 60_000 for name in fleet} == {True}
 
 
@@ -211,7 +212,7 @@ def test_the_log_of_events_has_both_drivers_and_what_they_asked_for(trial: Trial
     ]
     assert len(drivers) == 2
     added = sorted(sum(event["Event"] == "SparkListenerExecutorAdded" for event in events) for events in drivers)
-    # The first driver had two and one for the one that was killed, the second four at once.
+    # The first driver had two executors and a replacement for the killed one; the second had four at once.
     assert added[0] >= 3 and added[1] >= 4
     for events in drivers:
         (asked,) = (e["Spark Properties"] for e in events if e["Event"] == "SparkListenerEnvironmentUpdate")
@@ -235,6 +236,6 @@ def test_every_jvm_runs_as_the_settings_say(trial: Trial) -> None:
 
 
 def test_executors_log_warnings_and_no_more(trial: Trial) -> None:
-    # Two, one for the one that was killed, and four of the second driver.
+    # Two executors, one replacement for the killed one, and four of the second driver.
     assert len(trial.errors) >= 7
     assert not [line for text in trial.errors for line in text.splitlines() if " INFO " in line]

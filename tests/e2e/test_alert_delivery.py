@@ -1,4 +1,4 @@
-"""From a series to the pager: a real Prometheus fires our rules, a real Alertmanager routes them to a local webhook."""
+"""From a series to the pager: a real Prometheus fires our rules, and a real Alertmanager routes them to a webhook."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.waiting import WAIT_SECONDS, eventually, patient
 PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 PATIENCE_SECONDS = 300.0
-#: For the ways between the programs, on a machine that does much else.
+#: Extra time for transfers between the programs on a busy machine.
 SLACK_SECONDS = 15.0
 MONITOR_RUNS = 'kafka_client_health_query_up{query="monitor"} 1\n'
 
@@ -42,7 +42,7 @@ pytestmark = [
 
 
 class World:
-    """What Prometheus scrapes (`client_page`, `monitor_page`; None: down), and what the webhook has received."""
+    """The pages that Prometheus scrapes (`client_page`, `monitor_page`; None: down), and what the webhook received."""
 
     def __init__(self) -> None:
         self.client_page = ""
@@ -51,7 +51,7 @@ class World:
         self.alertmanager = ""
 
     def firing(self) -> set[tuple[str, str]]:
-        """Name and severity of every alert that was delivered as firing and not yet as resolved."""
+        """Return name and severity of every alert that was delivered as firing and not yet as resolved."""
         state: dict[str, dict[str, Any]] = {}
         for notification in list(self.received):
             state |= {alert["fingerprint"]: alert for alert in notification["alerts"]}
@@ -62,7 +62,7 @@ class World:
         }
 
     def suppressed(self, **labels: str) -> bool:
-        """Does Alertmanager know an alert with these labels, and hold it back?"""
+        """True if Alertmanager has an alert with these labels and suppresses it."""
         return any(
             alert["status"]["state"] == "suppressed"
             for alert in self.known()
@@ -70,7 +70,7 @@ class World:
         )
 
     def known(self) -> list[dict[str, Any]]:
-        """All alerts as Alertmanager knows them."""
+        """Return all alerts in Alertmanager."""
         with urllib.request.urlopen(f"{self.alertmanager}/api/v2/alerts", timeout=30) as answer:
             alerts: list[dict[str, Any]] = json.load(answer)
         return alerts
@@ -78,7 +78,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """Prometheus, Alertmanager and a webhook, with every wait of the rules and routes cut to a second."""
+    """Start Prometheus, Alertmanager and a webhook, with every wait of the rules and routes cut to a second."""
     assert PROMETHEUS and ALERTMANAGER
     running = World()
     with ExitStack() as stack:
@@ -98,12 +98,12 @@ def world(tmp_path: Path) -> Iterator[World]:
 def prometheus(
     folder: Path, pages: str, alertmanager: str, every: str = "1s", again: str = "1s", paging: str = ""
 ) -> Iterator[str]:
-    """Prometheus with the rules in a folder, waits cut to a second; it scrapes `pages` as exporter and as monitor.
+    """Run Prometheus with the rules in a folder, waits cut to a second; it scrapes `pages` as exporter and as monitor.
 
-    Gives its address.
+    Yields its address.
 
-    `every`: how often it scrapes and evaluates; `again`: how often it repeats an alert, which holds four times as long;
-    `paging`: how often it evaluates what pages, where not so often.
+    `every`: interval of scrapes and evaluations. `again`: interval at which it repeats an alert, which stays valid four
+    times as long. `paging`: evaluation interval of paging rules, if different.
     """
     assert PROMETHEUS
     address = free_address()
@@ -130,7 +130,7 @@ scrape_configs:
 
 
 def scraped(address: str) -> bool:
-    """Has Prometheus seen both of its targets?"""
+    """True if Prometheus has scraped both targets."""
     with urllib.request.urlopen(f"http://{address}/api/v1/query?query=sum(up)", timeout=30) as answer:
         found = json.load(answer)["data"]["result"]
     return bool(found) and found[0]["value"][1] == "2"
@@ -160,7 +160,7 @@ def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None
 
 
 def test_a_page_comes_in_the_time_that_the_page_says(tmp_path: Path) -> None:
-    """With the waits as they are delivered, from the moment in which the exporter knows: 5 + 10 + 3 s, and its ways."""
+    """Uses the delivered waits, from the moment in which the exporter knows: 5 + 10 + 3 s plus transfers."""
     assert ALERTMANAGER
     scraping = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))["scrape_configs"][0]
     evaluating = yaml.safe_load((ROOT / "alerts/rules/failure-modes.yml").read_text("utf-8"))["groups"][0]
@@ -181,7 +181,7 @@ def test_a_page_comes_in_the_time_that_the_page_says(tmp_path: Path) -> None:
         stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
         every, rules = scraping["scrape_interval"], evaluating["interval"]
         address = stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
-        # What is held back as its group is told of first is told five minutes later.
+        # A first notification for a group delays later ones of the group by five minutes.
         eventually(lambda: scraped(address), "both are scraped")
         eventually(lambda: not running.known(), "nobody is thought to be down")
         begun = time.monotonic()
@@ -219,7 +219,7 @@ def test_blind_monitor_silences_the_clients_and_speaks_itself(world: World) -> N
 
 
 def show(world: World) -> States:
-    """A deadlocked producer with a full buffer, a suspicion, a stalled group, and two healthy clients."""
+    """Export a deadlocked producer with a full buffer, a suspected client, a stalled group and two healthy clients."""
     records = [
         deadlock(end_ms=now_ms()),
         record(
@@ -259,7 +259,7 @@ def free_address() -> str:
 
 @contextmanager
 def serving(world: World) -> Iterator[str]:
-    """The pages to scrape and the webhook, at one address."""
+    """Serve the pages to scrape and the webhook at one address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -285,7 +285,7 @@ def serving(world: World) -> Iterator[str]:
 
 @contextmanager
 def started(command: Sequence[str], log: Path, address: str) -> Iterator[None]:
-    """A program that answers at /-/ready of its address."""
+    """Run a program until the block ends; wait first until it answers at /-/ready."""
 
     def ready() -> bool:
         assert process.poll() is None, log.read_text("utf-8")

@@ -1,7 +1,7 @@
-"""The dashboards as an operator sees them: drawn by Grafana's own components in Chromium, on fleets in a Prometheus.
+"""Check dashboards as operators see them: drawn by Grafana's own components in Chromium, with fleets in a Prometheus.
 
-Three installations with the same names: a thousand clients each in two clusters, and some in staging. With every scrape
-other clients are the worst. It takes a minute, most of it for the drawing.
+There are three installations with the same client names: two clusters with a thousand clients each, and a smaller
+staging. With every scrape, other clients become the worst. The test takes a minute, most of it for drawing.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ pytestmark = [
 CLIENTS, GROUPS, FAILING = 1_000, 40, 0.02
 INTERVAL_SECONDS = 2
 SECONDS = 60
-#: So many clients become the worst of all with every scrape.
+#: Number of clients that become the worst with every scrape.
 TURN = 15
 LINES = 20
 RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING, look.GOOD))
-#: The text of Grafana's dark theme, and what stands behind a number that is not known.
+#: Text of Grafana's dark theme, Grafana's default green, and the background of an unknown number.
 GREY, GREEN, UNKNOWN = "#CCCCDC", "#73BF69", look.UNKNOWN.upper()
-#: Of these a picture is kept where DASHBOARDS_PICTURES names a folder.
+#: Looks to take pictures of if DASHBOARDS_PICTURES names a folder.
 PICTURES = ("overview", "producers", "consumers", "one client")
 KINDS = {"stat", "table", "timeseries", "state-timeline", "text", "alertlist"}
 
@@ -59,7 +59,7 @@ def installation(cluster: str, env: str) -> Settings:
 
 
 def clients(number: int, failing: float) -> Iterator[dict[str, Any]]:
-    """A fleet and its groups."""
+    """Yield the records of a fleet and its groups."""
     end = now_ms()
     yield from fleet(number, failing, services=50, end_ms=end)
     for place in range(GROUPS):
@@ -70,7 +70,7 @@ def clients(number: int, failing: float) -> Iterator[dict[str, Any]]:
 
 
 class Turning:
-    """The exporter of an installation where with every scrape other clients are the worst."""
+    """The exporter of an installation in which other clients become the worst with every scrape."""
 
     def __init__(self, settings: Settings, number: int, failing: float) -> None:
         self._states = States(settings)
@@ -86,7 +86,7 @@ class Turning:
         self._states.put(key, value, now_ms())
 
     def page(self) -> str:
-        """What is scraped."""
+        """Return the page to scrape."""
         for place in range(TURN):
             one = self._producers[(self._turn * TURN + place) % len(self._producers)]
             worse = {
@@ -100,7 +100,7 @@ class Turning:
 
 @pytest.fixture(scope="module")
 def fleets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    bundle()  # What draws may have to be fetched first: nothing is scraped meanwhile.
+    bundle()  # The drawing script may first have to fetch packages; nothing is scraped meanwhile.
     others = [
         Turning(installation("us", "prod"), CLIENTS, FAILING).page,
         Turning(installation("eu", "prod"), CLIENTS, FAILING).page,
@@ -115,7 +115,7 @@ def fleets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 
 @pytest.fixture(scope="module")
 def drawn(fleets: Prometheus) -> dict[str, list[Seen]]:
-    """What is seen of every dashboard: of the whole fleet, of one client that an alert names, and before any data."""
+    """Draw each dashboard for the whole fleet, for one client that an alert names, and before there is data."""
     url = fleets.url.removesuffix("/api/v1")
     mode = "mode-producer-callback-deadlock"
     one = {"service": "orders-api", "client_id": "order-producer", "cluster": "eu", "env": "prod"}
@@ -126,7 +126,7 @@ def drawn(fleets: Prometheus) -> dict[str, list[Seen]]:
 
 
 def pictured(look: Look) -> Look:
-    """The same, with a picture if one is wanted."""
+    """Return the look with a picture file, if pictures are wanted."""
     folder = os.environ.get("DASHBOARDS_PICTURES")
     if folder is None or look.name not in PICTURES:
         return look
@@ -134,7 +134,7 @@ def pictured(look: Look) -> Look:
 
 
 def every(drawn: Mapping[str, list[Seen]], *types: str) -> list[tuple[str, Seen]]:
-    """Where, and each panel of these types."""
+    """Return (place, panel) for all panels of these types."""
     return [(f"{name}, {p['title']}", p) for name, panels in drawn.items() for p in panels if p["type"] in types]
 
 
@@ -156,7 +156,7 @@ def test_no_text_is_cut_and_nothing_lies_outside(drawn: dict[str, list[Seen]]) -
 
 
 def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, list[Seen]]) -> None:
-    """The worst of the whole range: other clients were the worst at each moment of it, some hundreds in all."""
+    """Over the whole range some hundreds of clients were among the worst, others at each moment."""
     charts = every(drawn, "timeseries")
     assert {where: len(panel["series"]) for where, panel in charts if len(panel["series"]) > LINES} == {}
     assert {where: panel["plot"] for where, panel in charts if panel["series"] and panel["plot"] < 0.43} == {}
@@ -164,7 +164,7 @@ def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, lis
 
 
 def test_names_of_series_tell_them_apart(drawn: dict[str, list[Seen]]) -> None:
-    """Clusters, and staging from production: all names are the same in each."""
+    """All three installations use the same names, so names must contain the cluster and the environment."""
     for where, panel in every(drawn, "timeseries", "state-timeline"):
         names = [one["name"] for one in panel["series"]]
         assert len(names) == len(set(names)), where
@@ -181,7 +181,7 @@ def test_names_of_series_tell_them_apart(drawn: dict[str, list[Seen]]) -> None:
 
 
 def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]]) -> None:
-    """One suspected client has gone: it counts in both."""
+    """One suspected client is gone; it counts in both places."""
     apart = the(drawn, "overview", "Clusters and environments")
     for title in ("Confirmed", "Suspected", "Not judged", "Reporting"):
         (shown,) = the(drawn, "overview", title)["values"]
@@ -192,7 +192,7 @@ def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]])
 
 
 def test_groups_in_trouble_are_among_those_that_are_seen_first(drawn: dict[str, list[Seen]]) -> None:
-    """A timeline shows a page of twenty, in the order of names: of more, the worst would lie on another one."""
+    """A timeline shows the first twenty by name; with more groups, the worst would be on another page."""
     bands = the(drawn, "consumers", "State of each group")["series"]
     red = [one for one in bands if RED in map(hexadecimal, one["bands"])]
     (trouble,) = the(drawn, "consumers", "Groups in trouble")["values"]
@@ -200,7 +200,7 @@ def test_groups_in_trouble_are_among_those_that_are_seen_first(drawn: dict[str, 
 
 
 def test_columns_have_the_meant_order(drawn: dict[str, list[Seen]]) -> None:
-    """What is wrong, with whom, where; then the values."""
+    """Labels (what is wrong, which client, where) come before values."""
     for where, panel in every({name: drawn[name] for name in BOARDS}, "table"):
         if not panel["nothing"]:
             labels = [column for column in panel["columns"] if column in ORDER]
@@ -225,7 +225,7 @@ def test_what_is_said_of_nothing_is_in_no_label(drawn: dict[str, list[Seen]]) ->
 
 
 def test_colours_say_what_is_so(drawn: dict[str, list[Seen]]) -> None:
-    """Dark red is confirmed, yellow suspected, blue well, and grey what is not known; words stand beside all."""
+    """Dark red is confirmed, yellow suspected, blue good, grey unknown; text accompanies each colour."""
     assert colour_of(the(drawn, "overview", "Confirmed")) == RED
     assert colour_of(the(drawn, "overview", "Suspected")) == YELLOW
     assert colour_of(the(drawn, "overview", "Age of what you see")) == BLUE
@@ -277,7 +277,7 @@ def test_a_link_of_a_row_leads_to_that_client_in_its_installation(drawn: dict[st
 
 
 def test_the_dashboard_that_an_alert_links_to_shows_that_client_alone(drawn: dict[str, list[Seen]]) -> None:
-    """Of three installations with clients of these names, that of the alert."""
+    """Three installations have clients of this name; only the alert's own is shown."""
     page = drawn["one client"]
     (row,) = the(drawn, "one client", "Unhealthy now")["rows"]
     assert {"confirmed", "orders-api", "order-producer", "eu", "prod"} <= {cell["text"] for cell in row}
@@ -293,6 +293,6 @@ def colour_of(number: Seen) -> str:
 
 
 def hexadecimal(colour: str) -> str:
-    """A colour as Grafana or the browser says it, as #RRGGBB."""
+    """Return a colour from Grafana or the browser as #RRGGBB."""
     parts = re.fullmatch(r"rgba?\((\d+), (\d+), (\d+)(?:, [\d.]+)?\)", colour)
     return "#" + "".join(f"{int(part):02X}" for part in parts.groups()) if parts else colour.upper()

@@ -1,6 +1,6 @@
-"""Every query of every dashboard, variable and annotation against a real Prometheus that scrapes a fleet of clients.
+"""Run every query of every dashboard, variable and annotation in a real Prometheus that scrapes a fleet.
 
-Prometheus runs with our own configuration and rules, but sixty times as fast: every minute and hold is a second.
+Prometheus runs with our own configuration and rules, but sixty times as fast: each minute becomes a second.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ PANELS = [
     if "targets" in panel
 ]
 
-#: Nothing is shown while nothing is wrong.
+#: Panels that are empty while nothing is wrong.
 EMPTY_WHEN_HEALTHY = {
     "Authentications refused",
     "Changes of verdicts",
@@ -97,20 +97,20 @@ def test_listed_panels_exist() -> None:
 
 
 class Prometheus:
-    """A running one."""
+    """A running Prometheus."""
 
     def __init__(self, address: str) -> None:
         self.url = f"http://{address}/api/v1"
 
     def series(self, expr: str, instant: bool = True) -> list[dict[str, Any]]:
-        """The series that a query gives, those left out that are not a number throughout."""
+        """Return the series of a query, without those that are NaN throughout."""
         end = now_ms() / 1000
         asked = {"time": end} if instant else {"start": end - 30, "end": end, "step": 1}
         result = self._get("query" if instant else "query_range", {"query": expr, **asked})["result"]
         return [one for one in result if any(value != "NaN" for _, value in one.get("values", [one.get("value")]))]
 
     def label_values(self, selector: str, label: str) -> list[str]:
-        """As Grafana asks for the values of a variable."""
+        """Return a variable's values, with the request that Grafana makes."""
         values: list[str] = self._get(f"label/{label}/values", {"match[]": selector})
         return values
 
@@ -121,7 +121,7 @@ class Prometheus:
 
 
 def chosen(board: Board, text: str, choice: Mapping[str, str]) -> str:
-    """The text with variables replaced as Grafana does it."""
+    """Replace the variables in a text as Grafana does."""
     constants = {v["name"]: v["query"] for v in board["templating"]["list"] if v["type"] == "constant"}
     for name, value in SECOND.items():
         text = text.replace(name, value)
@@ -132,7 +132,7 @@ def chosen(board: Board, text: str, choice: Mapping[str, str]) -> str:
 
 
 def empty(prometheus: Prometheus, board: Board, choice: Mapping[str, str] | None = None) -> set[str]:
-    """Titles of the panels that have a query without any series."""
+    """Return the titles of panels with a query that yields no series."""
     return {
         panel["title"]
         for panel in panels(board)
@@ -141,11 +141,11 @@ def empty(prometheus: Prometheus, board: Board, choice: Mapping[str, str] | None
     }
 
 
-# ---- a fleet
+# ---- fleets
 
 
 def sick() -> list[dict[str, Any]]:
-    """A client for each failure mode, a group in trouble, and healthy ones."""
+    """Return a client for each failure mode, a stalled group, and healthy clients."""
     end = now_ms()
     indicators = deadlock()["indicators"]
     indicators["buffer"] |= {"seconds_to_full": 40.0}
@@ -182,7 +182,7 @@ def sick() -> list[dict[str, Any]]:
 
 
 def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
-    """By kind, what clients say of their dealings with the brokers."""
+    """Return kind → indicators of the traffic with brokers."""
     return {
         "producer": {
             "record_error_rate": rate,
@@ -208,7 +208,7 @@ def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
 
 
 def fit(end: int | None = None) -> list[dict[str, Any]]:
-    """Healthy clients alone, with everything that they can be asked for."""
+    """Return healthy clients only, with every indicator that a client can have."""
     end = end or now_ms()
     indicators = healthy()["indicators"]
     for name in ("callback_seconds", "queue_time_seconds", "request_latency_seconds"):
@@ -237,7 +237,7 @@ def fit(end: int | None = None) -> list[dict[str, Any]]:
 
 
 class Monitor:
-    """The monitor's own metrics; with each scrape some time has passed."""
+    """The monitor's own metrics; time advances with each scrape."""
 
     def __init__(self, busy: bool) -> None:
         self._metrics, self._busy = SelfMetrics(), busy
@@ -294,14 +294,14 @@ def watching(
     clusters: Sequence[str] = ("eu",),
     others: Sequence[Callable[[], str]] = (),
 ) -> Iterator[Prometheus]:
-    """Prometheus with deploy/prometheus/prometheus.yml, on a fleet in each cluster.
+    """Run Prometheus with deploy/prometheus/prometheus.yml on a fleet in each cluster.
 
-    It scrapes and evaluates each `interval_seconds`, whatever the files say. `others`: what the exporters of other
-    installations serve.
+    It scrapes and evaluates every `interval_seconds`, regardless of the files. `others`: pages of the exporters of
+    other installations.
     """
     assert PROMETHEUS
     records = [(name, value) for name, value, _ in (wire(dict(one)) for one in fleet)]
-    # Made once: what nobody changes need not be made anew for each scrape, and does not grow old.
+    # Rendered once: the records never change, so the pages need not be rendered per scrape and do not go stale.
     texts = [b"".join(_exporter(cluster, records).metrics()).decode() for cluster in clusters]
     pages: list[Callable[[], str]] = [*(partial(str, text) for text in texts), *others]
     with ExitStack() as stack:
@@ -362,7 +362,7 @@ def fine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_every_panel_shows_something_while_clients_fail(name: str, failing: Prometheus) -> None:
-    """Series are left out only by an exporter at its cap, and this one is not; nor has it files of owners."""
+    """Series are left out only when an exporter reaches its limit, which this one does not; it has no owner files."""
     assert empty(failing, BOARDS[name]) <= {"Series left out", "Files of owners"}
 
 
@@ -407,7 +407,7 @@ def test_annotations(name: str, failing: Prometheus) -> None:
         for annotation in board["annotations"]["list"]
         if "expr" in annotation
     }
-    # All that run here have run from the first scrape on.
+    # All clients here have run since the first scrape.
     assert by_name.pop("New versions", []) == []
     assert by_name.keys() == {"Critical alerts", "Warnings"}
     assert all(by_name.values())
@@ -431,7 +431,7 @@ def test_numbers_say_what_is_so(failing: Prometheus) -> None:
         for panel in panels(board)
         if panel["type"] == "stat"
     }
-    # Seven failing, one suspected that has gone, three healthy; groups are no clients.
+    # Seven clients fail, one suspected client is gone, three are healthy; groups are not clients.
     assert (shown["Reporting"], shown["Confirmed"], shown["Suspected"], shown["Not judged"]) == ("10", "7", "1", "0")
 
 
@@ -443,13 +443,13 @@ def test_a_version_has_the_share_of_its_producers_that_is_unhealthy(failing: Pro
         columns = (prometheus.series(chosen(board, target["expr"], {})) for target in table["targets"])
         return [[float(row["value"][1]) for row in column] for column in columns]
 
-    # Of one version: four that fail, one for each failure mode of producers alone; the one that has gone runs none.
+    # Of one version four producers fail, one for each mode that only producers have; the gone client no longer counts.
     assert shown(failing) == [[5], [pytest.approx(4 / 5)]]
     assert shown(fine) == [[1], [0]]
 
 
 def test_weekly_numbers_are_those_of_the_definition(failing: Prometheus) -> None:
-    """Of ten judged clients that are there, seven are unhealthy; the one that has gone counts in neither sum."""
+    """Of ten judged clients that report, seven are unhealthy; the gone client counts in neither sum."""
     board = BOARDS["review"]
     value = {
         panel["title"]: float(failing.series(chosen(board, panel["targets"][0]["expr"], {}))[0]["value"][1])

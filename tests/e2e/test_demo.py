@@ -1,4 +1,4 @@
-"""The demo as a newcomer runs it: real clients fail, the monitor says so with evidence, the pager rings, all ends."""
+"""Run the demo as a newcomer does: clients fail, the monitor reports it with evidence, the pager rings, all ends."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from deploy.demo.clients import CLIENTS
 from deploy.demo.stack import QUICK_START
 from tests.support.waiting import WAIT_SECONDS, patient
 
-#: From the blocked I/O thread to a confirmed verdict.
+#: Time from the blocked I/O thread to a confirmed verdict.
 CONFIRMED_SECONDS = 150
 STARTED_SECONDS = 300
 ENDED_SECONDS = 150
-#: How far the onset that the review tells may be from the one that the client told.
+#: Allowed difference between the onset in the review and the onset that the client reported.
 ONSET_SECONDS = 60
 #: Series of the four measurements that the default clients have.
 MEASURED = (
@@ -40,7 +40,7 @@ MEASURED = (
     ("kafka_consumergroup_group_lag", 'group="billing"'),
     ("kafka_consumergroup_group_lag_seconds", 'group="billing"'),
 )
-#: Of each kind one: JVMs that Python started, and one that a JVM's script started; Python; servers of others.
+#: One program of each kind: JVMs started by Python, a JVM started by a script, Python programs, third-party servers.
 PROGRAMS = (
     "kafka.Kafka",
     "org.apache.spark.deploy.SparkSubmit",
@@ -57,14 +57,14 @@ pytestmark = [
 
 
 DEADLOCK = "producer-callback-deadlock"
-#: The modes that the default clients show.
+#: Modes that the default clients show.
 SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
-#: The deadlocked client's broker is away for a while: until it is back, that deliveries stall is suspected rightly.
+#: Modes that may be suspected as well: the deadlocked client's broker is down for a while, so its deliveries do stall.
 IN_AN_OUTAGE = {"delivery-stalled"}
 
 
 class Demo:
-    """`kafka-health demo` in a process of its own; all that it starts carries a mark in its environment."""
+    """`kafka-health demo` in its own process; a mark in the environment identifies all processes that it starts."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
@@ -82,16 +82,16 @@ class Demo:
 
     @property
     def printed(self) -> str:
-        """What it has printed so far."""
+        """Return what the demo has printed so far."""
         return self.output.read_text(encoding="utf-8")
 
     def result(self) -> dict[str, dict[str, Any]]:
-        """What became of each client, by name."""
+        """Return the result for each client, by name."""
         courses = json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
         return {course["client"]: course for course in courses}
 
     def left(self) -> list[str]:
-        """The commands of all processes that it or its children started and that are still there."""
+        """Return the commands of all processes that the demo or its children started and that still run."""
         pids = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
@@ -104,11 +104,11 @@ class Demo:
         return pids
 
     def pages(self) -> list[dict[str, Any]]:
-        """The alerts that were delivered."""
+        """Return the delivered alerts."""
         return [json.loads(line) for line in (self.folder / "pages.jsonl").read_text(encoding="utf-8").splitlines()]
 
     def review(self, out: Path) -> Any:
-        """What the review says that the demo offered at its end."""
+        """Run the review command that the demo printed at its end; return the review."""
         (offer,) = (line for line in self.printed.splitlines() if "review: kafka-health review" in line)
         command = shlex.split(offer.partition("kafka-health ")[2])
         environment = {**os.environ, **QUICK_START}
@@ -118,7 +118,7 @@ class Demo:
         return json.loads(next(out.rglob("review.json")).read_text(encoding="utf-8"))
 
     def wait_until_these_run(self, programs: Sequence[str], seconds: float) -> None:
-        """Wait until it has started them all, each told by a part of its command."""
+        """Wait until the demo has started all programs, each identified by a part of its command."""
         deadline = time.monotonic() + seconds
         while missing := [program for program in programs if not any(program in command for command in self.left())]:
             assert self.process.poll() is None, self.printed
@@ -126,7 +126,7 @@ class Demo:
             time.sleep(0.2)
 
     def wait_until_measured(self, seconds: float) -> None:
-        """Wait until the four measurements of the default clients are in Prometheus's format and on the status page."""
+        """Wait until the default clients' four measurements are in the Prometheus exposition and on the status page."""
         deadline = time.monotonic() + seconds
         while missing := self._not_shown():
             assert self.process.poll() is None, self.printed
@@ -160,7 +160,7 @@ class Demo:
             time.sleep(0.1)
 
     def end(self) -> None:
-        """Kill it, whatever it does; its guard kills the rest."""
+        """Kill the demo; its guard kills the rest."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -168,17 +168,17 @@ class Demo:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the run keeps its state."""
+    """Return the folder for the run's state."""
     return tmp_path / "run"
 
 
 @pytest.fixture
 def occupied() -> Iterator[None]:
-    """Our usual ports are taken, by us or by somebody else."""
+    """Occupy our usual ports, unless another program has them already."""
     usual = Settings()
     sockets = [socket.socket() for _ in range(2)]
     for taken, port in zip(sockets, (usual.prometheus.port, usual.monitor.metrics_port), strict=True):
-        # As servers do: what a demo just before left in TIME_WAIT does not take the port.
+        # Servers set this option too: a port that a previous demo left in TIME_WAIT can be bound.
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             taken.bind(("127.0.0.1", port))
@@ -191,7 +191,7 @@ def occupied() -> Iterator[None]:
 
 
 def test_one_path_through_everything(folder: Path) -> None:
-    """A producer that really deadlocks and a consumer that really stalls, to the pager and to the review."""
+    """A producer really deadlocks and a consumer really stalls; both must reach the pager and the review."""
     names = ("healthy", "callback-deadlock", "consumer-stalled")
     shown = {mode for name in names if (mode := CLIENTS[name].mode)}
     demo = Demo(folder, "--for", "900", "--clients", ",".join(names), "--expect", ",".join(sorted(shown)))
@@ -215,8 +215,8 @@ def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.C
 
 
 def proved(demo: Demo, names: Sequence[str], shown: set[str]) -> None:
-    """Each failure was judged with evidence, paged and reviewed, and nobody was accused of another one."""
-    # 0 says too that no alert came without cause or without a link to its runbook.
+    """Assert that each failure was judged with evidence, paged and reviewed, and that there is no false accusation."""
+    # Exit code 0 also shows that no alert came without cause or without a link to its runbook.
     assert demo.process.wait(STARTED_SECONDS + 900 + ENDED_SECONDS) == 0, demo.printed
     result = demo.result()
     assert set(result) == {*names}
@@ -244,7 +244,7 @@ def proved(demo: Demo, names: Sequence[str], shown: set[str]) -> None:
 
 
 def verdict_seconds(result: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Mode → seconds from the onset to the first verdict, suspected or confirmed, that anybody can read."""
+    """Return mode → seconds from the onset to the first published verdict, suspected or confirmed."""
     by_mode = {}
     for course in result.values():
         mode = course["mode"]

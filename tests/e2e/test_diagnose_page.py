@@ -1,4 +1,4 @@
-"""The page of `diagnose --html` in a real browser: on a desktop and a phone, light and dark, loading nothing."""
+"""Check the page of `diagnose --html` in a browser: desktop and phone, light and dark, without external requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.rows import long_after
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a client that failed and one that cannot be judged, with long names, and of what could not be read."""
+    """Render a page with a failing client, a client that cannot be judged, long names, and unreadable input."""
     folder = tmp_path_factory.mktemp("ticket")
     long = folder / ("attachment-of-a-ticket-with-a-name-that-nobody-would-choose-but-somebody-does" * 2 + ".log")
     long.write_bytes(bytes(range(256)) * 20)

@@ -1,6 +1,6 @@
-"""An exporter that is killed and started again while a client fails: one page, not resolved, not sent anew.
+"""Kill and restart an exporter while a client fails: one page is sent, and it is neither resolved nor repeated.
 
-Real Prometheus, Alertmanager and exporter process; scrapes, rules and routes run twenty times as fast.
+Prometheus, Alertmanager and the exporter process are real; scrapes, rules and routes run twenty times as fast.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not (PROMETHEUS and ALERTMANAGER), reason="prometheus and alertmanager are not installed"),
 ]
-#: So much faster than in production does time run; a restart takes 45 s there.
+#: Factor by which time runs faster than in production, where a restart takes 45 s.
 SCALE = 20
 GAP_SECONDS = 45 / SCALE
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -44,26 +44,25 @@ FAILING = f'ALERTS{{alertname="{PAGE}", alertstate="firing"}}'
 
 
 def faster(text: str) -> str:
-    """A configuration of Prometheus or Alertmanager with every wait in it SCALE times as short."""
+    """Return a configuration of Prometheus or Alertmanager with every wait divided by SCALE."""
     names = "for|keep_firing_for|resolve_timeout|(?:scrape|evaluation|repeat)_interval|(?<![a-z_])interval"
     waits = rf'((?:{names}): "?)(\d+)([smh])\b'
     return re.sub(waits, lambda m: f"{m[1]}{1000 * int(m[2]) * UNITS[m[3]] // SCALE}ms", text)
 
 
 class ExporterProcess:
-    """An exporter of its own process, which has one deadlocked producer to tell of."""
+    """An exporter in its own process, with one deadlocked producer."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; it knows nothing for a moment, as one that reads its topic."""
+        """Start the exporter; for a moment it has no data, like one that reads its topic."""
         command = [sys.executable, "-m", "tests.support.exporter_process", self.address]
         self._process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)})
 
     def kill(self) -> None:
-        """Kill it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(WAIT_SECONDS)
@@ -99,7 +98,7 @@ scrape_configs:
 
 
 def pages(world: World) -> list[dict[str, Any]]:
-    """Every word of the page that was delivered."""
+    """Return every alert of the page in every delivered notification."""
     alerts = [alert for notification in list(world.received) for alert in notification["alerts"]]
     return [alert for alert in alerts if alert["labels"]["alertname"] == PAGE]
 
@@ -117,7 +116,7 @@ def test_a_restart_of_the_exporter_neither_resolves_a_page_nor_sends_it_again(
     assert prometheus.series(FAILING), "the page goes on over the gap"
     exporter.start()
     eventually(lambda: prometheus.series("kafka_client_failure_mode"), "its series are back")
-    # News of its group, as a resolution is, would be delivered within a second.
+    # News of the alert's group, such as a resolution, would be delivered within a second.
     time.sleep(3)
     assert prometheus.series(FAILING)
     assert {(alert["status"], alert["startsAt"]) for alert in pages(world)} == {("firing", pages(world)[0]["startsAt"])}

@@ -1,4 +1,4 @@
-"""A part of 3 × 10,000 clients and 3 × 400 groups: what every panel and rule would be at all of it, within limits."""
+"""Extrapolate every panel and rule from a part to 3 × 10,000 clients and 3 × 400 groups, and check the limits."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tests.e2e.test_dashboards_queries import watching
 pytestmark = pytest.mark.long
 
 PART = 50
-#: A panel asks for so many times as many moments; what it holds grows with them.
+#: Factor by which panels ask for fewer moments here; the number of samples is proportional to them.
 THINNED = 10
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 def test_every_panel_and_rule_is_within_the_limits_of_prometheus(tmp_path: Path) -> None:
-    """Samples and time grow with the fleet, no faster: what is joined is joined by service, group or client."""
+    """Samples and time grow at most linearly with the fleet, because joins are by service, group or client."""
     with watching(tmp_path, fleets(PART), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus:
         took, groups = [*asking(prometheus, MOMENTS // THINNED)], evaluated(prometheus)
     assert {query.where: query.outcome for query in took if query.outcome != "ok"} == {}
-    # The review's queries are of services, of which this part has half, and of a range that is not thinned.
+    # Queries of the review are per service and this part has half of the services; their range is not thinned.
     whole = {one.where: one.samples * (2 if one.where.startswith("review") else PART * THINNED) for one in took}
     assert {where: samples for where, samples in whole.items() if samples > MAX_SAMPLES} == {}
     assert {group.where: group.outcome for group in groups if group.outcome != "ok"} == {}

@@ -1,6 +1,6 @@
-"""A thousand failing clients at a real Alertmanager with the committed routes, templates and receivers.
+"""Send a thousand failing clients to a real Alertmanager with the committed routes, templates and receivers.
 
-PagerDuty, Slack and a mail server are stand-ins of our own; nothing else is replaced but addresses, secrets and waits.
+PagerDuty, Slack and the mail server are fakes; besides, only addresses, secrets and waits are replaced.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ HOSTILE = '<!channel> <https://evil.example.org|Runbook> <@U012AB3CD> "&lt;é\\'
 
 
 class World:
-    """A running Alertmanager, and what was sent by it: bodies by the way that they took."""
+    """A running Alertmanager, and the message bodies that it sent, by channel."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.sent: dict[str, list[bytes]] = {"/pagerduty": [], "/slack": [], "mail": []}
 
     def post(self, alerts: Sequence[dict[str, object]]) -> None:
-        """As Prometheus does it: all that an evaluation finds, in batches of 64."""
+        """Post alerts as Prometheus does: all alerts of an evaluation, in batches of 64."""
         for start in range(0, len(alerts), 64):
             body = json.dumps(alerts[start : start + 64]).encode()
             headers = {"Content-Type": "application/json"}
@@ -57,7 +57,7 @@ class World:
             urllib.request.urlopen(request, timeout=WAIT_SECONDS).close()
 
     def settled(self, way: str, at_least: int) -> list[bytes]:
-        """What came that way, once nothing more comes."""
+        """Return the messages of a channel once no more arrive."""
         eventually(lambda: len(self.sent[way]) >= at_least, f"{at_least} by {way}")
         waited = threading.Event()
         before = -1
@@ -102,7 +102,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def alert(name: str, severity: str, **labels: str) -> dict[str, object]:
-    """An alert of the rules as Prometheus sends it, its templates filled in from the labels."""
+    """Return an alert of the rules as Prometheus sends it, with its templates filled in from the labels."""
     rule = EVERY[name, severity]
     client = {"host": "web-7.example.org", "instance": "web-7:31337", "client_id": "order-producer", **labels}
     return {
@@ -112,7 +112,7 @@ def alert(name: str, severity: str, **labels: str) -> dict[str, object]:
 
 
 def failing(severity: str, clients: int, services: int) -> list[dict[str, object]]:
-    """Clients that all have one failure."""
+    """Return alerts for clients with the same failure."""
     return [
         alert(
             DEADLOCK,
@@ -171,7 +171,7 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """`services` of which each has a client with a status in each of `modes`, in a fleet of `fleet` clients."""
+    """A mass failure: `services` services with `each` clients per mode of `modes`, in a fleet of `fleet` clients."""
 
     services: int
     status: str
@@ -181,7 +181,7 @@ class Storm:
     fleet: int = 10_000
 
     def page(self, cluster: str) -> Iterator[str]:
-        """What the exporter would serve of it."""
+        """Yield the lines that the exporter would serve."""
         begin = f'cluster="{cluster}",env="prod"'
         for service, mode, client in product(range(self.services), self.modes, range(self.each)):
             who = f'service="service-{service}",host="h-{client}",instance="h-{client}:1",client_id="client-{mode[0]}"'
@@ -205,7 +205,7 @@ STORMS = {
     "200 services suspected": Storm(200, "suspected"),
     "400 groups stalled": Storm(0, "ok", groups=400),
 }
-#: What takes hours to come about is told to Alertmanager as Prometheus would.
+#: Failures that take hours to develop are sent to Alertmanager directly, in Prometheus' format.
 SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
     "200 services fall silent": (
         ("KafkaClientFleetServicesSilent", "warning", 0),
@@ -223,7 +223,7 @@ SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
 
 @pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
 def test_storms_are_as_many_pages_and_tickets_as_the_table_says(world: World, tmp_path: Path) -> None:
-    """From series through our rules in a real Prometheus, each storm in a cluster of its own, all at once."""
+    """Runs all mass failures at once, each in its own cluster, from series through our rules in a real Prometheus."""
     text = (ROOT / "alerts/README.md").read_text("utf-8")
     table = dict(re.findall(r"^\| ([^|]+) \| ([\d, |]+) \|$", text, re.MULTILINE))
     wanted = {name: [int(cell.replace(",", "")) for cell in table[name].split("|")] for name in (*STORMS, *SENT)}
@@ -260,9 +260,9 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """The pages, or the tickets, that messages are about: news of one is no further one.
+    """Return the pages or tickets that messages are about; a message with news of one counts as the same.
 
-    Where a machine is busy, the first message of a group may hold one alert alone, and is called after it.
+    On a busy machine, the first message of a group may contain one alert only and be named after it.
     """
     texts = [json.loads(body) for body in bodies]
     titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]
@@ -271,7 +271,7 @@ def _kinds(bodies: Sequence[bytes]) -> set[str]:
 
 
 def _texts(sent: Any) -> Iterator[str]:
-    """Every text of a message, the keys aside."""
+    """Yield every text of a message, without keys."""
     if isinstance(sent, str):
         yield sent
     elif isinstance(sent, list | dict):
@@ -285,7 +285,7 @@ def _short(world: World) -> None:
 
 
 def _filled(template: str, labels: dict[str, str]) -> str:
-    """The template with its labels, and without what it asks Prometheus for."""
+    """Fill in a template's labels, and remove its Prometheus queries."""
     text = re.sub(r"\{\{ with .*?\{\{ end \}\}", "", template)
     text = text.replace("127.0.0.1:9309", "status.example.org").replace("127.0.0.1:3000", "grafana.example.org")
     text = re.sub(r"\{\{ \$value[^}]*\}\}", "97%", text)
@@ -309,7 +309,7 @@ def _http(sent: dict[str, list[bytes]]) -> type[BaseHTTPRequestHandler]:
 
 def _mail(sent: list[bytes]) -> type[socketserver.StreamRequestHandler]:
     class Handler(socketserver.StreamRequestHandler):
-        """As much of SMTP as a sender needs."""
+        """Handle as much of SMTP as a sender needs."""
 
         def handle(self) -> None:
             self.wfile.write(b"220 here\r\n")

@@ -1,6 +1,6 @@
-"""The status page in a real browser: nothing wider than the screen, on a desktop and on a phone of 390 px.
+"""Check the status page in a browser: nothing is wider than the screen, on a desktop and on a phone of 390 px.
 
-With KAFKA_HEALTH_SCREENSHOTS set to a folder, the pictures for the documentation are written there.
+If KAFKA_HEALTH_SCREENSHOTS names a folder, the pictures for the documentation are written there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-#: A page around the page: an iframe has exactly the width that is wanted (a window cannot be narrower than 500 px).
+#: A page with an iframe of exactly the wanted width (a window cannot be narrower than 500 px).
 FRAME = """<!doctype html><title>waiting</title><meta name="color-scheme" content="light dark">
 <style>body{{margin:0}}iframe{{border:0;display:block}}</style>
 <iframe id="f" width="{width}" height="{height}" src="{url}"></iframe>
@@ -87,7 +87,7 @@ def server() -> Iterator[Server]:
     inner = Exporter(Settings(), states, lambda: None, clock=lambda: NOW_MS / 1000 + 4)
 
     def answer(request: Request) -> Response:
-        """The pages, with leave to be framed, and the frame."""
+        """Return the frame, or a page that permits being framed."""
         if request.path == "/frame":
             return Response(FRAME.format(**request.query), headers={"Content-Security-Policy": ""})
         return replace(inner(request), headers={"Content-Security-Policy": "frame-ancestors 'self'"})
@@ -111,7 +111,7 @@ def test_nothing_is_wider_than_the_screen(server: Server, tmp_path: Path, width:
 
 @pytest.mark.parametrize("clients", [10, 10_000])
 def test_a_fleet_on_a_desktop_and_on_a_phone(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is too wide or hard to read; a refresh keeps scroll and opened parts; scripts are not needed."""
+    """Nothing is too wide or hard to read; a refresh keeps scroll position and opened parts; scripts are optional."""
     modules = browser.node_modules()
     monkeypatch.setattr(status_page, "REFRESH_SECONDS", 1)
     states = States(Settings(), clock=lambda: NOW_MS / 1000)

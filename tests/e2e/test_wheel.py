@@ -1,4 +1,4 @@
-"""What `pip install` of the wheel alone can do: `diagnose`, with no Java, no Spark and no program on the PATH."""
+"""Check what the wheel can do after `pip install`: `diagnose` without Java, Spark or any program on the PATH."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(UV is None, reason="needs uv"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The distributions of a release."""
+    """Build the distributions of a release."""
     return dist.build(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
 def installed(built: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment that holds the wheel and what `diagnose` needs, no Spark."""
+    """Return the programs of an environment with the wheel and the dependencies of `diagnose`, without Spark."""
     (wheel,) = (path for path in built if path.suffix == ".whl")
     return dist.install(wheel, tmp_path_factory.mktemp("wheel") / "venv", "[diagnose]")
 
@@ -73,7 +73,7 @@ def test_a_jstack_is_diagnosed(installed: Path) -> None:
 
 
 def test_a_command_that_needs_more_says_what_to_install(installed: Path, tmp_path: Path) -> None:
-    # The folder of its checkpoint is made where it runs.
+    # The checkpoint's folder is created in the working directory.
     done = subprocess.run(
         [installed / "kafka-health", "monitor"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )

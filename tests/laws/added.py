@@ -1,4 +1,4 @@
-"""A copy of the package to which the examples of its own pages have been added, as a newcomer would."""
+"""Copy the package and add the examples of its own pages, as a newcomer would."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from clienthealth.ops.reference.rooms import ROOT
 
-#: Bytecode is copied, so that nothing is compiled anew; another process may just write some.
+#: Copy bytecode too, so that nothing is recompiled, except files that another process may be writing.
 UNFINISHED = shutil.ignore_patterns("*.pyc.*")
 
 
 class Copy:
-    """The installed packages in `folder`, found before the real ones by every program that `run` starts."""
+    """The packages copied to `folder`; programs started by `run` import these copies instead of the real packages."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -30,7 +30,7 @@ class Copy:
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 
     def add(self, page: str, *files: str) -> None:
-        """Write a page's first examples, of Python or TOML, in their order to these files (paths in the checkout)."""
+        """Write a page's first Python or TOML examples, in their order, to these files (paths in the checkout)."""
         text = (ROOT / page).read_text("utf-8")
         examples = re.findall(r"^```(?:python|toml)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
         for file, example in zip(files, examples, strict=False):
@@ -39,7 +39,7 @@ class Copy:
             (self.folder / file).write_text(example, "utf-8")
 
     def with_tests(self) -> None:
-        """The tests too; recordings are linked."""
+        """Copy the tests too; recordings are linked."""
         shutil.copytree(
             ROOT / "tests",
             self.folder / "tests",
@@ -48,11 +48,11 @@ class Copy:
         (self.folder / "tests/recordings").symlink_to(ROOT / "tests/recordings")
 
     def pytest(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Tests of the copy."""
+        """Run tests of the copy."""
         return self._python("pytest", "-q", "-p", "no:cacheprovider", *arguments)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`kafka-health` of the copy."""
+        """Run the copy's `kafka-health`."""
         return self._python("clienthealth.ops.cli", *arguments)
 
     def _python(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:

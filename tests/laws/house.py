@@ -1,7 +1,7 @@
-"""The figures by which the density of the code is judged: `python -m tests.laws.house` prints them.
+"""Compute the figures by which we judge the density of the code: `python -m tests.laws.house` prints them.
 
-Statements are counted, not lines, so that deleting docstrings gains nothing. They are figures to look at; what must
-hold whatever the figures are is in the laws beside this file.
+They count statements instead of lines, so that deleting docstrings gains nothing. The figures are only for reading; the
+laws beside this file check what must always hold.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def product() -> list[str]:
-    """The modules of `jobs` and `exporters`."""
+    """Return the modules of `jobs` and `exporters`."""
     return [name for name in modules() if name.startswith(PACKAGES)]
 
 
 def statements(module: str) -> int:
-    """Lines that are no blank, comment, docstring or import."""
+    """Count lines other than blank lines, comments, docstrings and imports."""
     lines = modules()[module].read_text(encoding="utf-8").splitlines()
     skipped: set[int] = set()
     for node in ast.walk(tree(module)):
@@ -37,24 +37,24 @@ def statements(module: str) -> int:
 
 
 def functions(module: str) -> Iterator[Function]:
-    """All functions and methods of a module."""
+    """Return all functions and methods of a module."""
     return (node for node in ast.walk(tree(module)) if isinstance(node, Function))
 
 
 def length(function: Function) -> int:
-    """How many lines a function has, from `def` to its end."""
+    """Return the number of lines of a function, from `def` to its end."""
     return (function.end_lineno or function.lineno) - function.lineno + 1
 
 
 def parameters(function: Function) -> int:
-    """How many parameters a function has besides `self` and `cls`."""
+    """Return the number of parameters besides `self` and `cls`."""
     arguments = function.args
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     return sum(name not in ("self", "cls") for name in names)
 
 
 def called_once(module: str) -> list[str]:
-    """Private functions that their module names once beside their definition."""
+    """Return the private functions that their module mentions only once besides their definition."""
     private = [f.name for f in functions(module) if f.name.startswith("_") and not f.name.startswith("__")]
     named = Counter(
         node.attr if isinstance(node, ast.Attribute) else node.id
@@ -65,7 +65,7 @@ def called_once(module: str) -> list[str]:
 
 
 def figures() -> Sequence[tuple[str, int, str]]:
-    """What is counted, how much of it there is, and the aim."""
+    """Return (what is counted, count, aim)."""
     names = product()
     all_functions = [function for name in names for function in functions(name)]
     lengths = [length(function) for function in all_functions]

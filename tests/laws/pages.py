@@ -1,4 +1,4 @@
-"""The pages that people read, and the commands that stand in them."""
+"""Find the pages that people read, and the commands in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SKIPPED = ("recordings", "node_modules", "golden")
 
 @cache
 def pages() -> Mapping[str, str]:
-    """Path from the root → text, of every page but what was written by tools and recordings."""
+    """Return path from the root → text, for every page that was not written by a tool or a recording."""
     folders = ("jobs", "exporters", "dashboards", "alerts", "deploy", "tests")
     files = [*ROOT.glob("*.md"), *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))]
     paths = sorted(str(page.relative_to(ROOT)) for page in files if not set(page.parts) & set(SKIPPED))
@@ -21,7 +21,7 @@ def pages() -> Mapping[str, str]:
 
 
 def commands(page: str) -> Iterator[str]:
-    """The command lines of a page's shell blocks, joined where they go on, without comments."""
+    """Yield the command lines of a page's shell blocks, with continued lines joined and comments removed."""
     for block in re.findall(r"^ *```sh\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             command = re.split(r"\s#\s", line.strip())[0].strip()

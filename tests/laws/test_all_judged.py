@@ -1,4 +1,4 @@
-"""A client is `ok` only where every failure mode of its kind was judged: in the stream and in the post-mortem."""
+"""A client is `ok` only if every failure mode of its kind was judged, in the stream and in the post-mortem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of the code: modules are small, imports have one direction, the outside is touched in few places."""
+"""Laws for the shape of the code: small modules, imports in one direction, few places with access to the outside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from clienthealth.ops.reference.rooms import ROOT, imports, modules, tree, uses
 
-#: Reading and writing files, other programs, networks. Delta and Kafka too: they are what results are written to.
+#: Modules for files, other programs and networks; also Delta and Kafka, because results are written to them.
 OUTSIDE = {
     *("socket", "ssl", "http.server", "http.client", "urllib.request", "smtplib", "subprocess", "tempfile", "gzip"),
     *("kafka", "delta.tables", "niquests", "grafana_client.api"),
@@ -21,13 +21,13 @@ CALLS = {
     *("open", "urlopen", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "iterdir"),
     *("glob", "rglob", "readStream", "writeStream"),
 }
-#: Where it is done because that is what the package is for.
+#: Packages made for such access.
 PLACES = (
     *("clienthealth.spark.topics", "clienthealth.spark.history"),
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "deploy")
-#: Single modules elsewhere that do it all the same, with the reason.
+#: Single modules with such access elsewhere, with the reason.
 EXCUSED = {
     "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.model.subscription": "asks the brokers to ask their clients",
@@ -47,7 +47,7 @@ EXCUSED = {
     "clienthealth.diagnose.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
-#: The rooms by what they stand on: a room uses rooms of earlier lines only, and never one of its own line.
+#: Rooms in layers: a room may use only rooms of earlier lines, never a room of its own line.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("settings",),
@@ -63,10 +63,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("diagnose",),
     ("ops",),
 )
-#: What Spark brings with it, and where alone that may be imported, even within a function.
+#: Packages that come with Spark, and the only modules that may import them, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
 WITH_SPARK = ("clienthealth.spark", "clienthealth.review")
-#: What knows about Kafka clients: it does not even start anything of WITH_SPARK.
+#: Code that knows Kafka clients; it must not start anything of WITH_SPARK either.
 HOT_PATH = tuple(f"clienthealth.{room}" for room in ("read", "measure", "modes", "monitor", "diagnose"))
 EVERY = sorted(modules())
 
@@ -109,7 +109,7 @@ def test_every_room_uses_only_rooms_before_it() -> None:
 
 
 def upwards(floors: Iterable[Iterable[str]], used: Mapping[str, Iterable[str]]) -> list[str]:
-    """Every arrow that does not point to an earlier floor, as `room → room`."""
+    """Return every import that does not point to an earlier layer, as `room → room`."""
     floor = {name: number for number, names in enumerate(floors) for name in names}
     return [f"{name} → {other}" for name in used for other in sorted(used[name]) if floor[other] >= floor[name]]
 
@@ -119,7 +119,7 @@ def test_an_arrow_upwards_or_to_the_side_would_be_found() -> None:
 
 
 def touches(module: str) -> set[str]:
-    """By what a module reaches out of the process."""
+    """Return the modules and calls through which a module reaches outside the process."""
     named = {name for name in imports(module) if name in OUTSIDE}
     called = {
         getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -146,7 +146,7 @@ def test_every_excuse_is_needed(module: str) -> None:
 
 def test_sources_and_sinks_judge_nothing() -> None:
     above = (*HOT_PATH, "clienthealth.spark.query", "clienthealth.spark.batch")
-    allowed = ("clienthealth.monitor.incidents",)  # what is written
+    allowed = ("clienthealth.monitor.incidents",)  # the format of what is written
     for module in (m for m in EVERY if within(m, PLACES[:2])):
         assert [n for n in imports(module) if within(n, above) and not within(n, allowed)] == [], module
 
@@ -164,7 +164,7 @@ def test_what_knows_of_kafka_clients_knows_nothing_of_spark() -> None:
 
 
 def test_only_what_needs_spark_imports_it_at_start() -> None:
-    """Not by itself and not through any other module that it imports."""
+    """Neither directly nor through another module that it imports."""
     seen: set[str] = set()
     for module in (m for m in EVERY if not within(m, WITH_SPARK)):
         todo: list[tuple[str, tuple[str, ...]]] = [(module, (module,))]

@@ -1,4 +1,4 @@
-"""The commands of our pages are run: the quick ones here, the others by the test that is named for them."""
+"""Run the commands of our pages: the quick ones here, the others in the test named for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clienthealth.ops.cli.export import EXPORTERS
 from clienthealth.ops.reference.rooms import ROOT
 from tests.laws.pages import commands, pages
 
-#: How a command line begins → the file of tests that runs it, or `not run: …`.
+#: Beginning of a command line → the test file that runs it, or `not run: …`.
 PROVEN = {
     "make demo": "tests/e2e/test_demo.py",
     "make test": "tests/stages.py",
@@ -130,7 +130,7 @@ def test_every_help_tells_the_file_of_settings_and_the_version_is_told(capsys: p
 
 
 def test_setup_fetches_no_jars_of_the_demo() -> None:
-    """Who has a Kafka of his own needs no broker of ours, nor old clients."""
+    """A user with an existing Kafka needs neither our broker nor old clients."""
 
     def fetched(target: str) -> list[tuple[str, str]]:
         dry = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -188,7 +188,7 @@ def test_commands_for_the_project_work_though_the_help_leaves_them_out(
 def test_nothing_is_installed_on_the_machine_unasked(
     scope: str, wish: str, code: int, called: bool, says: str, tmp_path: Path
 ) -> None:
-    """A user without root, on a machine that has Python, sudo and nothing else of what the demo needs."""
+    """The user is not root; the machine has Python and sudo, but nothing else that the demo needs."""
     programs = tmp_path / "bin"
     programs.mkdir()
     stubs = {"id": "echo 1000", "apt-cache": "exit 0", "apt-get": "exit 1", "sudo": f"echo $* >>{tmp_path}/called"}

@@ -1,4 +1,4 @@
-"""What the pages say is what the code does: settings, metrics, commands, modes, alerts, links."""
+"""The pages agree with the code: settings, metrics, commands, modes, alerts, links."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REFERENCE = (ROOT / "deploy/config.reference.toml").read_text("utf-8")
 
 
 def settings() -> Iterator[tuple[str, str, str]]:
-    """Section, key and reason of every setting."""
+    """Yield section, key and reason of every setting."""
     for section, kind in typing.get_type_hints(Settings).items():
         for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
             yield section, field.name, field.metadata["reason"]
@@ -91,7 +91,7 @@ def test_every_command_is_documented() -> None:
 
 
 def ours() -> list[tuple[str, str]]:
-    """Page and command line of every `kafka-health …` in a shell block."""
+    """Return page and command line of every `kafka-health …` in a shell block."""
     named = [(page, command) for page, text in pages().items() for command in commands(text)]
     return [(page, command) for page, command in named if "kafka-health" in command.split()[0]]
 
@@ -110,7 +110,7 @@ def test_pages_speak_of_commands_that_exist() -> None:
 
 @pytest.mark.parametrize("page", pages())
 def test_links_lead_somewhere(page: str) -> None:
-    """Links between pages and to files; runbooks link by the names under which the exporter serves them."""
+    """Links between pages and to files; runbooks use the names under which the exporter serves them."""
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)", pages()[page]):
         there = (ROOT / page).parent / target
         assert there.exists() or (page.startswith("alerts/runbooks/") and there.with_suffix(".md").exists()), target

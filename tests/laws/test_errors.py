@@ -1,4 +1,4 @@
-"""One tree of exceptions, nothing swallowed, and a warning of our own is an error wherever tests run."""
+"""All exceptions form one tree, none is swallowed, and our own warnings are errors in tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from clienthealth.model import errors
 from clienthealth.ops.reference.rooms import modules, tree
 
-#: What may be raised besides errors of ours: a caller's mistake, Python's own protocols, the end of a process.
+#: Exceptions that may be raised besides our own: a caller's mistake, Python's protocols, the end of a process.
 BUILT_IN = {
     *("ValueError", "TypeError", "RuntimeError", "NotImplementedError", "ModuleNotFoundError"),
     *("KeyboardInterrupt", "SystemExit", "StopIteration"),
@@ -21,7 +21,7 @@ PACKAGES = ("clienthealth", "clienthealth_exporters", "dashboards", "deploy")
 
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    """Every exception class that is defined anywhere."""
+    """Yield every exception class that the product defines."""
     names = {"BaseException", *(n for n in vars(builtins) if n.endswith(("Error", "Exception", "Warning")))}
     names |= {name for name in vars(errors) if name.endswith("Error")}
     for module in modules():

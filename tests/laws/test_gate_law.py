@@ -1,4 +1,4 @@
-"""The gate never hides a fault from the judges, and never calls fine what a judge cannot judge."""
+"""The gate never hides a fault from the judges, and never reports ok for a window that a judge cannot judge."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
 
 
 def metrics_only(window: ClientWindow) -> ClientWindow:
-    """Without what a gate does not see: windows that have lines or dumps go to the judge anyway."""
+    """Remove what a gate does not see: windows with log lines or dumps go to the judge anyway."""
     return dataclasses.replace(window, logs=(), dumps=(), departed_ms=None)
 
 
@@ -56,13 +56,13 @@ def arbitrary(seed: int) -> tuple[ClientWindow, ...]:
 
 
 def of_kinds(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> list[list[ClientWindow]]:
-    """The windows that the mode is judged in, those of one kind together."""
+    """Return the windows that the mode judges, grouped by kind."""
     by_kind = [[window for window in windows if window.client.kind == kind] for kind in sorted(mode.kinds)]
     return [of_kind for of_kind in by_kind if of_kind]
 
 
 def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
-    """What the gate does not let through is, to the judge, as fine or as unknown as the gate says."""
+    """Assert that the judge gives windows stopped by the gate the same status: ok, or unknown with the same reason."""
     for of_kind in of_kinds(windows, mode):
         suspected, reasons = gate(mode, stacked(of_kind))
         for window, suspect, reason in zip(of_kind, suspected.tolist(), reasons, strict=True):

@@ -1,4 +1,4 @@
-"""The golden matrix holds: no change moves a verdict unseen."""
+"""The golden matrix holds: no change alters a verdict unnoticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages on adding a failure mode and a format, done: one new folder, and the whole product knows the mode."""
+"""Follow the pages on adding a failure mode and a format: one new folder is enough for the whole product."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 
 
 def done(copy: Copy, *arguments: str) -> str:
-    """What a command prints; it must succeed."""
+    """Run a command of the copy, assert that it succeeds, and return its output."""
     ended = copy.run(*arguments)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
@@ -70,7 +70,7 @@ def test_alerts_dashboard_runbook_and_pages_are_made_of_it(copy: Copy) -> None:
 
 @pytest.fixture
 def judged(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], str]:
-    """The example's judge on readings of a counter, one every ten seconds."""
+    """Return the example's judge as a function of counter samples taken every ten seconds."""
     spec = spec_from_file_location("rebalance_storm", copy.folder / FOLDER / "rules.py")
     assert spec and spec.loader
     module = module_from_spec(spec)
@@ -92,7 +92,7 @@ def test_it_judges(judged: Callable[[list[float]], str]) -> None:
     assert judged([1, 9]) == "unknown"
 
 
-#: Laws of modes that every mode obeys by itself, without a recording of it.
+#: Laws that apply to every mode by itself, even without a recording of it.
 LAWS = (
     "the_id_is_the_folders_name or scenario_is_judged or it_fires or threshold or declaration or lines or line_that or "
     "application or explain_lists"
@@ -125,7 +125,7 @@ def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:
 
 
 def test_a_wording_is_one_entry_and_a_wrong_one_is_named_with_its_file(copy: Copy) -> None:
-    """The page's own example, added to the mode of the page, then with a library that is none."""
+    """Adds the page's own example to the page's mode, then one with a library that does not exist."""
     page = (ROOT / "jobs/clienthealth/modes/wordings.md").read_text("utf-8")
     (example,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file = copy.folder / FOLDER / "mode.toml"

@@ -1,4 +1,4 @@
-"""Laws over all failure modes: a new mode has to obey them by existing."""
+"""Laws that every failure mode, also a new one, must obey."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from tests.support.recorded import clients, folders
 ALL = list(modes().values())
 every_mode = pytest.mark.parametrize("mode", ALL, ids=lambda mode: mode.id)
 
-#: Controls on which a mode is suspected all the same, by name, with the reason.
+#: Controls on which a mode is suspected although the client is fine, by name, with the reason.
 NOISE: dict[tuple[str, str], str] = {}
-#: Words of the applications in the recordings: an application's words are never a rule.
+#: Words of the recorded applications, which must not occur in any rule.
 APPLICATION_WORDS = (
     "kfkBolt",
     "http-nio",
@@ -82,7 +82,7 @@ def test_it_is_silent_on_every_control(mode: Mode) -> None:
         if control and judged and judged.status in ("suspected", "confirmed"):
             noisy.add(folder.name)
     excused = {name for name, of in NOISE if of == mode.id}
-    if mode.absence:  # the end of a recording counts as its client's end
+    if mode.absence:  # the end of a recording counts as the client's end
         excused |= {folder.name for folder in folders() if was_stopped(folder)}
     assert noisy <= excused, "its rules accuse clients that are fine: mend the rules, or give the reason in NOISE"
 
@@ -112,7 +112,7 @@ def test_every_threshold_has_a_unit_or_is_a_share_and_a_reason(mode: Mode) -> No
 
 
 def causes_shown() -> dict[str, set[str]]:
-    """By mode the causes that verdicts on hand-made windows and on recordings give."""
+    """Return mode → causes that occur in verdicts on hand-made windows and on recordings."""
     by_mode: dict[str, set[str]] = {mode.id: set() for mode in ALL}
     for mode in ALL:
         judged = [verdict_of(mode, s.window) for s in scenarios().get(mode.id, ())]
@@ -134,7 +134,7 @@ def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence
         assert [cause for cause in causes if f"| `{cause}` |" not in rows] == [], f"rows that {runbook} lacks"
 
 
-#: Words of one world, that nobody needs who runs on another.
+#: Words of one runtime, which are useless to users of another.
 WORLDS = {
     "java": (
         r"jcmd|jstack|\bJVM\b|\bjava\b|KafkaProducer|KafkaConsumer|BufferPool|waitOnMetadata|awaitUpdate|ZooKeeper|ZKConsumer|"
@@ -144,7 +144,7 @@ WORLDS = {
     "c": r"\bgdb\b|rd_kafka",
     "go": r"goroutine|pprof|kill -QUIT|\bdefer\b",
 }
-#: What may be said to whom: librdkafka runs in programs of many languages.
+#: Library → runtimes that its texts may assume; librdkafka runs in programs of many languages.
 OF_LIBRARY = {
     "java": {"java"},
     "kafka-python": {"python"},
@@ -155,7 +155,7 @@ OF_LIBRARY = {
     "franz-go": {"go"},
     "kafka-go": {"go"},
 }
-#: What only the Java client does is told in its words.
+#: Modes and causes that only the Java client has; their texts use Java's words.
 JAVAS_OWN = {("producer-callback-deadlock", "send-in-callback")}
 
 
@@ -179,9 +179,9 @@ def test_a_verdict_holds_no_word_of_another_librarys_world(mode: Mode, library: 
 
 
 def test_no_id_is_written_outside_its_mode() -> None:
-    """In the product: who needs one takes it from the mode (`rules.ID`), or from the catalogue of modes.
+    """Product code takes ids from the mode (`rules.ID`) or from the catalogue of modes.
 
-    The clients of the demo are made for one mode each. Pages show some as examples.
+    Each demo client is made for one mode, and pages show some ids as examples.
     """
     ids = "|".join(modes())
     written = set()
@@ -231,10 +231,10 @@ def test_modes_import_without_spark() -> None:
 
 
 def test_modes_and_log_lines_are_read_from_an_archive(tmp_path: Path) -> None:
-    """`spark-submit --py-files` gives executors the program as an archive."""
+    """`spark-submit --py-files` gives the program to executors as an archive."""
     archive, jobs = str(tmp_path / "program.zip"), locations.checkout() / "jobs"
     with zipfile.ZipFile(archive, "w") as program:
-        # As a wheel: without entries for folders, so that Python takes only those for packages that say so.
+        # Like a wheel, without entries for folders: Python then treats only folders with an `__init__.py` as packages.
         for file in sorted((jobs / "clienthealth").rglob("*.*")):
             if file.suffix in (".py", ".toml"):
                 program.write(file, file.relative_to(jobs))

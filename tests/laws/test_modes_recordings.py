@@ -1,4 +1,4 @@
-"""The judges on recordings of real clients: what happened is found, and nothing else is."""
+"""Run the judges on recordings of real clients: they must find the real fault and nothing else."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from tests.support.recorded import verdicts as judged_windows
 
 EVIDENCE = RECORDINGS / "evidence"
 
-#: Recordings whose fault the readings cannot show, by name, with the reason.
+#: Recordings in which samples cannot show the fault, by name, with the reason.
 UNSEEN = {
     "not-closed-burst-4.1": "the burst was sent and lost between the last reading and the exit",
     "librdkafka-killed": "a flush() leaves the same statistics behind, and neither is logged",
     "aiokafka-returns": "no client of it reports",
     "connect-sink-hangs-3.7": "the same",
 }
-#: Recordings whose fault shows in one kind of indirect evidence only.
+#: Recordings in which only one kind of indirect evidence shows the fault.
 INDIRECT = {
     "slow-handler-3.7": "the Java consumer logs nothing before max.poll.interval.ms (300 s)",
     "slow-handler-4.1": "the same",
@@ -64,13 +64,13 @@ def truth(folder: Path) -> dict[str, Any]:
 
 
 def was_stopped(folder: Path) -> bool:
-    """Was the client killed by the recorder while it worked? Then its buffer was really lost."""
+    """True if the recorder killed the client while it worked: then the records in its buffer were really lost."""
     return not truth(folder).get("ended_by_itself", True)
 
 
 @cache
 def verdicts(folder: Path) -> dict[str, Verdict]:
-    """By mode, the worst verdict on any client of a recording."""
+    """Return mode → the worst verdict on any client of a recording."""
     worst: dict[str, Verdict] = {}
     for client in clients(folder):
         judged = adjust("moment", judge_windows(client.windows, {}), Context())
@@ -82,7 +82,7 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
 
 
 def found_at_the_end(folder: Path) -> dict[str, Verdict]:
-    """By mode, what a post-mortem says of the first client of a recording, whose end counts as the client's."""
+    """Return mode → post-mortem verdict on a recording's first client; the recording's end counts as the client's."""
     first, *_ = clients(folder)
     bucket = Bucket(first.bucket.state, SETTINGS, first.bucket.grid)
     by_key = {f"{of.kind}|{of.key}": (of, found) for of, found in judged_windows(folder).items()}
@@ -110,7 +110,7 @@ def test_nothing_else_is_confirmed(folder: Path) -> None:
     confirmed = {mode for mode, verdict in verdicts(folder).items() if verdict.status == "confirmed"}
     confirmed -= {*truth(folder).get("also", ())}
     if expected == DEADLOCK or was_stopped(folder):
-        confirmed -= {NOT_CLOSED}  # a deadlocked process is killed in the end, and loses its buffer as well
+        confirmed -= {NOT_CLOSED}  # a deadlocked process is killed in the end and also loses its buffer
     assert confirmed <= {expected}, (
         "a false accusation: mend the rules, or name it in `also` of truth.json if it happened too"
     )
@@ -132,8 +132,8 @@ def test_the_end_of_a_recording_is_no_failure_beside_another_one(folder: Path) -
 def test_what_the_end_of_a_recording_shows_is_said_of_the_failure_that_explains_it() -> None:
     found = found_at_the_end(EVIDENCE / "2_deadlock_client39")
     assert found[NOT_CLOSED].reason == f"what it shows is explained by {DEADLOCK}"
-    told = [fact.text for fact in found[DEADLOCK].evidence]
-    assert "when last heard of it still had to deliver 4.0 MiB (100 % of the buffer)" in told
+    texts = [fact.text for fact in found[DEADLOCK].evidence]
+    assert "when last heard of it still had to deliver 4.0 MiB (100 % of the buffer)" in texts
 
 
 def test_exceptions_are_still_needed() -> None:
@@ -173,7 +173,7 @@ def test_the_outage_is_suspected_with_its_address_and_clears() -> None:
     assert verdict.status == "suspected"
     assert verdict.detail == {"cause": "cluster-unreachable", "bootstrap": "127.0.0.1:19510", "blocked_threads": 2}
     judged = [modes()[METADATA].judge(w, modes()[METADATA].thresholds) for w in client.windows]
-    assert {v.status for v in judged} == {"ok"}  # each window sees how it ended, too
+    assert {v.status for v in judged} == {"ok"}  # each window also contains the end of the outage
 
 
 def test_culprit_and_victims_are_named() -> None:
@@ -235,9 +235,9 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
 @pytest.mark.parametrize(
     ("name", "culprit", "victims"),
     [
-        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 starves of nothing
+        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 lacks nothing
         ("slow-handler-4.1", "payments", {"orders", "refunds"}),
-        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # of p2 nothing is fetched any more
+        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # nothing of p2 is fetched any more
         ("librdkafka-one-queue", "orders", {"mail", "audit"}),
         ("cross-topic-0.9", "lw4", {"lw1", "lw2", "lw3", "lw5", "lw6"}),
     ],

@@ -1,4 +1,4 @@
-"""Nothing is collected that nobody reads: metrics, options and log lines have a reader, or are excused here."""
+"""Everything collected is used: each metric, option and log line has a reader, or an excuse here."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from clienthealth.ops.cli.modes import explanation
 from clienthealth.ops.reference.rooms import modules, tree
 from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
 
-#: Where what was collected is read: judgement, measurement, the step and what a group's lag is made of.
+#: Modules that read what was collected: judgement, measurement, the step, and the lag of groups.
 READERS = (
     *("clienthealth.modes", "clienthealth.measure", "clienthealth.measure", "clienthealth.monitor.step"),
     *("clienthealth.read.logs.events", "clienthealth.read.logs.fields", "clienthealth.diagnose"),
 )
-#: Metrics that nothing reads, and why they are kept.
+#: Metrics without reader, and why they are kept.
 METRICS = {
     "record-send-rate": "the only sign of a producer in dialects that have no totals",
     "max-lag": "the only reading of a Scala consumer that fetches nothing",
@@ -32,7 +32,7 @@ METRICS = {
 
 @cache
 def texts() -> frozenset[str]:
-    """Every text that is written in a module of READERS, or that a constant used there holds."""
+    """Return every text in the modules of READERS, including values of constants used there."""
     found: set[str] = set()
     for module in (module for module in modules() if module.startswith(READERS)):
         words = vars(importlib.import_module(module))
@@ -50,7 +50,7 @@ def texts() -> frozenset[str]:
 
 
 def unread(names: Iterable[str]) -> set[str]:
-    """Those that no reader names, whole or without `-avg`, `-max`, `-p99`."""
+    """Return the names that no reader mentions, neither whole nor without `-avg`, `-max`, `-p99`."""
     return {name for name in names if not {name, re.sub(r"-(avg|max|p99)$", "", name)} & texts()}
 
 
@@ -63,7 +63,7 @@ def test_every_option_is_read() -> None:
 
 
 def test_every_line_of_no_mode_captures_what_is_read() -> None:
-    """The client's id, its version, its options."""
+    """They capture the client's id, version or options."""
     wordings = [wording for line in SELF_DESCRIPTIONS for wording in line.wordings]
     assert all(re.search(r"\(\?P<\w+>", wording.pattern) for wording in wordings)
 

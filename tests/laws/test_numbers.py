@@ -1,6 +1,6 @@
-"""The numbers of a verdict are those of the whole incident, each thing counted once: here as in the stream.
+"""The numbers of a verdict cover the whole incident and count each event once, here and in the stream.
 
-The truth is the application's own count, or what stands in its files; more than that is never said.
+The truth is the application's own count, or what its files contain; a verdict never reports more.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from clienthealth.monitor.step import step
 from clienthealth.read.recordings import read
 from tests.support.recorded import DECODERS, RECORDINGS, SETTINGS, verdicts
 
-#: Recording, mode, number; what is said at least, and the truth.
+#: (recording, mode, number, least value to report, truth)
 NUMBERS = (
-    # 32 lines "not present in metadata", each of another call: 8 workers four times; record-error-total ends at 32.
+    # 32 lines "not present in metadata", one per call: 8 workers, four times each; record-error-total ends at 32.
     ("send-blocked-topic-3.9", METADATA, "failed_sends", 32, 32),
     ("send-blocked-topic-3.9", METADATA, "blocked_threads", 8, 8),
     ("send-blocked-topic-3.9", METADATA, "longest_block_seconds", 20.0, 20.003),
     # cb_failed: 217.
     ("evidence/3_topic_missing", METADATA, "failed_sends", 210, 217),
     ("send-blocked-cluster-4.1", METADATA, "failed_sends", 32, 32),
-    # record-error-total of the last reading; the application counts 870, 840 and 695 some seconds later.
-    # Their callbacks log what expired once for each record of a batch: 915 lines that speak of 15 records each.
+    # record-error-total of the last sample; the application counts 870, 840 and 695 some seconds later. Their callbacks
+    # log the expiry once per record of a batch: 915 lines for 15 records each.
     ("delivery-stalled-3.9", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-stalled-4.1", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-swallowed-3.9", DELIVERY_STALLED, "records_expired", 605, 605),
-    # Thrown out five times, by its log.
+    # The log shows five expulsions from the group.
     ("consumer-rejoins-3.9", CONSUMER_STALLED, "times_expired", 5, 5),
     ("evidence/2_deadlock_client39", DEADLOCK, "waiting_threads", 2, 2),
 )
@@ -57,7 +57,7 @@ def test_in_the_stream(name: str, mode: str, number: str, least: float, truth: f
 
 
 def streamed(folder: Path, mode: str, seconds: int) -> Verdict:
-    """The verdict of an open incident after a recording came in batches of so many seconds, its state through bytes."""
+    """Replay a recording in batches of `seconds`, saving the state after each; return the open incident's verdict."""
     state, now_ms = BucketState(), int(time.time() * 1000)
     for begin, chunk in batches(folder, 1000 * seconds):
         step(state, [chunk], SETTINGS, begin + 1000 * seconds)
@@ -68,7 +68,7 @@ def streamed(folder: Path, mode: str, seconds: int) -> Verdict:
 
 
 def batches(folder: Path, ms: int) -> list[tuple[int, Chunk]]:
-    """What was decoded of a recording, by when it was written; with the begin of each batch (epoch ms)."""
+    """Return a recording's decoded chunks in batches of `ms`, each with the batch's begin (epoch ms)."""
     decoded = []
     for record in read([folder]):
         raw = raw_record(record)

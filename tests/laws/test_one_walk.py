@@ -1,4 +1,4 @@
-"""A text that somebody attaches visits few files on its way to log lines, dumps and snapshots: it is read once."""
+"""An attached text passes through few files on its way to log lines, dumps and snapshots: it is read once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.recorded import RECORDINGS
 
 ROOT = Path(clienthealth.__file__).parent
 MOST_FILES = 9
-#: So long is a piece of the text; shorter ones are what was found in it.
+#: Length of a piece of the text that counts; shorter texts are results of parsing.
 PIECE = 40
 EXPOSITION = """\
 # TYPE kafka_producer_producer_metrics_record_send_total counter
@@ -49,7 +49,7 @@ def test_a_text_visits_few_files(kind: str, tmp_path: Path) -> None:
 
 
 def walk(file: Path) -> tuple[set[str], int]:
-    """The files whose functions are given the text, or a piece of it, and how many records it becomes."""
+    """Return the files with functions that receive the text or a piece of it, and how many records it becomes."""
     visited: set[str] = set()
 
     def called(frame: FrameType, event: str, _: object) -> None:

@@ -1,4 +1,4 @@
-"""Alertmanager's configuration as its own tool reads it: valid, every alert's route, what the messages say."""
+"""Check Alertmanager's configuration with amtool: validity, the route of every alert, the text of messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_config_is_valid(config: str, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an Alertmanager."""
+    """Run an Alertmanager; yield its address."""
     folder, port = tmp_path_factory.mktemp("alertmanager"), free_port()
     program = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
     assert program is not None
@@ -62,7 +62,7 @@ def _answers(address: str) -> bool:
 
 @pytest.mark.parametrize("name", sorted(RUNBOOKS))
 def test_the_silence_of_a_runbook_is_one(name: str, alertmanager: str) -> None:
-    """By the commands of the page a silence is made that names alerts of that page, for an hour."""
+    """The page's commands create a silence of one hour for alerts of that page."""
     commands = re.findall(r"^amtool silence add .*$", RUNBOOKS[name], re.MULTILINE)
     assert commands
     for command in commands:

@@ -1,4 +1,4 @@
-"""The alert rules as Prometheus' own tool judges them: valid, and firing exactly when the cases by hand say so."""
+"""Check the alert rules with promtool: they are valid, and fire exactly when the hand-made cases expect it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_rules_pass_promtool() -> None:
 
 @pytest.fixture(scope="module")
 def alerts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The rules, evaluated as often as a case says: to do it three times as often shows nothing more."""
+    """Copy the rules without their own intervals: evaluating three times as often would show nothing more."""
     folder = tmp_path_factory.mktemp("alerts")
     for path in (*RULE_FILES, *TEST_FILES):
         there, text = folder / path.relative_to(ROOT / "alerts"), path.read_text("utf-8")
@@ -33,7 +33,7 @@ def alerts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-#: What happens at odd hours, or seldom, is long: half of all that promtool computes.
+#: Cases at odd hours or for rare events are marked long: they are half of promtool's work.
 CASES = [
     pytest.param(path.name, marks=[pytest.mark.long] if path.name.startswith("odd-") else []) for path in TEST_FILES
 ]
@@ -49,7 +49,7 @@ def test_rules_behave(name: str, alerts: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", [path.name for path in TEST_FILES])
 def test_rules_are_evaluated_where_nobody_is_paged(name: str, alerts: Path) -> None:
-    """Prometheus rejects a group of which two alerts say the same: each case, where tickets are all that opens."""
+    """Prometheus rejects a group with two identical alerts; each case runs with tickets only."""
     cases = read((alerts / "tests" / name).read_text("utf-8"))
     for case in cases["tests"]:
         times = [one["eval_time"] for kind in ("alert_rule_test", "promql_expr_test") for one in case.get(kind, [])]

@@ -97,7 +97,7 @@ def template_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def template_labels(board: Board) -> Iterator[str]:
-    """template-job and template-instance: chosen from the data source, several at once, all by a pattern."""
+    """Rules template-job, template-instance: variables use the chosen source and are multi-select; All is a pattern."""
     for variable in _query_variables(board):
         name = variable["name"]
         if variable.get("datasource") != DATASOURCE:

@@ -68,6 +68,6 @@ def seen(looks: Iterable[Look]) -> dict[str, list[Seen]]:
     command = [str(NODE), str(HERE / "boards.mjs"), str(puppeteer), str(browser.CHROMIUM), str(bundle())]
     done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout)
-    assert {name: one["broken"] for name, one in told.items() if one["broken"]} == {}
-    return {name: one["panels"] for name, one in told.items()}
+    drawn = json.loads(done.stdout)
+    assert {name: one["broken"] for name, one in drawn.items() if one["broken"]} == {}
+    return {name: one["panels"] for name, one in drawn.items()}

@@ -15,7 +15,7 @@ BUFFER = {"buffer-available-bytes": 24576, "buffer-total-bytes": 33554432}
 SATURATED = {**BUFFER, "bufferpool-wait-ratio": 0.8731, "waiting-threads": 6}
 STUCK = {"poll-idle-ratio-avg": 0.004, "last-poll-seconds-ago": 287, "time-between-poll-max": 288101}
 
-#: Record keys that identify the client, for samples whose content does not.
+#: Record keys that identify the client, for samples that do not contain its name.
 KEYS = {
     "jolokia_bulk_response.json": b"checkout|checkout-0:1|",
     "kafka_python_consumer_metrics.json": b"ledger|ledger-0:17|ledger-py",
