@@ -1,6 +1,6 @@
-"""A broker as a cautious company runs it: TLS with a certificate of its own authority, SCRAM, and access control.
+"""Run a broker with TLS (certificate from its own authority), SCRAM and access control, as a cautious company does.
 
-It is started by itself, not by what the demo uses: keys by keytool, passwords and rights by what our pages document.
+The test starts it without the demo's code: keytool makes the keys, and our pages define passwords and rights.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAIR = ("-genkeypair", "-keyalg", "RSA", "-keysize", "2048", "-validity", "2")
 
 
 class SecureBroker:
-    """`address`: SASL_SSL for everyone. `inside`: without either, for the administrator of this test."""
+    """A secured broker. `address`: SASL_SSL for clients; `inside`: plaintext listener for the test's administrator."""
 
     def __init__(self, folder: Path, user: str, password: str) -> None:
         self.folder, self.user, self.password = folder, user, password
@@ -68,7 +68,7 @@ class SecureBroker:
         self._process.stop(20)
 
     def administer(self, page: str) -> None:
-        """Do what the `kafka-topics.sh` and `kafka-acls.sh` lines of a page say."""
+        """Run the `kafka-topics.sh` and `kafka-acls.sh` lines of a page."""
         admin = KafkaAdminClient(bootstrap_servers=[self.inside])
         for program, options in documented(page):
             if program == "kafka-topics.sh":
@@ -80,13 +80,13 @@ class SecureBroker:
         admin.close()
 
     def add_user(self, name: str, password: str) -> None:
-        """Another user, who may do nothing yet."""
+        """Add a user without any rights."""
         admin = KafkaAdminClient(bootstrap_servers=[self.inside])
         admin.alter_user_scram_credentials([UserScramCredentialUpsertion(name, ScramMechanism.SCRAM_SHA_512, password)])
         admin.close()
 
     def allow_all(self, name: str) -> None:
-        """A user may do everything with every topic and group, and with the cluster."""
+        """Allow a user every operation on every topic and group, and on the cluster."""
         resources = ((ResourceType.TOPIC, "*"), (ResourceType.GROUP, "*"), (ResourceType.CLUSTER, "kafka-cluster"))
         admin = KafkaAdminClient(bootstrap_servers=[self.inside])
         admin.create_acls(
@@ -106,7 +106,7 @@ class SecureBroker:
         return True
 
     def _certificates(self) -> None:
-        """An authority, and a certificate of it for the broker's address."""
+        """Make an authority, and a certificate signed by it for the broker's address."""
         authority(self.folder, "ca")
         ca, broker = self.folder / "ca.p12", self.folder / "broker.p12"
         _keytool(broker, *PAIR, "-alias", "broker", "-dname", "CN=broker")
@@ -146,7 +146,7 @@ class SecureBroker:
 
 
 def authority(folder: Path, name: str) -> Path:
-    """A new authority: its certificate as PEM, its key beside it."""
+    """Make an authority; return the path of its certificate (PEM). Its key is in the same folder."""
     store, certificate = folder / f"{name}.p12", folder / f"{name}.pem"
     _keytool(store, *PAIR, "-alias", "ca", "-dname", f"CN={name}", "-ext", "bc=ca:true", "-ext", "ku=keyCertSign")
     _keytool(store, "-exportcert", "-rfc", "-alias", "ca", "-file", str(certificate))
@@ -154,7 +154,7 @@ def authority(folder: Path, name: str) -> Path:
 
 
 def documented(page: str) -> Iterator[tuple[str, argparse.Namespace]]:
-    """The administrator's commands of a page, read as the scripts would."""
+    """Yield the administrator's commands of a page, parsed as the scripts do."""
     parser = argparse.ArgumentParser(exit_on_error=False)
     for flag in ("--create", "--add", "--cluster"):
         parser.add_argument(flag, action="store_true")

@@ -1,6 +1,6 @@
-"""What real clients push (KIP-714) through our plugin in real brokers, from the oldest to the newest, and nothing else.
+"""Check that real clients' KIP-714 pushes pass through our plugin in real brokers, from the oldest to the newest.
 
-The topic is created late: until then the plugin throws pushes away and says so, and nobody else notices.
+The topic is created late: until then the plugin discards pushes and logs it, and nothing else is affected.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 pytestmark = pytest.mark.long
 
 NEWEST = "broker"
-#: What brokers since 4.2 can load, and tell the interval.
+#: Reporter that brokers since 4.2 can load, and that tells clients the interval.
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: The oldest that still gets mends, the newest that cannot load what is since 4.2, and the newest.
+#: The oldest maintained broker, the newest that cannot load the 4.2 reporter, and the newest.
 BROKERS = {
     "broker-3.9": jars.SETS["broker-3.9"],
     "test-broker-4.1": jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1)),
@@ -48,7 +48,7 @@ ELSEWHERE = "127.0.0.2"
 
 @contextmanager
 def jvm(jar_set: str, program: str, folder: Path, options: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A client of the demo, without an agent."""
+    """Run a client of the demo without an agent."""
     folder.mkdir()
     command = [
         *(java(), "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
@@ -64,7 +64,7 @@ def jvm(jar_set: str, program: str, folder: Path, options: Mapping[str, str]) ->
 
 
 def heard(settings: Settings) -> list[Snapshot]:
-    """All that was pushed until now, as the monitor reads it."""
+    """Return all pushes so far, decoded as the monitor decodes them."""
     snapshots: list[Snapshot] = []
     for record in newest(settings, settings.topics.metrics[0], 1000).records:
         decoded = decode_metrics(record, settings, int(time.time() * 1000))
@@ -86,7 +86,7 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
         "clienthealth.colour": "blue",
     }
     port, far_port, controller_port = free_port(), free_port(), free_port()
-    # Another host: what comes in by the gateway has another address.
+    # The gateway simulates another host: connections through it come from another address.
     gateway = Gateway(free_port(), far_port, ELSEWHERE)
     of_port = {"PLAINTEXT": port, "FAR": far_port, "CONTROLLER": controller_port}
     listeners = {

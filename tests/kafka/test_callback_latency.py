@@ -1,4 +1,4 @@
-"""Callback latency of a real Java producer: derived from its I/O thread against what its callback measures itself."""
+"""Compare a Java producer's callback latency, derived from its I/O thread, with its callback's own measurement."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECONDS = 40.0
 
 
 def settled(running: Running) -> dict[str, int]:
-    """The client's own counters once its first second (class loading, metadata) is over."""
+    """Return the client's own counters after its first second (class loading, metadata)."""
     deadline = time.monotonic() + WAIT_SECONDS
     while running.counters.get("acknowledged", 0) < 20:
         assert running.alive and time.monotonic() < deadline, running.output.read_text()
@@ -70,18 +70,18 @@ def test_derived_is_measured_within_a_fifth(broker: Broker, tmp_path: Path) -> N
         publisher.close()
     records = after["acknowledged"] - before["acknowledged"]
     measured = (after["callback_ms"] - before["callback_ms"]) / records / 1000
-    # A busy machine lets nobody sleep for less.
+    # On a busy machine, sleeps only get longer.
     assert measured > 0.024
 
     latencies = measurements(broker, settings)
     assert latencies["callback_seconds"]["source"] == "derived"
     assert latencies["callback_seconds"]["avg"] == pytest.approx(measured, rel=0.2)
-    # 20 callbacks of 25 ms a second, where nothing else is in their way.
+    # 20 callbacks of 25 ms per second, if nothing delays them.
     assert latencies["io_thread_busy_ratio"] == pytest.approx(records / SECONDS * measured, abs=0.1)
 
 
 def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
-    """What the topic says of its only client, as one window."""
+    """Return the indicators of the topic's only client over one window."""
     packer, now_ms = Packer(1), int(time.time() * 1000)
     for record in broker_records(broker):
         source = Source(TOPIC, record.partition, record.offset)
@@ -98,7 +98,7 @@ def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
 
 
 def broker_records(broker: Broker) -> list[Any]:
-    """All records of the topic."""
+    """Return all records of the topic."""
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)
     partitions = [TopicPartition(TOPIC, number) for number in consumer.partitions_for_topic(TOPIC) or ()]
     consumer.assign(partitions)

@@ -1,4 +1,4 @@
-"""The short form of `make chaos`: kill -9 at the worst moment leaves what the same code tells without Spark."""
+"""Run the short form of `make chaos`: after SIGKILL at the worst moment, results equal those without Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.chaos.world import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: Between a batch's results and its commit: it is repeated, and nothing of it may be doubled.
+#: A kill between a batch's results and its commit: the batch is repeated, and nothing may appear twice.
 SHORT = ("monitor-lost-uncommitted",)
 
 

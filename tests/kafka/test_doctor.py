@@ -1,4 +1,4 @@
-"""The doctor in front of a real broker: healthy, without topics, with wrong ones, and absent."""
+"""Run the doctor against a real broker: healthy, without topics, with wrong topics, and absent."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from deploy.demo.topics import create_ours, create_topics
 
 
 def settings_for(broker: Broker, prefix: str) -> Settings:
-    """Settings with topics of this test alone."""
+    """Return settings with topics used by one test only."""
     topics = TopicSettings((f"{prefix}-metrics",), (f"{prefix}-logs",), f"{prefix}-health", f"{prefix}-rejects")
     return Settings(kafka=broker.kafka, topics=topics)
 
 
 def texts(findings: Iterator[Finding], about: str, state: str) -> list[str]:
-    """The sentences about one thing in one state."""
+    """Return the sentences about one subject in one state."""
     return [finding.text for finding in findings if (finding.about, finding.state) == (about, state)]
 
 
 def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     settings = settings_for(broker, "well")
     create_ours(settings)
-    # As soon as the topics are there.
+    # Checked as soon as the topics exist.
     findings = list(kafka_works(settings))
     assert texts(iter(findings), "topic well-metrics", "warning") == [
         "It has no records yet: nothing can be judged until somebody writes metrics to it."
@@ -77,7 +77,7 @@ def test_topics_that_are_missing_are_named_with_the_command_that_makes_them(brok
 
 
 class LoadingBrokers:
-    """An admin client of brokers that have just made the topic of offsets and still load it."""
+    """An admin client of brokers that have just created the offsets topic and are still loading it."""
 
     def describe_topics(self, topics: list[str]) -> list[dict[str, object]]:
         return [{"name": topics[0], "error_code": 0, "partitions": [{"partition_index": 0, "leader_id": 1}]}]
@@ -99,7 +99,7 @@ def test_brokers_that_still_load_their_groups_are_no_failure() -> None:
 
 
 class WithoutACoordinator(LoadingBrokers):
-    """An admin client of brokers of which the one that keeps the groups is down."""
+    """An admin client of brokers with the group coordinator down."""
 
     def describe_topics(self, topics: list[str]) -> list[dict[str, object]]:
         return [{"name": topics[0], "error_code": 0, "partitions": [{"partition_index": 0, "leader_id": -1}]}]
@@ -129,14 +129,14 @@ def test_policies_and_retention_that_lose_data_are_failures(broker: Broker) -> N
 
 
 def reading(service: str, ahead_seconds: float) -> bytes:
-    """A reading that tells a time so far ahead of ours."""
+    """Return a sample with a timestamp that many seconds ahead of our clock."""
     client = {"service": service, "host": "h", "instance": "h:1", "client_id": "c", "kind": "producer"}
     ts = int((time.time() + ahead_seconds) * 1000)
     return json.dumps({"ts": ts, "client": client, "metrics": {"select-total": 1.0}}).encode()
 
 
 def test_clocks_are_those_that_readings_tell_and_not_those_of_their_senders(broker: Broker) -> None:
-    """Kafka's own time of these records is right: a collector with a good clock has sent them."""
+    """Kafka's timestamp of these records is right, as if a collector with a correct clock had sent them."""
     settings = settings_for(broker, "clock")
     create_ours(settings)
     writer = producer(settings)
@@ -147,14 +147,14 @@ def test_clocks_are_those_that_readings_tell_and_not_those_of_their_senders(brok
     findings = list(kafka_works(settings))
     (rejected,) = texts(iter(findings), "clock", "failed")
     early, late = texts(iter(findings), "clock", "warning")
-    # The time that passes until the doctor looks is a busy machine's own.
+    # A busy machine may let some time pass before the doctor looks.
     assert 2900 < seconds_off(rejected, "gone") <= 3000 and "fast" not in rejected
     assert 140 < seconds_off(early, "fast") <= 240 and "good" not in early
     assert 240 <= seconds_off(late, "slow") < 340 and "good" not in late
 
 
 def seconds_off(text: str, service: str) -> int:
-    """By how many seconds the clock of a service's client is said to be off."""
+    """Return by how many seconds the text reports the clock of the service's client to be off."""
     said = re.search(rf"{service}/h:1/c by (\d+) s", text)
     assert said is not None, text
     return int(said[1])
@@ -230,7 +230,7 @@ def test_the_checks_of_this_machine_pass_here() -> None:
 
 @pytest.fixture
 def web() -> Iterator[tuple[str, dict[str, object]]]:
-    """A web server whose answers, by path, are JSON documents."""
+    """Serve JSON documents by path; yield the address and the documents."""
     answers: dict[str, object] = {}
 
     class Handler(BaseHTTPRequestHandler):
@@ -243,7 +243,7 @@ def web() -> Iterator[tuple[str, dict[str, object]]]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,6 +1,6 @@
-"""Real groups on a real broker, from their commits through the exporter's readings to the lag and its state.
+"""Follow real groups on a real broker from their commits through the exporter's samples to lag and state.
 
-Readings are 10 s apart by a clock of our own; nobody waits for them.
+Samples are 10 s apart by a simulated clock, so the tests do not wait.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.support.waiting import eventually
 
 PATIENCE_SECONDS = 300.0
 OF_KAFKA_4 = ("classic", "consumer", "streams", "share")
-#: Before 4.2 Streams' and share groups are a preview.
+#: Before 4.2, groups of Streams and share groups are previews.
 BROKERS_4: dict[str, dict[str, str]] = {
     "test-broker-4.1": {
         "unstable.api.versions.enable": "true",
@@ -45,7 +45,7 @@ BROKERS_4: dict[str, dict[str, str]] = {
 
 
 class Lab:
-    """Topics, groups and readings of one test, under a name of its own."""
+    """Topics, groups and samples of one test, with a unique name."""
 
     def __init__(self, servers: str) -> None:
         self.name = f"lag-{uuid.uuid4().hex[:8]}"
@@ -69,7 +69,7 @@ class Lab:
     def create(self, partitions: int = 1) -> None:
         def made() -> bool:
             rows = self.admin.create_topics([NewTopic(self.topic, partitions, 1)], raise_errors=False)
-            return all(row["error_code"] in (0, 36) for row in rows["topics"])  # 36: it exists
+            return all(row["error_code"] in (0, 36) for row in rows["topics"])  # 36: the topic exists
 
         eventually(made)
         self.admin.wait_for_topics([self.topic])
@@ -80,7 +80,7 @@ class Lab:
         self.producer.flush()
 
     def join(self, group: str) -> KafkaConsumer:
-        """A consumer that has become a member of the group and owns the topic."""
+        """Return a consumer that has joined the group and owns the topic."""
         consumer = KafkaConsumer(
             bootstrap_servers=self.servers,
             group_id=f"{self.name}-{group}",
@@ -99,7 +99,7 @@ class Lab:
         return consumer
 
     def commit(self, consumer: KafkaConsumer, offset: int) -> None:
-        """As soon as no rebalance is under way, which refuses commits."""
+        """Commit as soon as no rebalance is in progress, because a rebalance makes commits fail."""
 
         def committed() -> bool:
             try:
@@ -112,7 +112,7 @@ class Lab:
         eventually(committed)
 
     def read(self, group: str) -> dict[str, Any]:
-        """One more reading, 10 s after the last; what is known of the group then."""
+        """Take one more sample, 10 s after the last; return the group's record."""
         self.now += 10
         name = f"{self.name}-{group}"
         (snapshot,) = (s for s in self.snapshots.from_reading(self.reader.read()) if s["client"]["group"] == name)
@@ -146,7 +146,7 @@ def lab(broker: Broker) -> Iterator[Lab]:
 
 
 def keeps_up(lab: Lab, group: str, consumer: KafkaConsumer, readings: int = 6) -> dict[str, Any]:
-    """A consumer that has committed all but 5 of 100 records at each reading."""
+    """Let a consumer commit all but the last 5 of 100 new records before each sample; return the last record."""
     record: dict[str, Any] = {}
     for _ in range(readings):
         lab.produce(100)
@@ -160,7 +160,7 @@ def test_a_consumer_that_keeps_up_is_ok_and_its_member_is_named(lab: Lab) -> Non
     record = keeps_up(lab, "web", lab.join("web"))
     (partition,) = record["lag"]
     assert (partition["records"], partition["state"], partition["quality"]) == (5, "OK", "interpolated")
-    # 5 of the 100 records of the last 10 s are unread.
+    # 5 of the 100 records from the last 10 s are unread.
     assert partition["seconds"] == pytest.approx(0.5)
     assert partition["commit_age_seconds"] == 0.0
     assert partition["retention_used_ratio"] == pytest.approx(5 / 600)
@@ -214,7 +214,7 @@ def test_a_consumer_that_is_too_slow_is_warn(lab: Lab) -> None:
         lab.commit(consumer, 60 * step)
         record = lab.read("slow")
     assert record["group"]["status"] == "WARN"
-    # 800 produced, 480 committed; offset 480 was produced at the eighth part of 5: 3.2 readings of 10 s ago.
+    # 800 produced, 480 committed. Offset 480 was produced at 4.8 samples, which is 3.2 samples of 10 s ago.
     assert record["lag"][0]["records"] == 320
     assert record["lag"][0]["seconds"] == pytest.approx(32.0)
 
@@ -299,7 +299,7 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
 def test_groups_of_all_types_of_kafka_4(
     jar_set: str, properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Members of Kafka's own clients; of Connect what its workers send."""
+    """Kafka's own clients are the members; Connect is represented by the requests of its workers."""
     jars.SETS["test-broker-4.1"] = jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1))
     with Broker(tmp_path / "broker", properties, jar_set=jar_set) as broker:
         broker.create_topic("orders", partitions=2)
@@ -315,13 +315,13 @@ def test_groups_of_all_types_of_kafka_4(
                 join_as_connect(admin, name)
 
             def read() -> GroupsReading | None:
-                # A share group begins at the end.
+                # A share group begins at the end of a topic.
                 for partition in range(2):
                     producer.send("orders", b"order", partition=partition)
                 producer.flush()
                 try:
                     reading = reader.read()
-                except ServiceError:  # the coordinator still loads
+                except ServiceError:  # the coordinator is still loading
                     return None
                 rows = {group.type: (group.state, len(group.owners)) for group in reading.groups if group.offsets}
                 return reading if rows == dict.fromkeys(OF_KAFKA_4, ("Stable", 2)) else None
@@ -350,12 +350,12 @@ def test_groups_of_all_types_of_kafka_4(
     shown = {tuple(line.split()[:3]) for line in printed.splitlines()[1:]}
     assert shown >= {(f"of-{kind}", kind, "Stable") for kind in OF_KAFKA_4}
     assert any(name == "of-connect" for name, *_ in shown)
-    # A checkout that is new has fetched jars before.
+    # In a new checkout, messages about fetched jars come first.
     assert complaint.splitlines()[-1] == "cluster default: [groups] include and exclude leave 1 groups out"
 
 
 def members(broker: Broker, **options: str) -> list[str]:
-    """A program with a member of each kind of group; in the names of options `_` stands for a dot."""
+    """Return the command of a program with a member in each kind of group; `_` in option names stands for a dot."""
     named = {"p.client.id": "feed", "c.client.id": "{}-app", "c.group.id": "of-{}", "s.commit.interval.ms": "200"}
     named |= {"s.client.id": "streams-app", "s.application.id": "of-streams"}
     named |= {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in "pcs"}
@@ -365,7 +365,7 @@ def members(broker: Broker, **options: str) -> list[str]:
 
 
 def join_as_connect(admin: KafkaAdminClient, group: str) -> None:
-    """Join as a worker of Kafka Connect does; the broker first gives it an id to come again with."""
+    """Join as a worker of Kafka Connect does; the broker first assigns an id for the second request."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="compatible", metadata=b"\0\0")
     fields = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000, "protocols": [protocol]}
     (broker,) = (row["broker_id"] for row in admin.describe_cluster()["brokers"])

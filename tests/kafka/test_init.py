@@ -1,4 +1,4 @@
-"""`kafka-health init` on a real broker: shown, done, done again, and answered by a person at a terminal."""
+"""Run `kafka-health init` on a real broker: preview, run, second run, and answers from a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOPICS = {"client-health", "client-rejects", "in-house-metrics", "in-house-logs"
 
 @pytest.fixture(scope="module")
 def fresh(broker: Broker) -> Broker:
-    """The broker without any of these topics."""
+    """Return the broker after deleting these topics."""
     client = admin(Settings(kafka=broker.kafka))
     try:
         client.delete_topics(sorted(TOPICS & {*client.list_topics()}))
@@ -64,7 +64,7 @@ def test_it_shows_does_and_keeps(fresh: Broker, tmp_path: Path) -> None:
     assert f"kafka-health monitor --config {file}" in done.stdout
     settings = load(str(file), {})
     assert settings.topics.metrics == ("in-house-metrics",)
-    # The doctor looks at what the topics are, not at what was asked for.
+    # The doctor checks the topics as they are, not as requested.
     assert {f.about: f.state for f in kafka_works(settings) if f.state == "failed"} == {}
 
     again = init(*ours, "--yes")

@@ -1,4 +1,4 @@
-"""`kafka-health export jvm` with real JVMs: Java clients, a Jolokia agent in them, a real broker."""
+"""Run `kafka-health export jvm` with real JVMs: Java clients with a Jolokia agent, and a real broker."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def started(client: DemoClient, broker: Broker, folder: Path) -> Iterator[Runnin
 
 
 def records(settings: Settings, topic: str, service: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Keys and values of a service's records, as they come; ends when nothing came for long."""
+    """Yield keys and values of a service's records as they arrive, until none arrives within WAIT_SECONDS."""
     reader = consumer(settings, topic, auto_offset_reset="earliest", consumer_timeout_ms=round(1000 * WAIT_SECONDS))
     try:
         for record in reader:
@@ -108,7 +108,7 @@ def test_a_suspicious_jvm_is_asked_for_a_thread_dump(broker: Broker, settings: S
         exporter = threading.Thread(target=Exporter(settings, targets, publisher).run, args=(stop,))
         exporter.start()
         try:
-            # A JVM that starts slowly is worth a dump before: it has no metadata yet.
+            # A slow JVM start may cause an earlier dump, because the client has no metadata yet.
             key, record = next(
                 (key, record)
                 for key, record in records(settings, LOGS, "stuck")

@@ -1,4 +1,4 @@
-"""Two real brokers, replication factor 1, one of them down: no command and no exporter dies of what has no leader."""
+"""With one of two brokers down and replication factor 1, commands and exporters cope with leaderless partitions."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ pytestmark = pytest.mark.long
 CLIENTS = 20
 GROUP = "shop"
 KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
-#: A busy machine may take its time: clients do not go meanwhile.
+#: A long TTL: on a busy machine, clients must not go stale during the test.
 SLOWLY = {"KAFKA_HEALTH_PROMETHEUS_TTL_SECONDS": "86400"}
 
 
 class Half:
-    """Two brokers of which the second is down, and an installation whose topics have one replica.
+    """Two brokers, the second of which is down, and an installation with one replica per topic.
 
     `exporter`: status page of `export prometheus`, which was started while both brokers were up.
     """
@@ -50,11 +50,11 @@ class Half:
 
     @property
     def settings(self) -> Settings:
-        """As `init` wrote them."""
+        """Return the settings that `init` wrote."""
         return load(str(self.config), {})
 
     def leaderless(self) -> set[str]:
-        """Partitions without a leader, as TOPIC/PARTITION."""
+        """Return the partitions without a leader, as TOPIC/PARTITION."""
         client = admin(self.settings)
         try:
             return {
@@ -69,7 +69,7 @@ class Half:
 
 @contextmanager
 def program(half: Half, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A program of ours as a user starts it, and its log."""
+    """Run one of our programs as a user starts it; yield the process and its log."""
     log = half.folder / f"{'-'.join(arguments[:2])}-{time.monotonic_ns()}.log"
     command = [KAFKA_HEALTH, *arguments, "--config", str(half.config)]
     with log.open("w") as out:
@@ -96,7 +96,7 @@ def clients_of(page: str) -> int:
 
 
 def fill(settings: Settings, group_topic: str) -> None:
-    """A record in each partition of the input, a state of each client, and a group behind on each partition."""
+    """Write a record to each input partition, a state for each client, and a group that lags on each partition."""
     create_topics(settings.kafka, [group_topic], 4)
     now_ms = int(time.time() * 1000)
     client = {"service": "web", "host": "h", "instance": "h:1", "client_id": "c", "kind": "producer"}
@@ -116,7 +116,7 @@ def fill(settings: Settings, group_topic: str) -> None:
 
 
 def commit(servers: str, topic: str, partitions: int) -> None:
-    """Commit offset 0 on each partition, as a group that nobody is in."""
+    """Commit offset 0 on each partition, for a group without members."""
     consumer = KafkaConsumer(bootstrap_servers=servers.split(","), group_id=GROUP, enable_auto_commit=False)
     offsets = {TopicPartition(topic, number): OffsetAndMetadata(0, "", -1) for number in range(partitions)}
     consumer.commit(offsets)
@@ -134,7 +134,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
     running = Half(folder, one, two)
     with ExitStack() as stack:
         stack.enter_context(one)
-        # The group's coordinator is on the broker that stays.
+        # The group's coordinator is on the broker that stays up.
         create_topics(one.kafka, ["before"])
         commit(one.bootstrap_servers, "before", 1)
         stack.enter_context(two)
@@ -161,7 +161,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
 
 
 def run(*arguments: str) -> object:
-    """The exit code of a command."""
+    """Run a command; return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     return ended.value.code
@@ -176,7 +176,7 @@ def test_the_exporter_goes_on_names_the_partitions_and_recovers(half: Half) -> N
     assert "kafka_client_health_exporter_up 0" in page
     assert gone.split(",")[0] in get(f"{half.exporter}/")[1]
 
-    # One that is started now reads what has a leader, and does not look whole.
+    # An exporter started now reads the partitions that have a leader, and must not report itself as complete.
     with program(half, "export", "prometheus", "--port", "0") as (process, log):
         eventually(lambda: "status page at" in log.read_text() or process.poll() is not None, "the second exporter")
         url = log.read_text().split("status page at ")[1].split("/,")[0]
@@ -200,7 +200,7 @@ def test_commands_read_what_has_a_leader_and_name_the_rest(half: Half, capsys: p
     out, err = capsys.readouterr()
     assert out.startswith("client-metrics: 1 record, 0 rejected\n")
     assert f"a part of client-metrics could not be read: {of_metrics}: no leader" in err
-    # Nothing is in the other partition: that is no empty topic.
+    # The other partition is empty, but the topic must not be reported as empty.
     assert run("formats", *config, "--topic", "client-logs") == 2
     assert f"client-logs could not be read: {of_logs}: no leader" in capsys.readouterr().err
 
@@ -225,7 +225,7 @@ def test_new_topics_have_as_many_copies_as_there_are_brokers(half: Half, capsys:
     out = ["--out", str(half.folder / "other.toml")]
     assert run("init", *out, *ours, "--replication-factor", "3", "--yes") == 2
     assert "start the brokers that are down, or give a smaller --replication-factor" in capsys.readouterr().err
-    # The broker that is down will be back. Other topics have no leader still.
+    # The broker is only down for now; other topics still have no leader.
     assert run("init", *out, *ours, "--yes") == 1
     client = admin(half.settings)
     (topic,) = client.describe_topics(["new-metrics"])
@@ -240,7 +240,7 @@ def test_the_exporter_of_groups_goes_on(half: Half) -> None:
 
 
 def test_the_doctor_names_the_broker_and_the_partitions(half: Half, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)  # as on a machine without it: Spark takes a minute
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # as on a machine without Spark, which would need a minute
     findings: list[Finding] = [finding for _, check in checks() for finding in check(half.settings)]
     failed = {finding.about: finding.text for finding in findings if finding.state == "failed"}
     assert failed["kafka"].endswith("answers, but of its 2 brokers these are down: 2. Start them.")

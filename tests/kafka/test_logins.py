@@ -1,7 +1,7 @@
-"""Ways to log in, on real parts: what Python asks and what Spark reads, of one file of settings.
+"""Check ways to log in with real servers: Python and Spark use the same settings file.
 
-Tokens come from an endpoint of the test, whose keys the broker fetches; tickets from a KDC of its own; certificates
-from keytool. SCRAM is in test_secure_cluster, Amazon's signatures in the unit tests.
+The test serves tokens (brokers fetch its keys) and runs its own KDC for tickets; keytool makes the certificates. SCRAM
+is in test_secure_cluster, Amazon's signatures are in the unit tests.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def number(value: int) -> str:
 def broker_with(
     folder: Path, mechanism: str, jaas: str, more: Mapping[str, str], flags: str = "", protocol: str = "SASL_PLAINTEXT"
 ) -> Iterator[str]:
-    """A broker with our topics; the address where a mechanism counts. `flags`: of its JVM."""
+    """Run a broker with our topics; yield the address that requires the mechanism. `flags`: options of its JVM."""
     port, inside, controller = free_port(), free_port(), free_port()
     here = f"listener.name.login.{mechanism.lower()}"
     properties = {
@@ -117,7 +117,7 @@ def broker_with(
 
 
 def groups_are_listed(answers: Answers, folder: Path, environment: Mapping[str, str]) -> Path:
-    """By Python; the file of settings."""
+    """List groups with Python; return the settings file."""
     file = folder / "health.toml"
     text = answers.text().replace("[monitor]", "[monitor]\ntrigger_seconds = 1\nmetrics_port = 0")
     file.write_text(text, "utf-8")
@@ -134,7 +134,7 @@ def groups_are_listed(answers: Answers, folder: Path, environment: Mapping[str, 
 
 
 def all_programs_work(answers: Answers, folder: Path, environment: Mapping[str, str]) -> None:
-    """Python lists groups, writes and reads; Spark reads what it wrote, and writes that it is a reject."""
+    """Check that Python lists groups, writes and reads, and that Spark reads Python's record and rejects it."""
     file = groups_are_listed(answers, folder, environment)
     settings = load(str(file), {})
     with closing(producer(settings)) as writer:
@@ -186,7 +186,7 @@ def test_tokens(way: str, tmp_path: Path) -> None:
 
 
 def test_certificates_in_stores_of_each_kind(tmp_path: Path) -> None:
-    """A broker that wants one of its clients."""
+    """The broker requires a client certificate."""
     ca = authority(tmp_path, "ca")
     for name in ("broker", "client"):
         pair(tmp_path, name)
@@ -219,12 +219,12 @@ def test_certificates_in_stores_of_each_kind(tmp_path: Path) -> None:
             groups_are_listed(answers, tmp_path, {})
         with pytest.raises(ServiceError):
             consumer(replace(answers, client_file="").settings(), bootstrap_timeout_ms=3000)
-        # With JKS.
+        # And with JKS stores.
         all_programs_work(answers, tmp_path, {})
 
 
 def pair(folder: Path, name: str) -> None:
-    """A key with a certificate of the authority, in NAME.p12."""
+    """Make a key with a certificate signed by the authority, in NAME.p12."""
     store, request, signed = (str(folder / f"{name}.{ending}") for ending in ("p12", "csr", "pem"))
     mine = ("-keystore", store, *STORE)
     keytool(*PAIR, "-alias", name, "-dname", f"CN={name}", *mine)
@@ -267,7 +267,7 @@ def test_kerberos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def kdc(folder: Path) -> Iterator[dict[str, str]]:
-    """A KDC with keys of `kafka/localhost` and `health` in files; the environment in which it is known."""
+    """Run a KDC with key files for `kafka/localhost` and `health`; yield the environment that uses it."""
     port = free_port()
     options = (
         "dns_lookup_kdc = false",

@@ -1,6 +1,6 @@
-"""One monitor on a real broker: it goes on with what the release before left, and meets what it is to survive.
+"""Run one monitor on a real broker: it continues an earlier release's state and survives lost and fatal records.
 
-Kafka deletes input under it, and a record ends its JVM. kill -9 in the midst of work: `test_chaos.py`.
+Kafka deletes input that it has not read, and one record kills its JVM. SIGKILL during work: `test_chaos.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: So long the producers of the release have been well again.
+#: Time for which the earlier release's producers have been healthy again.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
@@ -36,9 +36,9 @@ def healthy(start_ms: int, seconds: int) -> list[bytes]:
 
 @dataclass
 class Continued:
-    """A monitor that went on with what the release before left, until it had seen its stuck producer recover.
+    """A monitor that continued an earlier release's state until its stuck producer had recovered.
 
-    It runs. What it had told until then: `rejects`, and rows of the history by table.
+    The monitor still runs. The fields hold what it had written until then: `rejects`, and rows of the history by table.
     """
 
     lab: Lab
@@ -62,9 +62,9 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for topic, count in zip(("metrics", "logs"), left.READ, strict=True):
         lab.publish(topic, *[b"{ this has been read"] * count)
     now = int(time.time() * 1000)
-    # Six readings in time, and two that are older than the watermark allows.
+    # Six samples in time, and two that are older than the watermark allows.
     lab.publish("metrics", *healthy(now - 30_000, 30), *healthy(now - 200_000, 10), *BAD)
-    # Those came when they were made.
+    # These samples arrive with a record time equal to their own time.
     for second in range(0, RECOVERED_SECONDS, left.STEP):
         ts_ms = now + 1000 * (second - RECOVERED_SECONDS)
         for host in left.HOSTS:
@@ -81,7 +81,7 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         lab.wait(lambda: len(lab.records("rejects")) >= len(BAD))
         lab.wait(lambda: any(row["change"] == "closed" for row in history.verdicts.look()))
         lab.wait(lambda: sum(row["records"] for row in quality()) >= 8 + len(BAD) + RECOVERED)
-        # Counted after the batch, of which the history is a part.
+        # The metric increases after the batch, and the history is written within the batch.
         lab.wait(lambda: lab.metric("records_read_total") == 8 + len(BAD) + RECOVERED)
         minutes, verdicts = history.minutes.look(), history.verdicts.look()
         yield Continued(lab, now, lab.records("rejects"), [*minutes], [*verdicts], quality())
@@ -110,7 +110,7 @@ def test_an_incident_that_was_open_is_closed_and_not_opened_again(continued: Con
 
 
 def test_readings_in_the_state_make_minutes(continued: Continued) -> None:
-    """The release before had written those alone whose windows were closed."""
+    """The earlier release had written only minutes with closed windows."""
     old = [row for row in continued.minutes if row["minute"] < continued.begin_ms - 600_000]
     assert Counter(row["host"] for row in old) == dict.fromkeys(left.HOSTS, left.SECONDS // 60)
     assert len({(row["host"], row["minute"]) for row in old}) == len(old)
@@ -118,7 +118,7 @@ def test_readings_in_the_state_make_minutes(continued: Continued) -> None:
 
 
 def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_it(continued: Continued) -> None:
-    """What Kafka deletes under it is counted, and it goes on with what is there."""
+    """The monitor counts what Kafka deletes before it is read, and continues with the rest."""
     lab, topic = continued.lab, left.METRICS
     written = len(lab.log.read_text())
     now = int(time.time() * 1000)
@@ -129,13 +129,13 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     def send(begin_ms: int, count: int) -> None:
         lab.publish("metrics", *(reading(begin_ms + 1000 * n, 100.0 * n, float(BUFFER)) for n in range(count)))
 
-    # While it stands still, 20 records come and 15 of them go.
+    # While the monitor is suspended, 20 records arrive and 15 of them are deleted.
     with lab.standing():
         send(now - 50_000, 20)
         admin.delete_records({TopicPartition(topic, 0): end + 15})
     lab.wait(lambda: lab.metric("records_read_total") == read + 5)
     assert lab.metric("lost_records_total") == lost + 15
-    # Nothing arrives any more, and time passes all the same: two intervals of ten seconds and a minute at most.
+    # No more input arrives, but time advances: after at most two intervals of ten seconds plus a minute.
     silent_ms = int(1000 * time.time())
     admin.delete_topics([topic])
     lab.wait(lambda: lab.metric("input_topic_present") == 0)
@@ -148,7 +148,7 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     lab.wait(lambda: lab.metric("recreated_partitions_total") == 1)
     lab.wait(lambda: lab.metric("input_topic_present") == 1)
     send(now - 20_000, 6)
-    # Of the first that were written to the new topic some are passed over and counted; all that follow are read.
+    # Some of the new topic's first records are skipped and counted; all later ones are read.
     lab.wait(lambda: lab.metric("records_read_total") + lab.metric("lost_records_total") == read + lost + 20 + 4 + 6)
     assert lab.metric("lost_records_total") <= lost + 15 + 4
     admin.create_partitions({topic: 3})
@@ -163,13 +163,13 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
 
 
 def test_a_record_bomb_between_good_records_costs_nobody_else_anything(continued: Continued) -> None:
-    """A record that ends the JVM whenever it is read: found, left out and told of, and all others judged."""
+    """A record that kills the JVM whenever it is read is found, skipped and reported; all others are judged."""
     lab = continued.lab
     now = int(time.time() * 1000) - 30_000
     bomber = KafkaProducer(
         bootstrap_servers=lab.servers, compression_type="gzip", max_request_size=BOMB_MB << 21, max_block_ms=300_000
     )
-    # While it stands still, so that one batch has them all.
+    # The monitor is suspended, so that one batch contains all records.
     with lab.standing():
         for second in range(0, 30, 5):
             if second == 5:
@@ -178,13 +178,13 @@ def test_a_record_bomb_between_good_records_costs_nobody_else_anything(continued
         bomber.close()
     lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)
     lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")))
-    # As a batch of one it has ended a process again: what it was read with before is not to blame.
+    # Alone in a batch, the record killed a process again, so the records read together with it are not to blame.
     assert "it is read in steps of 1 records now" in lab.log.read_text()
     rejects = [headers(record) for record in lab.records("rejects")]
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))
     assert len(rejects) == len(BAD) + 1
     assert reject == {"source_topic": left.METRICS, "source_partition": "0", "source_offset": str(bomb.offset)}
-    # What was read goes to the history every 20 s, the reject at once.
+    # Counts go to the history every 20 s, the reject immediately.
     counted = History(lab.folder / "history").quality.look()
     assert sum(row["rejected"] for row in counted if row["minute"] > continued.begin_ms - 600_000) == len(BAD) + 1
 

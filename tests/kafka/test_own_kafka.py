@@ -1,4 +1,4 @@
-"""The front page's "Your own Kafka", command by command, in an empty folder, on a broker that is not the demo's."""
+"""Run each command of the front page's "Your own Kafka" in an empty folder, on a broker that is not the demo's."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ INIT, DOCTOR, *STARTED = commands(SECTION)
 
 
 class Here:
-    """An empty folder, and a shell in which the environment of a checkout is active."""
+    """An empty folder, and a shell with the environment of a checkout."""
 
     def __init__(self, folder: Path, broker: Broker) -> None:
         self.folder, self.broker = folder, broker
         self.page = f"http://127.0.0.1:{(port := free_port())}"
-        # Ports alone differ: other tests have servers at the same time.
+        # Only the ports differ from the page, because other tests run servers at the same time.
         self.environment = {
             **QUICK_START,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -47,7 +47,7 @@ class Here:
         }
 
     def run(self, command: str, typed: str = "") -> tuple[int, str]:
-        """The exit code and all that it prints. `typed`: what a person types at the terminal."""
+        """Run a command; return its exit code and output. `typed`: input at the terminal."""
         ours, theirs = pty.openpty()
         try:
             with subprocess.Popen(
@@ -73,7 +73,7 @@ class Here:
         return Process(name, ["/bin/sh", "-c", f"exec {command}"], log, self.folder, self.environment)
 
     def clients(self) -> dict[str, Any]:
-        """What the status page shows, by client id."""
+        """Return the clients on the status page, by client id."""
         try:
             with urllib.request.urlopen(f"{self.page}/clients.json", timeout=5) as answer:
                 return {record["client"]["client_id"]: record for record in json.loads(answer.read())}

@@ -1,4 +1,4 @@
-"""`kafka-health export prometheus` as a process, on a real broker: catches up, follows, loses Kafka, finds it again."""
+"""Run `kafka-health export prometheus` on a real broker: it catches up, follows, loses Kafka and reconnects."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Served:
 
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> Settings:
-    """Settings of a broker with an empty topic of our own."""
+    """Return settings for a broker with an empty topic of our own."""
     name = request.node.name.replace("_", "-")
     broker.create_topic(name, partitions=3, config={"cleanup.policy": "compact"})
     kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
@@ -59,7 +59,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> Settings:
 
 @contextmanager
 def exporting(topic: Settings, log: Path) -> Iterator[Served]:
-    """The exporter as a user starts it."""
+    """Run the exporter as a user starts it."""
     environment = {
         **os.environ,
         "KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": topic.kafka.bootstrap_servers,
@@ -130,7 +130,7 @@ def test_a_rolling_restart_hides_nobody(topic: Settings, exporter: Served, tmp_p
             return pages[-1][0] == 200
 
         eventually(ready, "the next one is ready")
-        # Before it knows all it is not ready, and is not asked for its page in vain.
+        # Until it has read everything it reports that it is not ready, so no scrape sees incomplete data.
         assert {status for status, _ in pages} <= {200, 503}
         exporter.process.send_signal(signal.SIGTERM)
         assert exporter.process.wait(WAIT_SECONDS) == 0
@@ -140,11 +140,11 @@ def test_a_rolling_restart_hides_nobody(topic: Settings, exporter: Served, tmp_p
 
 
 def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:
-    """The monitor writes by Kafka's Java client; a broker may recompress: any codec can stand on the topic."""
+    """The monitor writes with Kafka's Java client, and brokers may recompress, so the topic can contain any codec."""
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     for codec in codecs:
         writer = Producer({"bootstrap.servers": topic.kafka.bootstrap_servers, "compression.type": codec})
-        # Large enough that librdkafka keeps it compressed.
+        # Large enough that librdkafka sends it compressed.
         writer.produce(topic.topics.health, b"x" * 5_000, codec.encode(), partition=0)
         assert writer.flush(WAIT_SECONDS) == 0
     seen: dict[bytes | None, bytes | None] = {}

@@ -1,4 +1,4 @@
-"""The reporter beside real kafka-python clients on a real broker."""
+"""Run the reporter inside real kafka-python and confluent-kafka applications on a real broker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATIENCE_SECONDS = 300.0
 
 
 class Lab:
-    """The topics of one test: what the application sends to, and what the reporter reports to."""
+    """The topics of one test: the application's, and the reporter's."""
 
     def __init__(self, broker: Broker) -> None:
         name = f"report-{uuid.uuid4().hex[:8]}"
@@ -43,13 +43,13 @@ class Lab:
         self._seen: list[dict[str, Any]] = []
 
     def snapshots(self) -> list[dict[str, Any]]:
-        """All snapshots so far."""
+        """Return all snapshots so far."""
         for records in self._reader.poll(200).values():
             self._seen += [{**json.loads(record.value), "key": record.key.decode()} for record in records]
         return self._seen
 
     def await_snapshot(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first snapshot that is wanted."""
+        """Return the first matching snapshot, as soon as there is one."""
         eventually(lambda: any(map(wanted, self.snapshots())))
         return next(filter(wanted, self._seen))
 
@@ -79,7 +79,7 @@ def test_three_lines_for_a_producer(lab: Lab) -> None:
         if number < 10:
             future.add_callback(slow)
     assert future.get(PATIENCE_SECONDS).topic == lab.topic
-    # One that has not returned yet counts with its time so far.
+    # A running callback counts with its time so far.
     snapshot = lab.await_snapshot(lambda s: s["metrics"].get("callback-time-avg", 0.0) >= 20)
     assert snapshot["metrics"]["callback-time-avg"] < 2 * max(slept_ms)
     producer.close()
@@ -180,7 +180,7 @@ def test_a_process_that_ends_without_close_is_reported_to_its_end(lab: Lab, way:
         check=True,
     )
     assert done.stdout == "acknowledged\n"
-    # kafka-python flushes at exit; the last word is of after that.
+    # kafka-python flushes at exit; the last report is written after that.
     last = lab.await_snapshot(lambda s: s["metrics"].get("record-ack-total") == 1)
     assert last["metrics"]["queue-records"] == 0
     assert {s["client"]["client_id"] for s in lab.snapshots()} == {"short", "reader"}
@@ -222,7 +222,7 @@ def test_two_clients_of_one_name_are_told_apart(lab: Lab) -> None:
 
 
 class Heard:
-    """The application's own callbacks, and its logger; `log` is all that confluent-kafka asks of one."""
+    """The application's own callbacks and logger; confluent-kafka requires only a method `log`."""
 
     def __init__(self) -> None:
         self.stats = self.reports = self.default = 0
@@ -275,7 +275,7 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     own = lab.snapshots()[-1]
     assert own["key"] == "orders-api|web-7:1|orders"
     assert (own["client"]["library"], own["client"]["kind"]) == ("librdkafka", "producer")
-    # The call that failed is counted, and as one that failed.
+    # The failed call is counted, as failed.
     assert own["metrics"]["record-send-total"] == 91 and own["metrics"]["record-error-total"] == 1
     assert own["metrics"]["queue-records"] == 0
     assert any(s["metrics"].get("ack-latency-max", 0) > 0 for s in lab.snapshots())

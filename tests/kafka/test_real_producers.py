@@ -1,7 +1,7 @@
-"""What real producers of metrics and logs write today, read by us: no sample by hand can be out of date here.
+"""Decode what current producers of metrics and logs write; unlike hand-made samples, this cannot become outdated.
 
-librdkafka (through confluent-kafka), kafka-python, Jolokia and the OpenTelemetry agent in a JVM with Kafka's Java
-client, logback and log4j2 below it. All clients are real, on a real broker.
+librdkafka (through confluent-kafka), kafka-python, Jolokia, and the OpenTelemetry agent in a JVM with Kafka's Java
+client; logback and log4j2 write its logs. All clients are real, on a real broker.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ READS = (
 
 
 def librdkafka(servers: str) -> dict[str, bytes]:
-    """Statistics of a producer that has sent SENT records, and of a consumer that has read and committed them."""
+    """Return statistics of a producer that sent SENT records and of a consumer that read and committed them."""
     newest: dict[str, Any] = {}
     options = {"bootstrap.servers": servers, "statistics.interval.ms": 200}
     keep = {"stats_cb": lambda text: newest.update({json.loads(text)["type"]: json.loads(text)})}
@@ -104,14 +104,14 @@ def librdkafka(servers: str) -> dict[str, bytes]:
         return bool(partitions.get("0", {}).get("committed_offset") == SENT)
 
     eventually(committed, "statistics of what was committed")
-    # While it closes it may tell that it has no partitions any more.
+    # While it closes, the consumer may report that it has no partitions.
     values = {f"librdkafka {kind}": json.dumps(newest[kind]).encode() for kind in ("producer", "consumer")}
     consumer.close()
     return values
 
 
 def kafka_python(servers: str) -> dict[str, bytes]:
-    """`metrics()` of a producer whose batches waited for 0.2 s, and of a consumer that has read them, bare."""
+    """Return the plain `metrics()` of a producer with batches that waited 0.2 s, and of a consumer that read them."""
     producer = KafkaProducer(bootstrap_servers=servers, client_id="kp-producer", linger_ms=200)
     for sent in [producer.send(TOPIC, b"x" * 100) for _ in range(SENT)]:
         sent.get(WAIT_SECONDS)
@@ -129,7 +129,7 @@ def kafka_python(servers: str) -> dict[str, bytes]:
 
 @contextmanager
 def jvm(jar_set: str, folder: Path, servers: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The demo's steady producer with these options; what it prints goes to `out` in the folder."""
+    """Run the demo's steady producer with these options; its output goes to `out` in the folder."""
     command = [
         java(),
         "-Xmx256m",
@@ -149,7 +149,7 @@ def jvm(jar_set: str, folder: Path, servers: str, *options: str) -> Iterator[sub
 
 
 def has_sent(export: bytes) -> bool:
-    """Does an export of OTLP JSON count records of the producer that were sent?"""
+    """True if an export of OTLP JSON counts sent records of the producer."""
     scopes = (scope for resource in json.loads(export)["resourceMetrics"] for scope in resource["scopeMetrics"])
     metrics = {metric["name"]: metric for scope in scopes for metric in scope["metrics"]}
     total = metrics.get("kafka.producer.record_send_total", {"sum": {"dataPoints": []}})
@@ -175,7 +175,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
         "otel.logs.exporter": "experimental-otlp/stdout",
         "otel.metric.export.interval": "1000",
         "p.client.id": "jvm-producer",
-        # The agent names its own reporter, which from kafka-clients 4.0 on leaves out JMX unless that is named too.
+        # The agent sets its own reporter; since kafka-clients 4.0 that disables JMX unless JMX is listed too.
         "p.metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
     }
     agents = (f"-javaagent:{agent}", f"-javaagent:{jolokia}=port={port},host=127.0.0.1,discoveryEnabled=false")
@@ -191,7 +191,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
 
             return newest
 
-        # The first exports tell of a client that has not sent yet.
+        # The first exports describe a client that has not sent yet.
         otlp = eventually(exported("resourceMetrics", has_sent), "metrics of the OpenTelemetry agent")
         logs = [
             eventually(
@@ -207,7 +207,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
 
 
 def log4j2(folder: Path, servers: str) -> dict[str, list[bytes]]:
-    """Lines of a producer whose records are too large, in every JSON layout that log4j2 brings along."""
+    """Return log lines of a producer with records that are too large, in every JSON layout included in log4j2."""
     appenders = "".join(
         f'<File name="{layout}" fileName="{layout}.json"><JsonTemplateLayout '
         f'eventTemplateUri="classpath:{layout}.json"/></File>'
@@ -228,7 +228,7 @@ def log4j2(folder: Path, servers: str) -> dict[str, list[bytes]]:
 def written(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """Metrics and logs, by who wrote them."""
+    """Return metrics and logs by their writer."""
     broker.create_topic(TOPIC)
     servers = broker.bootstrap_servers
     with pytest.MonkeyPatch.context() as patch:
@@ -242,7 +242,7 @@ def written(
 
 @pytest.fixture(scope="module")
 def snapshots(written: tuple[Mapping[str, bytes], Any]) -> dict[str, Row]:
-    """What each says of its client."""
+    """Return the decoded snapshot of each writer."""
     by_name = {}
     for name, value in written[0].items():
         decoded = decode_metrics(Raw(name, value, key=b"s|i|kp").record, Settings(), now_ms())
@@ -254,7 +254,7 @@ def snapshots(written: tuple[Mapping[str, bytes], Any]) -> dict[str, Row]:
 
 @pytest.fixture(scope="module")
 def lines(written: tuple[Any, Mapping[str, list[bytes]]]) -> dict[str, list[Row]]:
-    """What each says of its log."""
+    """Return the decoded log lines of each writer."""
     by_signature: dict[str, list[Row]] = {}
     for name, values in written[1].items():
         for value in values:
@@ -265,14 +265,14 @@ def lines(written: tuple[Any, Mapping[str, list[bytes]]]) -> dict[str, list[Row]
 
 
 def non_empty(part: Snapshot | LogLine) -> Row:
-    """A part of a record without what it does not know."""
+    """Return a part of a record without its null values."""
     row: Row = json.loads(msgspec.json.encode(part))
     row["client"] = {name: value for name, value in row["client"].items() if value is not None}
     return {name: value for name, value in row.items() if value is not None}
 
 
 def now_ms() -> int:
-    """The time by which nothing that was just written is of the future."""
+    """Return the current time (epoch ms), so that nothing just written lies in the future."""
     return int(time.time() * 1000)
 
 
@@ -290,8 +290,8 @@ def test_librdkafka(snapshots: dict[str, Row]) -> None:
     assert consumer["metrics"]["assigned-partitions"] == 1
 
 
-#: What a replica does with what the page defines: it sends, has an error of its own and one of librdkafka's logged, and
-#: says who it is when all that is reported.
+#: Code that a replica runs with the page's definitions: it sends, logs an error of its own and one of librdkafka, and
+#: prints its identity once all that is reported.
 REPLICA = f"""
 try:
     raise ValueError("no such order")
@@ -373,7 +373,7 @@ def of(client: Identity) -> tuple[str | None, ...]:
 
 
 def all_of(servers: str, topic: str) -> list[Any]:
-    """All records that the topic holds now."""
+    """Return all records that the topic holds now."""
     consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
@@ -391,7 +391,7 @@ def test_kafka_python(snapshots: dict[str, Row]) -> None:
     assert 100 <= producer["metrics"]["record-queue-time-max"] < 60_000
     assert producer["metrics"]["record-send-rate"] > 0
     assert consumer["client"]["kind"] == "consumer"
-    # Right after the first poll the client may say 0.
+    # The client may report 0 right after its first poll.
     assert consumer["metrics"]["records-consumed-rate"] >= 0
     assert consumer["metrics"]["assigned-partitions"] == 1
 

@@ -1,7 +1,7 @@
-"""Every command of the runbooks is run: on a real broker, on its JVM, on the ports of the exporter and of the monitor.
+"""Run every command of the runbooks: on a real broker, its JVM, and the ports of the exporter and the monitor.
 
-Kafka's tools run with TLS and a password, too: tests/kafka/test_secure_cluster.py.
-What needs a cluster of Kubernetes, systemd or another machine is not: of kubectl the options are checked by itself.
+tests/kafka/test_secure_cluster.py runs Kafka's tools with TLS and a password. Commands for a Kubernetes cluster,
+systemd or another machine are not run; for kubectl, the options are checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 pytestmark = pytest.mark.long
 
 TOOLS = jars.JarSet(("org.apache.kafka:kafka-tools:4.1.2",), without=("*:*",))
-#: Main classes of the scripts of Kafka 4.1.
+#: Main classes of Kafka 4.1's scripts.
 SCRIPTS = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
@@ -71,7 +71,7 @@ def left_out(command: str) -> bool:
 
 @dataclass(frozen=True)
 class World:
-    """Programs on the path, and what the placeholders stand for here. `settings`: how tests reach the broker."""
+    """Programs on the path, and values for placeholders. `settings`: how the tests reach the broker."""
 
     settings: Settings
     folder: Path
@@ -79,7 +79,7 @@ class World:
     places: dict[str, str]
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        """The command of a page, with our own names in the places of its words in capitals."""
+        """Run a page's command, with our values for its placeholders in capitals."""
         victim = subprocess.Popen(["sleep", "600"])
         places = self.places | ({"PID": str(victim.pid)} if re.match(r"kill( -9)? PID", command) else {})
         for word, here in places.items():
@@ -100,7 +100,7 @@ class World:
             victim.wait()
 
     def retention(self) -> dict[str, str]:
-        """What is set for the topic, by itself or by the broker."""
+        """Return the topic's retention settings, including the broker's defaults."""
         client = admin(self.settings)
         try:
             (by_name,) = client.describe_configs([ConfigResource("TOPIC", "orders")], config_filter="all").values()
@@ -130,7 +130,7 @@ def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @contextmanager
 def of_runbooks(folder: Path, settings: Settings) -> Iterator[World]:
-    """Kafka's tools on the path, and what they speak of on a broker with `client-metrics`: topic, records, group."""
+    """Put Kafka's tools on the path, and create what the runbooks mention on a broker: topic, records and group."""
     jars.SETS |= {"test-tools": TOOLS}
     client = admin(settings)
     client.create_topics({"orders": {"num_partitions": 1, "replication_factor": 1, "configs": OWN_RETENTION}})
@@ -168,7 +168,7 @@ def of_runbooks(folder: Path, settings: Settings) -> Iterator[World]:
 
 @contextmanager
 def _served() -> Iterator[tuple[str, str]]:
-    """The addresses that the runbook of the monitor asks: the exporter's and the monitor's."""
+    """Serve the exporter and the monitor's metrics; yield the addresses that the monitor's runbook uses."""
     states = States(Settings(), clock=lambda: NOW_MS / 1000)
     states.put(*wire(deadlock()))
     metrics = SelfMetrics()
@@ -184,7 +184,7 @@ def _served() -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _tools(folder: Path) -> Iterator[int]:
-    """Kafka's tools in one JVM: the port that runs them."""
+    """Run Kafka's tools in one JVM; yield the port that runs them."""
     log = folder / "tools.log"
     command = java_command("broker", 128, str(Path(__file__).with_name("KafkaTools.java")))
     at = command.index("-cp") + 1
@@ -217,13 +217,13 @@ def works(world: World, command: str) -> None:
     assert not re.search(r"(?i)exception|unrecognized|usage:", done.stdout + done.stderr), (command, done.stdout)
 
 
-#: The way to a process is the same on every page: it is gone once.
+#: The commands that lead to a process are the same on every page, so they are run once.
 COMMON_RUN_IN = "producer-callback-deadlock"
 COMMON = set(commands(RUNBOOKS[COMMON_RUN_IN])) & set(commands(RUNBOOKS["consumer-stalled"]))
 
 
 def test_what_the_commands_show(world: World) -> None:
-    """Not only that they end well: they say what the runbook says that they do."""
+    """The commands must not only succeed: their output must contain what the runbook states."""
     page = list(commands(RUNBOOKS["consumer-lag"]))
 
     def shows(part: str) -> str:
@@ -252,7 +252,7 @@ def test_both_ways_to_a_dump(world: World, broker: Broker) -> None:
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kubectl_knows_the_options(world: World) -> None:
-    """Without a cluster it gets as far as asking for one."""
+    """Without a cluster, kubectl gets as far as connecting to one."""
     for command in sorted({c for text in RUNBOOKS.values() for c in commands(text) if c.startswith("kubectl")}):
         for part in re.split(r" (?:&&|;|\||>) ", command):
             if part.startswith("kubectl"):

@@ -1,4 +1,4 @@
-"""From the pages of this repository to a running installation on a cluster with TLS, SCRAM and access control."""
+"""Follow the repository's pages to a running installation on a cluster with TLS, SCRAM and access control."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    """The topics and rights are those that the page tells an administrator to make."""
+    """Start the cluster with the topics and rights that the page asks an administrator to create."""
     with SecureBroker(tmp_path_factory.mktemp("secure"), USER, PASSWORD) as running:
         running.administer(PAGE)
         yield running
@@ -49,7 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
 
 @pytest.fixture(scope="module")
 def config(cluster: SecureBroker) -> Path:
-    """The settings that the page shows, with addresses, files and password of this test in their places."""
+    """Return the page's settings, with the test's addresses, files and password."""
     blocks = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     (shown,) = (block for block in blocks if 'username="health"' in block)
     for theirs, ours in (
@@ -98,7 +98,7 @@ def started(tmp_path: Path, config: Path) -> Iterator[Started]:
 
 
 def until(condition: Callable[[], bool], process: Process) -> None:
-    """Wait for what a process does; its log tells why where it does not."""
+    """Wait for a condition; if it does not become true, fail with the end of the process's log."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert process.alive and time.monotonic() < deadline, process.log.read_text("utf-8", "replace")[-3000:]
@@ -171,7 +171,7 @@ def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Sett
 
 
 def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
-    """A user with the rights on topics alone."""
+    """The user has rights on topics only."""
     cluster.add_user("narrow", PASSWORD)
     cluster.administer(
         "kafka-acls.sh --add --allow-principal User:narrow --operation Read --operation Write --operation "
@@ -201,7 +201,7 @@ def test_the_rights_of_the_page_suffice_to_ask_clients_for_their_metrics(setting
 
 
 def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> None:
-    """A client writes its metrics, the monitor judges it, the exporter shows it; a group's lag goes the same way."""
+    """A client's metrics pass through monitor and exporter, and so does the lag of a group."""
     writer = producer(settings)
     reader = consumer(settings, group_id="spark-kafka-source-of-this-test", auto_offset_reset="earliest")
     groups, exporter = started.start("export", "groups"), started.start("export", "prometheus")
@@ -235,7 +235,7 @@ def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> No
 
 
 def test_kafkas_tools_work_with_tls_and_a_password_as_runbooks_say(cluster: SecureBroker, tmp_path: Path) -> None:
-    """Each command of a runbook that asks a broker, with the options and the file that its page shows."""
+    """Runs each runbook command that asks a broker, with the options and the file shown on the page."""
     page = RUNBOOKS["consumer-lag"]
     ways = re.findall(r"`(B --[\w.-]+) CLIENT\.properties`", page)
     (file,) = re.findall(r"^```properties\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)

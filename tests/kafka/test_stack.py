@@ -1,4 +1,4 @@
-"""The embedded brokers, the jars, and processes that never outlive the one that started them."""
+"""Test the embedded brokers, the jars, and processes that never outlive their parent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def alive(pid: int) -> bool:
-    """Is there such a process, other than a dead one that nobody has waited for."""
+    """True if the process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def alive(pid: int) -> bool:
 
 
 def values(settings: Settings, topic: str) -> list[bytes]:
-    """All values of a topic: to where its partitions end now, however long that takes."""
+    """Return all values of a topic up to its current end offsets, however long that takes."""
     reader = consumer(
         settings, auto_offset_reset="earliest", consumer_timeout_ms=round(1000 * WAIT_SECONDS), group_id=None
     )
@@ -55,7 +55,7 @@ def values(settings: Settings, topic: str) -> list[bytes]:
 
 
 def send(settings: Settings, topic: str, *records: bytes) -> None:
-    """Send and wait until all is acknowledged, by all replicas in sync."""
+    """Send records and wait until all replicas in sync have acknowledged them."""
     writer = producer(settings, acks="all")
     for record in records:
         writer.send(topic, record)
@@ -122,7 +122,7 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
         eventually(lambda: _in_sync(settings, "letters") == [{1, 2, 3}] * 3, "all replicas are in sync")
         cluster.roll()
         cluster.roll()
-        # Of 4.4; 21 with one of 3.9 among them. Each node hears of it by itself.
+        # 33 is the version of 4.4; it would be 21 with a 3.9 broker in the cluster. Each node learns of it separately.
         eventually(lambda: _metadata_version(settings) == (33, 33), "the newest metadata is in force")
         leads = cluster.controller()
         cluster.rolls = 5
@@ -135,13 +135,13 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
 
 
 def _metadata_version(settings: Settings) -> tuple[int, int]:
-    """What is in force, and the newest that a node knows."""
+    """Return the metadata version in force, and the newest that a node supports."""
     client = admin(settings)
     try:
         version = client.describe_features()["metadata.version"]
         return version["finalized"][1], version["supported"][1]
     except KafkaError:
-        return 0, 0  # the node that was asked has just gone
+        return 0, 0  # the node has just gone down
     finally:
         client.close()
 
@@ -206,7 +206,7 @@ def test_without_a_network_the_message_says_what_to_do(tmp_path: Path, monkeypat
 
 @pytest.fixture
 def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The jar of Jolokia in the only repository that there is; nothing is in the cache."""
+    """Set up a mirror that contains only Jolokia's jar, with an empty cache; return that jar."""
     (jar,) = jars.classpath("jolokia")
     mirror = tmp_path / "mirror" / "org" / "jolokia" / "jolokia-agent-jvm" / "2.5.1"
     mirror.mkdir(parents=True)
@@ -219,7 +219,7 @@ def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_fetch_that_was_cut_off_goes_on(mirrored: Path) -> None:
-    """A jar that is gone from the cache, as after a cut, makes the set incomplete; the next call completes it."""
+    """If a jar is missing from the cache, as after an interruption, the set is incomplete; the next call fetches it."""
     (copy,) = jars.classpath("jolokia")
     assert copy.read_bytes() == mirrored.read_bytes()
     copy.unlink()
@@ -259,7 +259,7 @@ def test_a_process_that_does_not_listen_is_killed_with_its_children(tmp_path: Pa
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_the_one_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
-    """Also where processes are frozen, and where threads that are long over have started them."""
+    """This also holds if processes are frozen, or were started by threads that have ended."""
     program = f"""
 import sys, threading, time
 sys.path.insert(0, {str(ROOT)!r})

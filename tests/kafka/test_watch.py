@@ -1,4 +1,4 @@
-"""`kafka-health watch` on real processes: a deadlock in a callback, a handler that hangs, a topic that is not there."""
+"""Run `kafka-health watch` on real processes: a callback deadlock, a hanging handler and a missing topic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.long
 
 SECONDS = 25
-#: Two workers that send to a topic which is not there.
+#: Two workers that send to a topic that does not exist.
 PYTHON = """\
 import sys, threading
 from kafka import KafkaProducer
@@ -33,7 +33,7 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
-#: It leaves its group after 5 s, and has sent no heartbeat for more than 15 s then.
+#: This client leaves its group after 5 s; at LEFT_SECONDS its last heartbeat is more than 15 s old.
 HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "5000", "c.group.id": "bills"}
 HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
 LEFT_SECONDS = 22.0
@@ -67,7 +67,7 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             failing.pause()
             eventually(lambda: stuck.onset_ms)
             failing.resume()
-            # To one JVM the agent must be brought; the other has one, which must be left in it.
+            # One JVM has no agent yet; the other has one, which must stay there afterwards.
             subprocess.run([java(), "-jar", str(jar), "stop", str(healthy.pid)], check=True, capture_output=True)
             of_group = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]
             group = watching(*of_group)
@@ -91,7 +91,7 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
     of_java = {"order-publisher", "order-api", "order-billing", "bill-writer", "bill-payer"}
     assert clients.keys() == {*of_java, "shop-events"}
     hangs = {verdict["mode"]: verdict for verdict in clients["bill-payer"]["verdicts"]}
-    # It left its group before it was watched, and asks its brokers for nothing since: no sample shows that they answer.
+    # It left its group before the watch began and sends no requests since, so no sample shows that brokers answer.
     assert hangs["consumer-stalled"]["status"] == "suspected", hangs
     (stands,) = (thread for thread in clients["bill-payer"]["threads"] if thread["name"] == "billing")
     assert stands["frames"][0].startswith("ProduceAndConsume.handleSlowly (") and stands["dumps"] > 1, stands

@@ -1,4 +1,4 @@
-"""The history of known weeks, and reviews of it, made once for all tests of this process."""
+"""Make the history of known weeks and its reviews once for all tests of this process."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Reviewed = Callable[[Period], Review]
 
 @pytest.fixture(scope="session")
 def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where the history of `known_weeks` is; to be read only."""
+    """Return the location of the history of `known_weeks`; tests must not change it."""
     root: Path = tmp_path_factory.mktemp("known") / "history"
-    # The only query here with rows enough to compile it.
+    # This query alone has enough rows to make compiling worthwhile.
     with configured(spark, {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}):
         known_weeks.write(spark, str(root))
     return str(root)
@@ -32,7 +32,7 @@ def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def reviewed(spark: SparkSession, known_history: str, tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
-    """The review of a period of that history."""
+    """Return a function that reviews a period of that history."""
     actions = tmp_path_factory.mktemp("actions") / "actions.toml"
     actions.write_text(known_weeks.ACTIONS)
     settings = dataclasses.replace(Settings(), links=LinkSettings(dashboards=known_weeks.DASHBOARDS))

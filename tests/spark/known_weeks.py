@@ -1,18 +1,18 @@
-"""Four weeks of history with known incidents, 2026-W43 to 2026-W46. The numbers of W46 follow by hand from this.
+"""Four weeks of history with known incidents, 2026-W43 to 2026-W46; W46's numbers can be calculated by hand from it.
 
 Five clients report every minute: a week has 10,080 minutes, so a full week of a client is 10,080 client-minutes.
 
 W46  Mon  00:00–01:00  ledger-consumer cannot be judged                                        60 unknown
      Tue  10:00–11:40  order-producer deadlocks; suspected for 5 minutes, then confirmed       5 + 95 unhealthy
-     Tue  10:00–10:01  what its process showed before the client was known: moved to order-producer, in no sum
-     Tue  14:00–14:20  order-producer again; confirmed at once                                 20
+     Tue  10:00–10:01  its process, before the client was known: moved to order-producer       in no sum
+     Tue  14:00–14:20  order-producer again; confirmed immediately                             20
      Tue  14:35–14:45  … and again, 15 minutes later: flapping                                 10
      Wed  09:00–09:30  invoice-producer suspected of waiting for metadata, cleared             30
-     Thu  02:00–04:10  nobody watched                                                          130 minutes
-     Fri  15:00        refund-producer exits with records in its buffer, for good                0 to 1,140 records lost
-     Fri  16:00        audit-batch exits without a minute in the table, and counts               12 records lost
+     Thu  02:00–04:10  the monitor was down                                                    130 minutes
+     Fri  15:00        refund-producer exits for good with records in its buffer               0 to 1,140 records lost
+     Fri  16:00        audit-batch exits without a minute in the table; it counts              12 records lost
      Sat  08:00–       audit-producer exits, but comes back: withdrawn
-     Sun  23:00–       order-events stands in the way of other topics, still so at the end     60
+     Sun  23:00–       order-events blocks other topics, still so at the end                   60
 W45  20 suspected minutes of order-producer;  W43  50 confirmed ones
 """
 
@@ -46,7 +46,7 @@ GROUP = Client("consumer-groups", "", "default", "indexers", "group", None, None
 
 
 def at(day: int, clock: str = "00:00") -> datetime:
-    """A time of November 2026."""
+    """Return a time in November 2026 (UTC)."""
     return datetime.fromisoformat(f"2026-11-{day:02d}T{clock}").replace(tzinfo=UTC)
 
 
@@ -92,7 +92,7 @@ FAULTS = (
         {"cause": "exit-without-close", "lost_records": [12, 12], "lost_bytes": [4096, 4096]},
     ),
     Fault(AUDIT, NOT_CLOSED, at(14, "08:00"), at(14, "08:10"), None, ends="withdrawn"),
-    # What the process of order-producer said on Tuesday before its client was known.
+    # What order-producer's process reported on Tuesday before its client was known.
     Fault(replace(ORDERS, client_id=""), DEADLOCK, at(10, "10:00"), at(10, "10:01"), at(10, "10:00"), ends="moved"),
     Fault(
         STREAM,
@@ -106,7 +106,7 @@ FAULTS = (
     Fault(ORDERS, DEADLOCK, at(3, "12:00"), at(3, "12:20"), None),
     Fault(ORDERS, DEADLOCK, at(3, "12:00") - 2 * WEEK, at(3, "12:50") - 2 * WEEK, at(3, "12:00") - 2 * WEEK),
 )
-#: What was to be done about it.
+#: Actions that were planned after the incidents.
 ACTIONS = """
 [[action]]
 title = "Move the confirmation mail out of the producer callback"
@@ -119,18 +119,18 @@ owner = "billing team"
 due = 2026-11-20
 """
 DASHBOARDS = "https://grafana.example"
-#: Those that left no minutes: their clients had gone.
+#: Modes without minutes, because their clients were gone.
 GONE = (NOT_CLOSED,)
 GAP = (at(12, "02:00"), at(12, "04:10"))
 
 
-#: Another cluster, in which the same service has one client, ill for an hour of W46. Nobody watched its last day.
+#: Another cluster: the same service has one client there, unhealthy for an hour of W46; its last day was not monitored.
 ELSEWHERE = Client("orders-api", "us-1", "us-1:100", "order-producer", "producer", "java", "3.9.1")
 FAULT_ELSEWHERE = Fault(ELSEWHERE, DEADLOCK, at(10, "10:00"), at(10, "11:00"), at(10, "10:00"), timedelta(seconds=40))
 
 
 def write_elsewhere(spark: SparkSession, root: str) -> None:
-    """Write the history of the other cluster, six days of W46, at `root`."""
+    """Write the other cluster's history, six days of W46, at `root`."""
     history.create(spark, root)
     length = 6 * 24 * 60
     status, modes = status_of([FAULT_ELSEWHERE])
@@ -157,7 +157,7 @@ def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None
     first_hour = F.col("minute").between(F.lit(W46.start), F.lit(at(9, "00:59")))
     unjudged = (F.col("client_id") == LEDGER.client_id) & first_hour
     week = F.floor((F.unix_seconds("minute") - int(W43.start.timestamp())) / 604_800)
-    # Buffers: 40 % in W43, then 10 points more each week; 85 % for an hour of W46, without a fault.
+    # Buffers: 40 % in W43, 10 points more each week; 85 % for an hour of W46, without a fault.
     near = in_w46 & (F.col("client_id") == INVOICES.client_id) & (F.hour("minute") == 20) & (F.dayofweek("minute") == 6)
     fill = F.when(near, 0.85).otherwise(F.round(0.4 + 0.1 * week, 1))
     legacy = F.col("kind") == "legacy-consumer"
@@ -178,7 +178,7 @@ def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None
         },
         watched,
     )
-    # Lag grows by 60 records an hour in W46 (1 a minute, 1,440 a day), from none.
+    # Lag grows from zero by 60 records an hour in W46 (1 a minute, 1,440 a day).
     grown = (F.unix_seconds("minute") - int(W46.start.timestamp())) / 60
     groups = minute_rows(
         client_rows(spark, [GROUP]),

@@ -1,4 +1,4 @@
-"""What a batch tells of a record that is left out because reading it ended the monitor."""
+"""Test what a batch reports about a skipped record that killed the monitor when it was read."""
 
 from __future__ import annotations
 

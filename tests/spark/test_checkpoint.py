@@ -1,4 +1,4 @@
-"""The checkpoint of a query as files: read, and mended."""
+"""Read and repair the files of a query's checkpoint."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_batch_that_will_be_repeated_can_be_made_smaller_and_begin_later(
 
 
 def initial(spark: SparkSession, folder: Path) -> Any:
-    """Where a source begins, as Spark reads it before its first batch."""
+    """Return a source's start offsets, as Spark reads them before its first batch."""
     jvm: Any = spark._jvm
     written = jvm.org.apache.spark.sql.kafka010.KafkaSourceInitialOffsetWriter(spark._jsparkSession, str(folder))
     return json.loads(str(written.get(0).get().json()))

@@ -1,4 +1,4 @@
-"""The doctor tries where state and reviews are kept: by the same Spark as the monitor, and leaves nothing."""
+"""The doctor checks the folders for state and reviews with the monitor's own Spark, and leaves nothing there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one; the session of all tests is not ended."""
+    """Change to an empty folder; keep the session of all tests running."""
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -46,8 +46,8 @@ def test_in_an_empty_folder_all_works_and_the_folder_stays_empty(here: Path) -> 
 
 
 def test_where_no_table_can_be_opened_is_said(here: Path, pytestconfig: pytest.Config) -> None:
-    """Delta takes no relative folder: what the monitor would end with, the doctor says before."""
-    # The JVM is where the tests were started, and makes the folder before Delta refuses it.
+    """Delta rejects relative folders; the doctor must report it before the monitor fails."""
+    # The JVM's working directory is where the tests were started; it makes the folder before Delta rejects it.
     relative = os.path.relpath(here / "state" / "history", pytestconfig.invocation_params.dir)
     settings = placed(Settings())
     finding = findings_of(replace(settings, monitor=replace(settings.monitor, history=relative)))["monitor.history"]
@@ -83,10 +83,10 @@ def test_without_spark_nobody_tries(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def jvms_in(folder: Path) -> list[str]:
-    """The JVMs that were started in a folder."""
+    """Return the ids of JVMs started in a folder."""
     there = []
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the process has ended
             if process.joinpath("comm").read_text("utf-8") == "java\n" and process.joinpath("cwd").samefile(folder):
                 there.append(process.name)
     return there
@@ -96,7 +96,7 @@ def jvms_in(folder: Path) -> list[str]:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found in /proc")
 @pytest.mark.parametrize("begun", [False, True])
 def test_ctrl_c_amid_the_start_of_spark_is_one_line_and_leaves_no_jvm(begun: bool, tmp_path: Path) -> None:
-    """Before the JVM has told where it is found, and while the session is made."""
+    """Interrupts before the JVM has reported its port, and while the session is being made."""
     log = tmp_path / "doctor.log"
     config = write_settings(tmp_path, {"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
     command = [sys.executable, "-m", "clienthealth.ops.cli", "doctor", "--config", str(config)]

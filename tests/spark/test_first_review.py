@@ -1,4 +1,4 @@
-"""A review before the first full week is over: not an empty page, but what to say instead."""
+"""A review before the end of the first full week explains what is missing instead of showing an empty page."""
 
 from __future__ import annotations
 

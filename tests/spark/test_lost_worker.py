@@ -1,4 +1,4 @@
-"""A Python worker of Spark that is gone in the midst of its work, as when the kernel ends it for want of memory."""
+"""A Python worker of Spark dies during its work, as when the kernel kills it for lack of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoint, history and review on S3: a server that speaks it, Hadoop's own client, Spark and Delta as they are."""
+"""Keep checkpoint, history and review on S3: a fake server with Hadoop's real client, Spark and Delta."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MINUTE_MS = int(datetime(2026, 11, 9, 1, tzinfo=UTC).timestamp() * 1000)
 
 @pytest.fixture(scope="module")
 def store(spark: SparkSession) -> Iterator[str]:
-    """The address of the server; the session reaches it with the options that the settings give a checkpoint on S3."""
+    """Start the server, configure the session as the settings do for a checkpoint on S3, and yield the address."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -66,7 +66,7 @@ def store(spark: SparkSession) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def root(spark: SparkSession, store: str) -> str:
-    """A history there."""
+    """Create a history there."""
     history.create(spark, SETTINGS.monitor.history)
     return SETTINGS.monitor.history
 
@@ -77,7 +77,7 @@ def test_a_query_goes_on_where_its_checkpoint_stands(spark: SparkSession, root: 
 
     def written(batch: DataFrame, number: int) -> None:
         totals.append((number, batch.collect()[0]["total"]))
-        # Each batch comes twice, as after a crash between its results and its commit.
+        # Each batch is written twice, as after a crash between its results and its commit.
         for planned_ms in (None, int(time.time() * 1000)):
             origin = history.Origin("query", number, planned_ms)
             history.append_quality(spark, root, [Quality(MINUTE_MS, "counted", 1)], origin)

@@ -1,4 +1,4 @@
-"""The command of the page on reviews, as it stands there; in a process of its own `tests/e2e/test_demo.py` runs it."""
+"""Run the command of the page on reviews as printed there; `tests/e2e/test_demo.py` runs it in its own process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_review_is_written_the_same_each_time(
     program, *arguments = shlex.split(command)
     assert Path(program).name == "kafka-health"
     monkeypatch.chdir(tmp_path)
-    # It ends the session of its process, which is that of all tests here.
+    # The command stops its Spark session, which all tests here share.
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     with pytest.raises(SystemExit) as ended:
         main(arguments)

@@ -1,6 +1,6 @@
-"""Backups of different moments: what is counted and said where checkpoint, history and topics do not fit together.
+"""Restore backups from different times, so that checkpoint, history and topics do not fit; check counts and reports.
 
-The whole monitor in the session of these tests, on a real broker: about 35 s of CPU.
+Runs the whole monitor in these tests' session on a real broker: about 35 s of CPU.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.long
 
 METRICS = "restored-metrics"
 HOST, STEP = "web-0", 10
-#: Seconds of each portion, of which the first ends with a client that stands still; in the second it goes on.
+#: Seconds of each portion of input: the first portion ends with a stuck client, the second lets it recover.
 PORTION, STUCK_FROM, WELL_FROM = 240, 120, 270
 RECORDS = PORTION // STEP
 SECONDS = 600.0
@@ -50,7 +50,7 @@ SECONDS = 600.0
 
 @dataclass
 class Installation:
-    """A monitor's settings; backups of what it had after each of the first two portions are in `folder`."""
+    """A monitor's settings; `folder` contains backups taken after each of the first two portions."""
 
     spark: SparkSession
     settings: Settings
@@ -80,7 +80,7 @@ class Installation:
         return replace(self.settings, monitor=places)
 
     def run(self, settings: Settings, *conditions: Callable[[], bool]) -> History:
-        """The monitor until each of these held, one after the other, and it has ended in order."""
+        """Run the monitor until each condition has held in turn and it has stopped properly; return its history."""
         over, late = threading.Event(), list[str]()
 
         def watch() -> None:
@@ -110,7 +110,7 @@ class Installation:
         return History(Path(settings.monitor.history))
 
     def has_read(self, settings: Settings, portions: int, change: str = "") -> Callable[[], bool]:
-        """Has it read so many portions, and has its history such a change of an incident?"""
+        """Return a condition: that many portions are read, and the history has a change of this kind."""
         checkpoint, told = Path(checkpoint_of(settings)), History(Path(settings.monitor.history))
 
         def reached() -> bool:
@@ -120,7 +120,7 @@ class Installation:
         return reached
 
     def backed_up(self, name: str) -> bool:
-        """Copy all as a snapshot of the disk has it; False where anything was written meanwhile."""
+        """Copy everything like a disk snapshot; return False if a file changed meanwhile."""
         running, copy = self.folder / "running", self.folder / name
         before = contents(running)
         for path, content in before.items():
@@ -133,7 +133,7 @@ class Installation:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """All files; what goes while they are read is not among them."""
+    """Return all files with their contents; files that disappear meanwhile are left out."""
     files: dict[Path, bytes] = {}
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):
@@ -170,7 +170,7 @@ def backed_up(spark: SparkSession, broker: Any, tmp_path_factory: pytest.TempPat
 
 
 def counted_once(here: Installation, told: History) -> None:
-    """All that was read, each minute and each change of the incident, once."""
+    """Assert that each record, minute and incident change was counted once."""
     minutes = Counter(row["minute"] for row in told.minutes.look())
     assert {*minutes.values()} == {1}
     first = int(here.begin.timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""Trouble that no failure mode is about, from the history's minutes to the review. The numbers are counted by hand."""
+"""Known issues without a failure mode, from the history's minutes to the review; the numbers are counted by hand."""
 
 from __future__ import annotations
 

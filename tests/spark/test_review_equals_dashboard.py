@@ -1,7 +1,7 @@
-"""The dashboard "weekly review" and the review say the same of the same time.
+"""The dashboard "weekly review" and the review agree on the same period.
 
-Two hours of minutes are put into the history and, as the exporter shows them, into a real Prometheus; then the
-dashboard's own queries are asked, with the rules' own recordings.
+Two hours of minutes are written to the history and, as the exporter shows them, to a real Prometheus. The test then
+runs the dashboard's own queries, with the recording rules.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SICK = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer")
 WELL = Client("orders-api", "web-2", "web-2:100", "order-producer", "producer")
 LATE = Client("billing", "web-3", "web-3:200", "invoice-producer", "producer")
 PERIOD = Period(datetime(2026, 11, 10, 10, tzinfo=UTC), datetime(2026, 11, 10, 12, tzinfo=UTC))
-#: Suspected for 3 minutes, confirmed for 22; nobody watched from 11:00 to 11:10; billing is unknown for 30 minutes.
+#: Suspected for 3 minutes, confirmed for 22; not monitored from 11:00 to 11:10; billing is unknown for 30 minutes.
 FAULT = Fault(SICK, MODE, PERIOD.start + timedelta(minutes=20), PERIOD.start + timedelta(minutes=45),
               PERIOD.start + timedelta(minutes=23))  # fmt: skip
 
@@ -82,20 +82,20 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     address = free_address()
     command = ["prometheus", f"--config.file={root}/prometheus.yml", f"--storage.tsdb.path={root}/tsdb"]
     command += [f"--web.listen-address={address}", "--storage.tsdb.retention.time=100y"]
-    # A sample holds for its minute and no longer, as a series ends when its client or the monitor is gone.
+    # A sample is valid only for its minute, as a series ends when its client or the monitor is gone.
     command.append("--query.lookback-delta=59s")
     with started(command, root / "prometheus.log", address):
         yield built, address
 
 
 def series_and_time(line: str) -> tuple[str, int]:
-    """What a sample is sorted by: Prometheus takes those of a series in the order of time only."""
+    """Return the sort key of a sample: Prometheus accepts a series' samples only in order of time."""
     series, _, at = line.rsplit(" ", 2)
     return series, int(at)
 
 
 def samples(service: str, host: str, instance: str, client_id: str, status: str, at: int) -> list[str]:
-    """What an exporter shows of a service that has this one client, as if each client had a shard of its own."""
+    """Return what an exporter shows for a service with this one client, as if each client had its own shard."""
     shard = f'shard="{host} {instance} {client_id}"'
     return [
         f'kafka_client_service_clients{{{shard},service="{service}",status="{name}"}} {int(name == status)} {at}'
@@ -104,11 +104,11 @@ def samples(service: str, host: str, instance: str, client_id: str, status: str,
 
 
 def asked(prometheus: str, query: str) -> dict[str, float]:
-    """The dashboard's query over the period, by service, with the recorded series computed on the spot."""
+    """Return the result of the dashboard's query over the period, by service; recording rules are inlined."""
     for name, expr in recordings().items():
         query = re.sub(rf"{name}\{{[^}}]*\}}", lambda _, expr=expr: f"({expr})", query)  # type: ignore[misc]
     query = query.replace("[$__range:1m]", f"[{PERIOD.minutes}m:1m]").replace("$slo_target", "0.995")
-    # Half a minute before the end: the steps of the range are then exactly the minutes of the period.
+    # Half a minute before the end, the steps of the range are exactly the minutes of the period.
     form = urllib.parse.urlencode({"query": query, "time": PERIOD.end.timestamp() - 30})
     with urllib.request.urlopen(f"http://{prometheus}/api/v1/query?{form}", timeout=60) as answer:
         result = json.load(answer)["data"]["result"]
@@ -117,7 +117,7 @@ def asked(prometheus: str, query: str) -> dict[str, float]:
 
 def test_the_same_numbers(review: tuple[Review, str]) -> None:
     built, prometheus = review
-    # 110 watched minutes of each client; 25 of one unhealthy, 30 of another not judged.
+    # 110 monitored minutes of each client; 25 of one are unhealthy, 30 of another are not judged.
     assert built.overall.minutes.observed == 110 + 110 + 80
     assert built.overall.minutes.unhealthy == 25
     queries = {panel["title"]: panel["targets"] for panel in panels(boards()["review"]) if "targets" in panel}

@@ -1,4 +1,4 @@
-"""The history: appends that repeat nothing, incidents read back, schema versions, retention and compaction."""
+"""Test the history: appends without repetition, reading incidents, schema versions, retention and compaction."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def count(spark: SparkSession, root: str, table: str) -> int:
 
 
 def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str) -> None:
-    """As the step gives it; a column that was added to the table and not here ended every batch with minutes."""
+    """The row comes from the step. A column added to the table but not here made every batch with minutes fail."""
     text = (
         '{"minute":1790000040000,"service":"orders-api","host":"web-1","instance":"web-1:100","client_id":"order-producer",'
         '"kind":"producer","group":null,"library":"java","version":"3.9.1","samples":6,"status":"suspected",'
@@ -75,7 +75,7 @@ def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str
 
 
 def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lies behind what others committed since: more than is looked at at first."""
+    """Other commits lie between, more than the first look covers."""
     monkeypatch.setattr(history, "COMMITS", 1)
     planned_ms = int(time.time() * 1000)
     append(spark, root, OPENED, "query-a", 0, 61_000)
@@ -84,7 +84,7 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
     assert count(spark, root, "verdicts") == 3
     append(spark, root, OPENED, "query-a", 1, 61_000, planned_ms)
     assert count(spark, root, "verdicts") == 3
-    # Of this one nothing was written before its process ended.
+    # The process ended before it wrote anything of this batch.
     append(spark, root, OPENED, "query-a", 2, 61_000, planned_ms)
     append(spark, root, OPENED, "query-a", 12, 61_000, planned_ms)
     assert count(spark, root, "verdicts") == 5
@@ -94,7 +94,7 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
 def test_a_batch_is_not_looked_for_before_it_was_planned(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    """Nor taken for one of that number which an older checkpoint makes anew."""
+    """Nor is it mistaken for a batch of the same number from an older checkpoint."""
     monkeypatch.setattr(history, "COMMITS", commits)
     append(spark, root, OPENED, "query-a", 0, 61_000)
     append(spark, root, OPENED, "query-b", 0, 61_000)
@@ -153,7 +153,7 @@ def test_no_history_and_another_schema_are_told(spark: SparkSession, root: str, 
 
 @pytest.mark.long
 def test_a_history_of_0_1_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
-    """Its tables by the source of that release: some columns less, and Delta's own 30 days of log and 7 of files."""
+    """Its tables follow that release's source: fewer columns, and Delta's defaults of 30 days of log, 7 of files."""
     since = {"minutes": ("clock_skew_seconds", "also_seen")}
     with pytest.MonkeyPatch.context() as then:
         then.setattr(history, "KEPT", {})
@@ -187,7 +187,7 @@ def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_
     done = {d.table: d for d in maintain(spark, root, 10, today)}
     assert list(done) == ["minutes", "verdicts", "quality"]
     quality = done["quality"]
-    # Days 12 and 11 ago go; the three files of day 10 and the two of today become one each.
+    # Files from 12 and 11 days ago are removed; three files from 10 days ago and two of today become one each.
     assert (quality.days, quality.removed, quality.added, quality.files) == (2, 5, 2, 2)
     assert count(spark, root, "quality") == 5
     version = DeltaTable.forPath(spark, inside(root, "quality")).history(1).select("version")

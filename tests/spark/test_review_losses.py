@@ -1,4 +1,4 @@
-"""What incidents tell of lost records, summed per service and per theme. The numbers follow by hand from the faults."""
+"""Sum the records that incidents report as lost, by service and theme; the numbers follow by hand from the faults."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def fault(
 FAULTS = (
     fault("counted", "a", NOT_CLOSED, {"lost_records": [12, 12]}),
     fault("counted", "b", NOT_CLOSED, {"lost_records": [0, 1140]}, confirmed=False),
-    # Two batches of 250 records in the lines that were read; others may have been left out.
+    # Two batches of 250 records in the lines that were read; other lines may be missing.
     fault("expired", "a", STALLED, {"records_expired": 500}),
     fault("expired", "b", STALLED, {"lost_records": [1, 1]}),
-    # It stalled, and went on before the first record expired.
+    # It stalled, and continued before the first record expired.
     fault("stalled", "a", STALLED, {"cause": "timeouts"}),
     fault("uncounted", "a", NOT_CLOSED, {"cause": "forced-close"}),
     fault("bytes", "a", NOT_CLOSED, {"cause": "killed", "lost_bytes": [0, 900_000]}),

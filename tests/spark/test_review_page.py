@@ -1,6 +1,6 @@
-"""The review in a real browser: no wider than the screen, readable for everyone by axe-core, loading nothing.
+"""Check the review in a browser: no wider than the screen, accessible by axe-core, no external requests.
 
-With KAFKA_HEALTH_SCREENSHOTS set to a folder, the pictures for the documentation are written there.
+If KAFKA_HEALTH_SCREENSHOTS names a folder, the pictures for the documentation are written there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def modules() -> Path:
 
 @pytest.fixture(scope="module")
 def pages(reviewed: Reviewed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A week with everything, and a week without any history."""
+    """Return the pages of a full week and of a week without history."""
     root = tmp_path_factory.mktemp("pages")
     weeks = {"full": known_weeks.W46, "empty": known_weeks.W46.before(-1)}
     return {name: write(reviewed(week), root / name)[0] for name, week in weeks.items()}

@@ -1,4 +1,4 @@
-"""Which confirmed failures are one page, by hand: clients of a service that overlap, and what comes back soon."""
+"""Check by hand-made faults which confirmed failures form one page: overlapping clients of a service, quick returns."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ NOW = timedelta(0)
 
 
 def fault(client: Client, mode: str, start: str, stop: str | None, ends: Change = "closed", day: int = 10) -> Fault:
-    """Confirmed, and told, at once."""
+    """Return a fault that is confirmed and reported immediately."""
     begin, end = at(day, start), None if stop is None else at(day, stop)
     return Fault(client, mode, begin, end, begin, NOW, {}, ends=ends)
 
 
 FAULTS = (
-    # Of two clients that overlap, and again four minutes after both are well: one page, 09:00 to 09:40.
+    # Two clients overlap, and one fails again four minutes after both are healthy: one page, 09:00 to 09:40.
     fault(ORDERS, DEADLOCK, "09:00", "09:30"),
     fault(OTHER, DEADLOCK, "09:10", "09:20"),
     fault(OTHER, DEADLOCK, "09:34", "09:40"),
-    # Six minutes later it is another.
+    # A failure six minutes later is another page.
     fault(ORDERS, DEADLOCK, "09:46", "09:50"),
-    # Another mode of the same service is another page; one that was withdrawn rang all the same.
+    # Another mode of the same service is another page; a withdrawn failure still paged.
     fault(ORDERS, METADATA, "09:05", "09:08", "withdrawn"),
-    # The same of another service.
+    # The same failure in another service.
     fault(msgspec.structs.replace(OTHER, service="search"), DEADLOCK, "09:00", "09:30"),
-    # Told only when it was over; a suspicion; taken over by another client: nobody was paged.
+    # No pages: reported only after its end; only suspected; moved to another client.
     Fault(ORDERS, METADATA, at(10, "12:00"), at(10, "12:05"), at(10, "12:00"), timedelta(minutes=5)),
     Fault(ORDERS, METADATA, at(10, "13:00"), at(10, "13:30")),
     fault(OTHER, METADATA, "14:00", "14:10", "moved"),
-    # Lost records, and goes on; what began in the week before is a page of that week, however long it lasts.
+    # A failure with lost records that continues; one that began in the week before is a page of that week.
     fault(ORDERS, NOT_CLOSED, "15:00", None),
     fault(OTHER, BLOCKING, "20:00", None, day=8),
 )

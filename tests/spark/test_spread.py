@@ -1,4 +1,4 @@
-"""Buckets fall evenly on Spark's partitions, by Spark's own hash, in the numbers that a checkpoint began with."""
+"""Buckets are spread evenly over Spark's partitions by Spark's own hash, with the number that a checkpoint fixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs at the same time: as if one after the other, but for the time."""
+"""Jobs run concurrently with the same results as one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_each_is_of_the_query_that_it_was_called_in_and_changes_nothing_for_the_
     def job(name: str) -> None:
         before.append(context.getLocalProperty(PROPERTY))
         context.setLocalProperty(PROPERTY, name)
-        # Both are here at the same time.
+        # Both jobs are here at the same time.
         meet.wait(WAIT_SECONDS)
         assert spark.range(10).count() == 10
         after.append(context.getLocalProperty(PROPERTY))

@@ -1,4 +1,4 @@
-"""The history that the benchmark of a year is made of is one that maintenance and reviews read."""
+"""Maintenance and reviews can read the history that the benchmark of a year generates."""
 
 from __future__ import annotations
 
