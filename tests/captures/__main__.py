@@ -1,11 +1,10 @@
-"""Writes down what real collectors make of a real Kafka producer, for tests that cannot build them.
+"""Capture what real collectors write about a real Kafka producer, for tests that cannot build these collectors.
 
-    python -m tests.captures --collector PATH --telegraf PATH
+python -m tests.captures --collector PATH --telegraf PATH
 
-One JVM with a producer of Kafka's Java client carries three agents: OpenTelemetry's, which pushes OTLP over HTTP to a
-sink of ours and through it to the OpenTelemetry Collector; Jolokia's and the JMX exporter's, which Telegraf asks.
-Collector and Telegraf write to a real broker, whose records become the files of this folder. How both are built stands
-in README.md.
+One JVM with a Java producer carries three agents. OpenTelemetry's agent pushes OTLP over HTTP through our sink to the
+OpenTelemetry Collector. Telegraf polls Jolokia's agent and the JMX exporter. Collector and Telegraf write to a real
+broker, and its records become the files of this folder. README.md explains how to build both.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ JARS = {
         ("org.apache.kafka:kafka-clients:4.1.2", "ch.qos.logback:logback-classic:1.5.18"),
     ),
 }
-#: What the records of a signal hold once they tell of the producer.
+#: Text in a signal's records once they contain the producer.
 TELLING = {"metrics": b"kafka.producer.record_send_total", "logs": b"clientId=shop-producer"}
-#: The Kafka exporter's encodings, by signal.
+#: Encodings of the Collector's Kafka exporter, by signal.
 ENCODINGS = {"metrics": ("otlp_proto", "otlp_json"), "logs": ("otlp_proto", "otlp_json")}
-#: File of what Telegraf writes → its inputs and the format.
+#: File written by Telegraf → its inputs and format.
 TELEGRAF = {
     "jolokia2.influx": ("jolokia2", "influx"),
     "jolokia2.json": ("jolokia2", "json"),
@@ -59,12 +58,12 @@ TELEGRAF = {
     "prometheus-2.json": ("prometheus-2", "json"),
     "prometheus-2.prom": ("prometheus-2", "prometheus"),
 }
-#: What the agent would say of the machine that it runs on.
+#: Attributes that the agent would reveal about this machine.
 UNWANTED = (
     *("process.command_args", "process.command_line", "process.executable.path"),
     *("host.id", "os.description"),
 )
-#: What is captured goes through these.
+#: Topics for the captures.
 TOPICS = (
     *(f"{signal}-{encoding}" for signal, encodings in ENCODINGS.items() for encoding in encodings),
     *(f"telegraf-{name}" for name in TELEGRAF),
@@ -92,7 +91,7 @@ def main() -> None:
 
 
 def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[str, bytes]]:
-    """All captures, by file. Raises TimeoutError."""
+    """Yield all captures by file. Raises TimeoutError."""
     broker = Broker(folder / "broker").start()
     try:
         create_topics(broker.kafka, [TOPIC, *TOPICS], partitions=1)
@@ -112,7 +111,7 @@ def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[st
 
 
 def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
-    """One of each series that Telegraf wrote; a record is a line, in Prometheus's text a page."""
+    """Yield one record of each series that Telegraf wrote; a record is a line, or a page in Prometheus text format."""
     for name in TELEGRAF:
         awaited(broker, f"telegraf-{name}", TOPIC.encode())
         records = awaited(broker, f"telegraf-{name}", b"kafka")
@@ -121,11 +120,11 @@ def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
 
 
 def _series(name: str, value: bytes) -> bytes:
-    """What is the same in every record of a series."""
+    """Return the part that is the same in every record of a series."""
     if name.endswith(".json"):
         document = json.loads(value)
         return json.dumps([document["name"], document["tags"], sorted(document["fields"])]).encode()
-    # Its name, tags and fields; in Prometheus's text all but the value.
+    # Name, tags and fields; in Prometheus text everything except the value.
     if name.endswith(".influx"):
         return (
             re.sub(rb"=[^,\s]*(?=[,\s])", b"", value.partition(b" ")[2]).rpartition(b" ")[0] + value.partition(b" ")[0]
@@ -134,7 +133,7 @@ def _series(name: str, value: bytes) -> bytes:
 
 
 def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
-    """What the agent pushed and the Collector wrote, once it tells of a producer that has sent."""
+    """Yield what the agent pushed and the Collector wrote, once it contains a producer that has sent."""
     for signal, encodings in ENCODINGS.items():
         captured = {of: awaited(broker, f"{signal}-{of}", TELLING[signal]) for of in encodings}
         # The same push in each encoding.
@@ -145,13 +144,13 @@ def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
 
 
 def awaited(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
-    """The records of a topic that hold a word, by offset, once there are some. Raises TimeoutError."""
+    """Wait for records of a topic that contain a word; return them by offset. Raises TimeoutError."""
     captured: dict[int, bytes] = eventually(lambda: read(broker, topic, word), seconds=PATIENCE_SECONDS)
     return captured
 
 
 def read(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
-    """The records of a topic that hold a word, by offset."""
+    """Return the records of a topic that contain a word, by offset."""
     reader = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=None)
     try:
         partition = TopicPartition(topic, 0)
@@ -168,7 +167,7 @@ def read(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
 
 
 class Sink:
-    """Takes OTLP over HTTP, keeps the last body of each signal, and hands all on to `to`."""
+    """A server for OTLP over HTTP that keeps the last body of each signal and forwards everything to `to`."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
@@ -177,7 +176,7 @@ class Sink:
 
 @contextlib.contextmanager
 def sink() -> Iterator[Sink]:
-    """A sink on loopback."""
+    """Run a sink on loopback."""
     kept = Sink()
 
     class Handler(BaseHTTPRequestHandler):
@@ -196,7 +195,7 @@ def sink() -> Iterator[Sink]:
             self.wfile.write(posted)
 
         def _body(self) -> bytes:
-            """In chunks, where its size was not known before it was packed."""
+            """Read a body, in chunks if its length is not given."""
             if "Content-Length" in self.headers:
                 return self.rfile.read(int(self.headers["Content-Length"]))
             body = b""
@@ -220,7 +219,7 @@ def sink() -> Iterator[Sink]:
 
 
 def otelcol(folder: Path, broker: Broker, pushes: Sink) -> list[str]:
-    """The Collector's arguments: OTLP over HTTP in; metrics and logs to Kafka in every encoding."""
+    """Return the Collector's arguments: OTLP over HTTP as input; metrics and logs to Kafka in every encoding."""
     port = free_port()
     pushes.to = f"http://127.0.0.1:{port}"
     exporters = "".join(
@@ -280,7 +279,7 @@ def agent_config(folder: Path, broker: Broker, ports: Mapping[str, int]) -> Path
 
 @contextlib.contextmanager
 def producer(folder: Path, broker: Broker, port: int, ports: Mapping[str, int]) -> Iterator[None]:
-    """A producer in a JVM with the agents; `port`: where OTLP goes."""
+    """Run a producer in a JVM with the agents; `port`: the target of OTLP."""
     (folder / "jmx.yaml").write_text("includeObjectNames: ['kafka.producer:*']\nrules: [{pattern: '.*'}]\n")
     (folder / "logback.xml").write_text(
         '<configuration><appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>'
@@ -322,7 +321,7 @@ def producer(folder: Path, broker: Broker, port: int, ports: Mapping[str, int]) 
 
 @contextlib.contextmanager
 def program(folder: Path, path: Path, arguments: Sequence[str]) -> Iterator[None]:
-    """A program while it is needed; what it says goes to a file of the folder."""
+    """Run a program during the block; its output goes to a file in the folder."""
     with (
         (folder / f"{path.name}.log").open("wb") as log,
         subprocess.Popen([str(path), *arguments], cwd=folder, stdout=log, stderr=log) as running,
@@ -334,7 +333,7 @@ def program(folder: Path, path: Path, arguments: Sequence[str]) -> Iterator[None
 
 
 def reachable(port: int, path: str) -> bool:
-    """Does somebody answer there?"""
+    """True if a server answers there."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5):
             return True

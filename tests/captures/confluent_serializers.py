@@ -1,10 +1,10 @@
-"""Writes down what confluent-kafka's own serializers make of readings, and what they told the schema registry.
+r"""Capture what confluent-kafka's serializers write for samples, and what they register in the schema registry.
 
     uv run --no-project --with 'confluent-kafka[avro,json,protobuf,schemaregistry]' --with opentelemetry-proto \\
         python tests/captures/confluent_serializers.py
 
-A program of its own, because these serializers want more packages than the tests do. The registry is a server that
-keeps what is registered, and answers as Confluent documents it.
+It is a separate program, because these serializers need more packages than the tests do. The registry is a server that
+keeps registered schemas and answers as documented by Confluent.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ JSON_SCHEMA = {"title": "Reading", "type": "object", "properties": {"ts": {"type
 
 
 class Registry:
-    """Schemas in the order in which they were registered, numbered from 1."""
+    """Schemas in order of registration, numbered from 1."""
 
     def __init__(self) -> None:
         self.schemas: list[dict[str, Any]] = []
@@ -65,7 +65,7 @@ class Registry:
         return {"id": number, "subject": subject, "version": 1, **schema}
 
     def answers(self) -> dict[str, Any]:
-        """What it answers to, by path."""
+        """Return the registry's answers by path."""
         by_number = {f"/schemas/ids/{n}": schema for n, schema in enumerate(self.schemas, 1)}
         by_subject = {
             f"/subjects/{subject}/versions/1": {"id": n, "subject": subject, "version": 1, **self.schemas[n - 1]}
@@ -116,7 +116,7 @@ def main() -> None:
     for name, (serializer, value) in written.items():
         context = SerializationContext(f"readings-{name.partition('.')[0]}", MessageField.VALUE)
         (FOLDER / name).write_bytes(serializer(value, context))
-    # Of protobuf nobody reads the schema itself: it is long, and OpenTelemetry's.
+    # The protobuf schema itself is not read: it is long and belongs to OpenTelemetry.
     answers = {
         path: answer | ({"schema": ""} if answer.get("schemaType") == "PROTOBUF" else {})
         for path, answer in registry.answers().items()

@@ -1,13 +1,13 @@
-"""`make chaos`: the real stack while one fault after the other strikes, against an undisturbed run of the same input.
+"""`make chaos`: strike the real stack with one fault after another; compare with an undisturbed run of the same input.
 
     python -m tests.chaos [--faults N] [--seed N] [--only KIND,…] [--resume]
     python -m tests.chaos --flood NAME,… [--share PART]
 
-Each fault has a slice of the input. When it is over, the history of that slice must be that of the undisturbed run,
-but for what the fault hid. Exit code: 0 if so for all faults, 1 if not, 2 if the campaign itself failed. A campaign of
-all kinds and fifty faults writes the page tests/chaos/RESULTS.md, others .cache/chaos/RESULTS.md. What has become of
-each fault is kept in .cache/chaos/outcomes.json: with --resume only those strike, each as before, that have not passed.
-With --flood the monitor gets more than anybody should send (`floods.py`) instead.
+Each fault has a slice of the input. Afterwards the slice's history must equal that of the undisturbed run, except for
+records that the fault provably lost. Exit code: 0 if this holds for all faults, 1 if not, 2 if the campaign itself
+failed. A campaign with all kinds and fifty faults writes the page tests/chaos/RESULTS.md, others write
+.cache/chaos/RESULTS.md. Results are kept in .cache/chaos/outcomes.json; `--resume` repeats only faults that have not
+passed, each exactly as before. With `--flood` the monitor gets an excessive load instead (`floods.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FAULTS = 50
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a campaign; its exit code."""
+    """Run a campaign; return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__.partition("\n")[0])
     parser.add_argument("--faults", type=int, default=FAULTS, metavar="N", help=f"so many faults ({FAULTS})")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which faults, and when (1)")
@@ -88,7 +88,7 @@ def _flooded(names: Sequence[str], share: float) -> int:
 
 
 def _tried(todo: Sequence[faults.Fault], outcomes: Outcomes, seed: int) -> None:
-    """Let them strike. What was logged is kept, of a campaign that was interrupted too."""
+    """Run the faults. Outcomes are kept even if the campaign is interrupted."""
     began, before = time.monotonic(), outcomes.seconds
 
     def keep(outcome: Outcome) -> None:
@@ -105,7 +105,7 @@ def _tried(todo: Sequence[faults.Fault], outcomes: Outcomes, seed: int) -> None:
 
 
 def say(text: str) -> None:
-    """A line on the terminal."""
+    """Print a line on the terminal."""
     print(text, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The real application of a campaign (`client.py`), seen from outside: does it go on, and is all accounted for."""
+"""Observe the campaign's real application (`client.py`): does it progress, and are all its records accounted for?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOP_SECONDS = 150.0
 
 
 class Application:
-    """Use it as a context manager."""
+    """A running application. Use it as a context manager."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._orders, self._metrics = f"{folder.name}-orders", f"{folder.name}-live-metrics"
@@ -27,19 +27,19 @@ class Application:
         self._reported = Topic(settings.kafka.bootstrap_servers, self._metrics)
 
     def counts(self) -> Mapping[str, int]:
-        """What has become of its records so far."""
+        """Return the application's counts of its records so far."""
         with suppress(OSError, ValueError):
             counts: Mapping[str, int] = json.loads(self._file.read_text(encoding="utf-8"))
             return counts
         return {}
 
     def goes_on(self, before: Mapping[str, int]) -> bool:
-        """Has it delivered, received and reported more than then. Raises ServiceError where it has ended."""
+        """True if it has delivered, consumed and reported more than `before`. Raises ServiceError if it has ended."""
         now = self.counts()
         return all(now.get(name, 0) > before.get(name, 0) for name in ("acknowledged", "consumed", "reported"))
 
     def end(self) -> Iterator[str]:
-        """Let it end by itself; what is not accounted for."""
+        """Stop the application; yield what is not accounted for."""
         assert self._process is not None
         self._process.stop(STOP_SECONDS)
         counts = self.counts()

@@ -1,4 +1,4 @@
-"""What an input says, by the decoding and the step of the stream in this process: without Spark and without Kafka."""
+"""Calculate the results for an input with the stream's decoding and step in this process, without Spark and Kafka."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ TYPES = (pa.binary(), pa.int32(), pa.binary(), pa.string(), pa.string(), pa.int3
 
 @dataclass
 class Rows:
-    """Rows of a table that grows no more."""
+    """Rows of a table that no longer grows."""
 
     rows: list[Row] = field(default_factory=list)
 
     def look(self) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         return self.rows
 
 
 @dataclass
 class Calculated:
-    """What the history of an undisturbed run has; `observed` is the number of the batch."""
+    """The history that an undisturbed run would write; `observed` is the batch number."""
 
     minutes: Rows = field(default_factory=Rows)
     verdicts: Rows = field(default_factory=Rows)
 
 
 def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_ms: int) -> Calculated:
-    """`cuts`: of each slice, by chance, but of the last, which is read as in real time."""
+    """Calculate the tables. `cuts`: random cuts per slice, except the last slice, which is read as in real time."""
     chosen, offset, batch = random.Random(cuts), 0, 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     tables = Calculated()
@@ -68,7 +68,7 @@ def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_m
 
 
 def _chunks(records: Sequence[load.Published], first: int, settings: Settings) -> dict[int, list[Chunk]]:
-    """What a batch of these records decodes to, by bucket: a task for each partition."""
+    """Decode a batch of these records by bucket, with one task per partition."""
     tasks: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     for offset, record in enumerate(records, first):
         headers = [{"key": key, "value": base64.b64encode(value).decode()} for key, value in record.headers]

@@ -1,4 +1,4 @@
-"""A campaign: an undisturbed run of the input, then the same input while one fault after the other strikes."""
+"""Run a campaign: an undisturbed run of the input, then the same input with one fault after another."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from tests.chaos.load import SECONDS, Published, fleet_client, slices
 from tests.chaos.outcomes import Outcome
 from tests.chaos.world import Cluster, Run, SchemaRegistry
 
-#: Whose clock jumps.
+#: The client with a clock that jumps.
 STRAY = fleet_client(15)
 START_SECONDS, RECOVERY_SECONDS, TOLD_SECONDS = 400.0, 400.0, 300.0
 SOON_SECONDS = 120.0
-#: So many slices are an undisturbed batch.
+#: Number of slices in one batch of the undisturbed run.
 TOGETHER = 4
-#: An incident has ended so many slices after the one that it began in, if it ends: a loop is one for half an hour.
+#: Number of slices after which an incident has ended, if it ends; a shutdown loop takes half an hour to count as one.
 ENDED = 6
-#: So many seconds of the last slice are read: in them the minutes of the one before become final.
+#: Seconds of the last slice to read: enough to make the previous slice's minutes final.
 END = compare.FINAL_MS // 1000 + 60
-#: What has been read is written to the history every 20 s, with a batch.
+#: Counts of what was read are written to the history every 20 s, with a batch.
 NUDGE_SECONDS = 5.0
 
 
 class Campaign:
-    """Faults in their order over an input; `say` is told each outcome in one line, `keep` whenever one is known better.
+    """Run faults in order over an input; `say` prints each outcome, `keep` stores each new state of an outcome.
 
-    What was told of a slice is compared when the fault of the next one is over: by then it is in the history.
-    `calculate`: it is compared with what the same code tells without Spark and Kafka, and there is no other run.
+    A slice is compared when the next slice's fault is over, because only then is everything in the history.
+    `calculate`: compare with results calculated without Spark and Kafka instead of an undisturbed run.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Campaign:
     ) -> None:
         self._cluster, self._folder, self._faults, self._seed = cluster, folder, faults, seed
         self._say, self._keep = say, keep
-        # One slice more than faults, in which what is left of the last one ends.
+        # One slice more than faults, so that what remains of the last fault can end.
         numbers = [*(fault.number for fault in faults), faults[-1].number + 1]
         length = 1000 * SECONDS * len(numbers)
         self._slices = slices(seed, numbers, (int(time.time() * 1000) - length) // 60_000 * 60_000 - 300_000)
@@ -63,11 +63,11 @@ class Campaign:
 
     @property
     def begin_ms(self) -> int:
-        """The time at which the input begins, epoch ms."""
+        """Return the time at which the input begins (epoch ms)."""
         return self._slices[0].begin_ms
 
     def run(self) -> list[Outcome]:
-        """All of it. Raises HealthError where the undisturbed run already fails."""
+        """Run everything. Raises HealthError if the undisturbed run fails."""
         with SchemaRegistry() as registry, ExitStack() as runs:
             tried = runs.enter_context(Run(self._cluster, registry, "tried", self._folder / "tried"))
             calm: Tables
@@ -86,7 +86,7 @@ class Campaign:
         return calculated(parts, 0, settings, int(time.time() * 1000))
 
     def _kept(self, at: int) -> list[Published]:
-        """What is read of a slice, whatever happens to it."""
+        """Return the records of a slice that must be read, whatever the fault does."""
         part = self._slices[at]
         if at == len(self._faults):
             return list(part.between(0, END))
@@ -95,7 +95,7 @@ class Campaign:
         return [record for record in part.records if id(record) not in hidden]
 
     def _undisturbed(self, calm: Run) -> Run:
-        """The run when it is over."""
+        """Return the undisturbed run after its end."""
         began = time.monotonic()
         calm.monitor.release()
         for at, sent in enumerate(self._sent[:-1]):
@@ -134,7 +134,7 @@ class Campaign:
         return outcomes
 
     def _strays(self, at: int) -> set[str]:
-        """The clients whose clock is wrong, or was in the slice before."""
+        """Return the clients with a wrong clock in this slice or the one before."""
         return {STRAY} if any(fault.kind.strays for fault in self._faults[max(0, at - 1) : at + 1]) else set()
 
     def _one(self, run: Run, application: Application, at: int, fault: Fault) -> Outcome:
@@ -175,7 +175,7 @@ class Campaign:
         return outcome
 
     def _at_leisure(self, run: Run, portions: Sequence[Sequence[Published]]) -> None:
-        """Publish each when the one before is worked off."""
+        """Publish each portion after the previous one has been processed."""
         for portion in portions:
             run.publish(portion)
             run.flushed()
@@ -186,7 +186,7 @@ class Campaign:
         run.wait("not shown", lambda: not compare.shown(run), TOLD_SECONDS)
 
     def _told_all(self, run: Run, at: int) -> None:
-        """Wait until what was read of a slice is in the history: that is for the batch after 20 s."""
+        """Wait until the history counts all records of a slice; the batch after 20 s writes the counts."""
         part, sent = self._slices[at], len(self._sent[at])
         deadline = time.monotonic() + TOLD_SECONDS
         while compare.counted(run, part.begin_ms, part.end_ms)[0] < sent and time.monotonic() < deadline:
@@ -209,7 +209,7 @@ class Campaign:
         self._keep(outcome)
 
     def _ended(self, run: Run, calm: Tables, outcome: Outcome, at: int) -> None:
-        """Compare how incidents ended, too; after that, nothing more is known of a fault."""
+        """Compare also how incidents ended; this makes the fault's outcome final."""
         part = self._slices[at]
         strays = self._strays(at)
         differences = compare.verdicts(run.history, calm, part.begin_ms, part.end_ms, strays, True)
@@ -230,7 +230,7 @@ def _soon(ready: Callable[[], bool]) -> bool:
 
 
 def _skewed(records: Sequence[Published], skew_ms: int) -> Iterator[Published]:
-    """Records, those of one client with a wrong time."""
+    """Yield the records, with one client's timestamps shifted."""
     for record in records:
         if skew_ms and record.who == STRAY:
             document = json.loads(record.value)

@@ -1,8 +1,8 @@
-"""A real application that lives through a campaign: it produces, consumes what it produced, and reports on both.
+"""Run an application through a campaign: it produces, consumes its own records, and reports on both clients.
 
-    python -m tests.chaos.client SERVERS TOPIC METRICS FILE
+python -m tests.chaos.client SERVERS TOPIC METRICS FILE
 
-FILE receives, every second, what has become of its records so far, as a line of JSON.
+Every second it writes its record counts to FILE as a line of JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REPORT_SECONDS = 5.0
 
 
 def main(servers: str, topic: str, metrics: str, file: str) -> None:
-    """Run until SIGTERM; then wait for what is under way, and close."""
+    """Run until SIGTERM; then wait for pending records, and close."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     producer = KafkaProducer(bootstrap_servers=servers, client_id="order-producer", delivery_timeout_ms=300_000)

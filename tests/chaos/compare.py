@@ -1,4 +1,4 @@
-"""What a run with faults told of a slice, against what an undisturbed run of the same input told."""
+"""Compare a slice's results from a run with faults with those from an undisturbed run of the same input."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from tests.chaos.load import SECONDS, Published, Slice
 from tests.chaos.published import Incident, Row, incidents, newest
 from tests.chaos.world import NUDGED_MS, Run
 
-#: Minutes of a slice are final when so much of the next has been read (`[monitor] watermark_seconds` and a window).
+#: A slice's minutes are final after this much of the next slice (`[monitor] watermark_seconds` plus a window).
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: How far the beginning of an incident may lie off: windows begin every 30 s, and a batch may see two of them at once.
+#: Tolerance for an incident's beginning: windows begin every 30 s, and a batch may contain two of them.
 NEAR_MS = 90_000
 SHOWN = 4
 
 
 class Table(Protocol):
-    """A table."""
+    """A table of results."""
 
     def look(self) -> list[Row]:
-        """All rows so far."""
+        """Return all rows so far."""
         ...
 
 
 class Tables(Protocol):
-    """What was told to a history, or would have been."""
+    """Results that were written to a history, or would have been."""
 
     @property
     def minutes(self) -> Table:
-        """Rows of minutes."""
+        """The minute rows."""
         ...
 
     @property
     def verdicts(self) -> Table:
-        """Changes of incidents."""
+        """The changes of incidents."""
         ...
 
 
 def minutes(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> Iterator[str]:
-    """Differences between the minutes of [begin_ms, end_ms), but for those of clients that stray."""
+    """Yield the differences between minutes in [begin_ms, end_ms), except for the clients in `strays`."""
     mine, theirs = (_minutes(one, begin_ms, end_ms) for one in (tried, calm))
     for doubled in (key for key, count in mine.items() if len(count) > 1):
         yield f"minute doubled: {_words(doubled)}"
@@ -66,13 +66,13 @@ def _minutes(tables: Tables, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...]
 
 
 def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
-    """Minutes of which nothing was read, and of which something else than that is said."""
+    """Yield minutes in [begin_ms, end_ms) without any input that are not unknown."""
     judged = (key for key, rows in _minutes(tables, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
     yield from _few("minute that was hidden, and is not unknown", judged)
 
 
 def verdicts(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
-    """Differences between the incidents that began in [begin_ms, end_ms); how they ended where all have (`ended`)."""
+    """Yield the differences between incidents that began in [begin_ms, end_ms), and in their ends if all `ended`."""
     try:
         mine, theirs = (_incidents(one, begin_ms, end_ms, strays) for one in (tried, calm))
     except ValueError as error:
@@ -101,7 +101,7 @@ def _incidents(tables: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> 
 
 
 def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) -> Iterator[str]:
-    """What was sent and should have been read, against what the history and the rejects say was."""
+    """Yield the differences between sent records and the numbers in the history and the rejects."""
     clients = list(sent)
     unreadable = {record.value for record in clients if record.unreadable}
     read, rejected = counted(run, begin_ms, end_ms)
@@ -114,19 +114,19 @@ def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) ->
 
 
 def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
-    """Records read and rejected of the minutes of a stretch."""
+    """Return the records read and rejected in the minutes of [begin_ms, end_ms)."""
     rows = [row for row in run.history.quality.look() if begin_ms <= row["minute"] < end_ms]
     return sum(row["records"] for row in rows), sum(row["rejected"] for row in rows)
 
 
 def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
-    """Rejects that nobody sent so. Reads them on; the accounts rest on that."""
+    """Yield rejects of records that were not sent as unreadable. Reads new rejects, which `accounts` needs."""
     sent = {record.value for one in slices for record in one.records if record.unreadable}
     yield from _few("rejected, but readable", {(value,) for _, value in run.rejects.look()} - {(v,) for v in sent})
 
 
 def shown(run: Run) -> list[str] | None:
-    """What the exporter shows otherwise than the newest records say; None while it says it cannot be trusted."""
+    """Return the states that the exporter shows wrongly; None while it reports itself as not reliable."""
     states = run.shown()
     if states is None:
         return ["the exporter is not healthy"]

@@ -1,7 +1,6 @@
-"""Small disks of our own for the checkpoint and the history: full or read-only as a fault wants it.
+"""Provide small disks for checkpoint and history, which a fault can fill or make read-only.
 
-They are file systems in memory, mounted in a mount namespace of the campaign's own, so that nothing stays mounted when
-it has ended, however it ends.
+They are in-memory file systems in the campaign's own mount namespace, so no mount remains, however the campaign ends.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Set in a program that runs in such a namespace.
+#: Environment variable of programs in such a namespace.
 INSIDE = "CHAOS_NAMESPACE"
 SIZE_MB = 400
 BALLAST = "ballast"
 
 
 def enter() -> None:
-    """Start this program anew in a mount namespace of its own, where this machine lets us; else go on as we are."""
+    """Restart this program in its own mount namespace if the machine permits it; otherwise continue."""
     if INSIDE in os.environ or unavailable() is not None:
         return
     os.environ[INSIDE] = "1"
@@ -29,12 +28,12 @@ def enter() -> None:
 
 
 def inside() -> bool:
-    """May this program mount disks."""
+    """True if this program can mount disks."""
     return INSIDE in os.environ
 
 
 def unavailable() -> str | None:
-    """Why this machine does not let us mount disks; None where it does."""
+    """Return why this machine does not permit mounting disks; None if it does."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         return "no mount namespaces here"
     tried = [*_unshare(), "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
@@ -44,29 +43,29 @@ def unavailable() -> str | None:
 
 @contextmanager
 def mounted(folder: Path) -> Iterator[None]:
-    """A disk of its own for an empty folder."""
+    """Mount a small disk at an empty folder."""
     _run("mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", str(folder))
     try:
         yield
     finally:
-        # Who has a file open there keeps it as long as he lives.
+        # A process with an open file there keeps the disk alive until it ends.
         _run("umount", "--lazy", str(folder))
 
 
 def fill(folder: Path) -> None:
-    """Not a byte is left."""
+    """Fill the disk completely."""
     with (folder / BALLAST).open("ab") as ballast:
         free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
         os.posix_fallocate(ballast.fileno(), 0, max(1, free))
 
 
 def empty(folder: Path) -> None:
-    """The opposite of `fill`."""
+    """Undo `fill`."""
     (folder / BALLAST).unlink(missing_ok=True)
 
 
 def read_only(folder: Path, yes: bool) -> None:
-    """Refuse all writing, or permit it again."""
+    """Make the disk read-only, or writable again."""
     _run("mount", "-o", f"remount,{'ro' if yes else 'rw'}", str(folder))
 
 

@@ -1,4 +1,4 @@
-"""What is done to the stack: each kind of fault is a context manager, which ends what it began."""
+"""Faults for the stack: each kind is a context manager that also ends the fault."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: The seconds of a slice whose records are published before, during and after its fault.
+#: Seconds of a slice at which its fault begins and ends; records are published before, during and after it.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Where a fault takes place."""
+    """The surroundings of a fault: a run, a slice and a random generator."""
 
     run: Run
     slice: Slice
@@ -41,7 +41,7 @@ class Scene:
 
     @property
     def gateway(self) -> Gateway:
-        """The way to the broker."""
+        """Return the gateway to the broker."""
         assert self.run.cluster.gateway is not None
         return self.run.cluster.gateway
 
@@ -51,11 +51,11 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fault. `seconds`: how long it lasts, at least and at most.
+    """A kind of fault. `seconds`: shortest and longest duration.
 
-    `calm`: it begins when all before it has been worked off, else in the midst of that. `hides`: the records that are
-    published while it lasts are lost, provably. `disk`: it takes a disk of its own. `strays`: the clock of one client
-    of the fleet is wrong while it lasts: what is said of that one is not compared.
+    `calm`: begins after all earlier input is processed, otherwise during processing. `hides`: records published during
+    the fault are provably lost. `disk`: needs its own disk. `strays`: one client's clock is wrong during the fault, so
+    its results are not compared.
     """
 
     name: str
@@ -73,7 +73,7 @@ KINDS: dict[str, Kind] = {}
 
 @dataclass(frozen=True)
 class Fault:
-    """One of a campaign. What happens in it hangs on the seed, its number (from 0) and its kind alone."""
+    """A fault of a campaign. Its details depend only on the seed, its number (from 0) and its kind."""
 
     number: int
     kind: Kind
@@ -112,7 +112,7 @@ def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
     while time.monotonic() < deadline:
         if _versions(run) > before:
             batch = run.newest("offsets")
-            # Perhaps one table has its rows, perhaps all have.
+            # At this moment one table may have its rows, or all.
             time.sleep(scene.random.uniform(0, 0.03))
             run.monitor.signal(parts.everything, signal.SIGSTOP)
             if run.newest("commits") < batch:
@@ -126,7 +126,7 @@ def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
 
 
 def _versions(run: Run) -> int:
-    """Commits of all tables of the history."""
+    """Return the number of commits of all history tables."""
     return len(list(run.history_folder.glob("*/_delta_log/*.json")))
 
 
@@ -240,7 +240,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # What comes before the monitor has seen it would lie where it has read already, for all that it can tell.
+    # Records that arrive before the monitor notices the change would lie at offsets that it has already read.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield
@@ -303,12 +303,12 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """By how many milliseconds the clock of a client is wrong: further ahead than 300 s it would be rejected."""
+    """Return the clock error in ms, 0 for other kinds; more than 300 s ahead would be rejected."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 
 def campaign(seed: int, count: int, only: list[str], skipped: Mapping[str, str]) -> list[Fault]:
-    """So many faults in random order: each kind as often as any other, give or take one."""
+    """Return `count` faults in random order; the numbers of two kinds differ by one at most."""
     names = [name for name in KINDS if (not only or name in only) and name not in skipped]
     chosen = random.Random(seed)
     selected: list[str] = []

@@ -1,7 +1,7 @@
-"""Floods: more than anybody should send, into the complete monitor with its default settings, and what that does.
+"""Flood the complete monitor with excessive input at default settings, and measure the effect.
 
-Each has a measure of its own, of which `share` takes a part. Beside it honest clients report (`onlookers.py`). What
-was found is kept as JSON in a folder, for the page.
+Each flood has a fixed size, of which `share` takes a part. Honest clients report at the same time (`onlookers.py`).
+Results are stored as JSON in a folder, for the page.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from tests.chaos.onlookers import NEXT_SECONDS, Onlookers, clients_of
 RECORDS, CLIENTS, CORRUPT = 10_000_000, 10_000, 0.1
 LINES, LINES_SECONDS = 100_000, 600
 IDS, IDS_SECONDS = 1_000_000, 60
-#: Clients that start at once, and how often each reports while it is waited until all are known.
+#: Number of clients that start at once, and samples of each until all are known.
 FLEET, FLEET_READINGS = 100_000, 6
-#: The median verdict on others comes so soon after the onset, whatever comes beside.
+#: Longest median time from onset to verdict for other clients, whatever the flood.
 ONSET_SECONDS = 60.0
-#: The monitor is this much behind at most before more is published: so much room is enough on any disk.
+#: Largest number of unread records before publishing pauses, so that any disk has enough room.
 AHEAD = 2_000_000
-#: Honest clients are watched for so long before a flood, and after it until all is told.
+#: Seconds for which honest clients are observed before a flood, and after it until all verdicts are published.
 BEFORE_SECONDS, AFTER_SECONDS = 160.0, 90.0
 LIMIT_SECONDS = 3600.0
-#: A verdict on others may come later by so much while a process logs without end.
+#: Allowed additional delay of verdicts on other clients while a process logs without end.
 LATER_SECONDS = 5.0
 METRICS, LOGS = "client-metrics", "client-logs"
 
 
 @dataclass
 class Flood:
-    """What a flood did: lines for the page, and what is not as it should be."""
+    """Results of a flood: lines for the page, and the lines that violate an expectation."""
 
     name: str
     lines: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     def check(self, right: bool, line: str) -> None:
-        """A line, and whether it is as it should be."""
+        """Add a line, and whether it meets the expectation."""
         self.lines.append(line)
         if not right:
             self.wrong.append(line)
 
 
 def run(name: str, share: float, folder: Path) -> Flood:
-    """One flood, kept in the folder if it was a whole one. Raises ServiceError where the monitor ends."""
+    """Run one flood; store the result if the flood was complete. Raises ServiceError if the monitor ends."""
     flood, load = Flood(name), os.getloadavg()[0]
     with Lab() as lab:
         lab.topics()
@@ -74,7 +74,7 @@ def run(name: str, share: float, folder: Path) -> Flood:
 
 
 def kept(folder: Path) -> Iterator[Flood]:
-    """The floods that were run."""
+    """Yield the stored results."""
     for name in FLOODS:
         file = folder / f"flood-{name}.json"
         if file.exists():
@@ -114,7 +114,7 @@ def _lines(lab: Lab, share: float, measured: Flood) -> None:
         with _publisher(lab, "lines", round(LINES * seconds)) as publishing:
             publishing.wait()
         since = time.time()
-        # By the wall clock: what lies there when the last line was sent is what the monitor was behind.
+        # By the wall clock: input still unread when the last line was sent is how far the monitor was behind.
         sent = ends(lab.servers, LOGS)
         rate, micros = sent / seconds, monitor.usage.cost(since - seconds, since).per_record(sent)
         monitor.checkpoints.look()
@@ -144,7 +144,7 @@ def _ids(lab: Lab, share: float, measured: Flood) -> None:
             f"{count:,} client ids in {took:.0f} s; all read {time.time() - began - took:.0f} s after the last; "
             f"{rows:,} clients kept as state, {left_out:,} counted as left out"
         )
-        # They end as well, all within a minute.
+        # All clients also end within a minute.
         monitor.watch(AFTER_SECONDS)
         measured.check(
             rows <= monitor.settings.monitor.max_clients + 32, f"limit: {monitor.settings.monitor.max_clients:,}"
@@ -172,7 +172,7 @@ def _fleet(lab: Lab, share: float, measured: Flood) -> None:
     _beside(lab, measured, flood)
 
 
-#: By their names; what they say of themselves are the headings of the page.
+#: Floods by name; their docstrings are the page's headings.
 FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
     "records": _records,
     "lines": _lines,
@@ -182,9 +182,9 @@ FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
 
 
 def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
-    """Let honest clients report before, during and after a flood, and compare how soon is told who is stuck.
+    """Let honest clients report before, during and after a flood, and compare the delay of verdicts on stuck ones.
 
-    `most`: so much later it may be, in seconds.
+    `most`: largest permitted additional delay, in seconds.
     """
     with lab.monitor("monitor") as monitor, Onlookers(lab.servers, METRICS, 60) as onlookers:
         monitor.wait_for_queries()
@@ -225,13 +225,13 @@ def _state_rows(monitor: Monitor) -> float:
 
 
 def _total(monitor: Monitor, name: str) -> int:
-    # It counts when a batch has ended, a moment after the commit.
+    # The metric changes at the end of a batch, shortly after the commit.
     time.sleep(2)
     return round(sum(monitor.metrics().get(name, {}).values()))
 
 
 def _rejects(lab: Lab, monitor: Monitor) -> tuple[int, int]:
-    """Records on the topic of rejects by where they stood, and how many are there more than once."""
+    """Return the number of distinct rejected records, and the number of duplicates among the rejects."""
     consumer = Consumer({"bootstrap.servers": lab.servers, "group.id": "rejects", "enable.partition.eof": True})
     topic, places, all_of_them = monitor.settings.topics.rejects, set[tuple[object, object]](), 0
     try:
@@ -253,7 +253,7 @@ def _rejects(lab: Lab, monitor: Monitor) -> tuple[int, int]:
 
 @contextmanager
 def _publisher(lab: Lab, what: str, count: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that publishes."""
+    """Run the publishing process."""
     command = [sys.executable, "-m", "tests.chaos.publisher", lab.servers, what, str(count)]
     checkpoints = str(lab.folder / "monitor" / "checkpoints")
     process = subprocess.Popen([*command, checkpoints])
@@ -267,13 +267,13 @@ def _publisher(lab: Lab, what: str, count: int) -> Iterator[subprocess.Popen[byt
 
 
 def corruption(number: int) -> str | None:
-    """What happens to a record of the flood of records."""
+    """Return how a record of the flood of records is corrupted, or None."""
     chosen = (number * 2_654_435_761) % 1000
     return "cut" if chosen < 500 * CORRUPT else "changed" if chosen < 1000 * CORRUPT else None
 
 
 def records(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """The flood of records."""
+    """Yield the flood of records."""
     template, chosen = canonical.producer(), random.Random(1)
     start_ms = round(time.time() * 1000) - count // CLIENTS * INTERVAL_MS
     for number in range(count):
@@ -289,14 +289,14 @@ def records(count: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def fleet(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Readings of all clients in turn."""
+    """Yield samples of all clients in turn."""
     template, clients = canonical.producer(), count // FLEET_READINGS
     for number in range(count):
         yield template.record(values(number % clients, number // clients, round(time.time() * 1000)))
 
 
 def ids(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """As many clients as records, of forty services."""
+    """Yield records of as many clients as records, in forty services."""
     template = canonical.producer()
     value = template.value.replace(b"service-%(service)d", b"attack-%(service)d")
     for number in range(count):

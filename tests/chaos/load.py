@@ -1,11 +1,11 @@
-"""The input of a campaign: a fleet's records, cut into slices of a few minutes, one for each fault.
+"""Generate a campaign's input: a fleet's records in slices of a few minutes, one slice per fault.
 
-The same for the same seed and begin. A fleet that reports all the time, one of it stuck from beginning to end, one that
-leaves in every slice and returns; recordings of real clients that fail or do not, new ones in every slice; a consumer
-group; log lines that mean nothing; and records that nobody can read.
+The same seed and begin give the same input. It contains a fleet that reports continuously, with one client stuck from
+beginning to end and one that leaves and returns in every slice. Each slice has new recordings of real clients, failing
+and healthy. There are also a consumer group, meaningless log lines, and unreadable records.
 
-What a slice says does not hang on how its records are cut into batches (`tests/unit/test_chaos_load.py`): what a run
-with faults reads late and in one piece must still give the same minutes and incidents.
+Results must not depend on how records are cut into batches (`tests/unit/test_chaos_load.py`): a run with faults may
+read late and in one piece, and must still give the same minutes and incidents.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tests.support.fake_registry import framed
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
-#: A batch that reaches further forgives all who are silent (`monitor/departures.py`): who has gone is known in those
-#: after it.
+#: A batch with a longer time range excuses all clients without data (`monitor/departures.py`); then only later batches
+#: notice a departure.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16
-#: The client that is stuck for ever from this second of the campaign on.
+#: The client that is stuck from this second of the campaign on, permanently.
 STUCK, STUCK_FROM = "client-0", 150
-#: One of the fleet reports in Avro, with a schema that has a new number each minute.
+#: A client that reports in Avro, with a new schema number each minute.
 AVRO = "client-5"
-#: One of the fleet is silent in these seconds of every slice: long enough to have departed.
+#: Seconds of every slice in which one client reports nothing: long enough to count as gone.
 AWAY = (100, 220)
-#: Recordings of failures with the mode that they show, and of clients that only look as if they failed.
+#: Recordings of failures with their modes, and recordings of clients that only look as if they failed.
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",
     "deadlock-3.9": "producer-callback-deadlock",
@@ -50,14 +50,14 @@ FAILING: Mapping[str, str] = {
     "shutdown-left-behind-a": "consumer-shutdown-loop",
 }
 HARMLESS = ("healthy-3.9", "idle-4.1", "clean-close-4.1", "outage-3.9")
-#: When the recordings of a slice begin: what happens in them is over, and told, before the slice is.
+#: Second of a slice at which its recordings begin: their failures end, and are reported, before the slice ends.
 RECORDED_FROM = 30
 JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
 
 
 @dataclass(frozen=True)
 class Published:
-    """A record to publish. `who`: whose it is. `ts_ms`: its time on the topic, which is that of the event."""
+    """A record to publish. `who`: its client; `ts_ms`: its time on the topic, equal to the event time."""
 
     stream: Literal["metrics", "logs"]
     ts_ms: int
@@ -67,13 +67,13 @@ class Published:
     unreadable: bool = False
 
     def partition(self, partitions: int) -> int:
-        """All records of a client stand on one partition."""
+        """Return the record's partition, the same for all records of a client."""
         return zlib.crc32(self.who.encode()) % partitions
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The records of so many seconds from `begin_ms` on, in order of time."""
+    """The records of SECONDS seconds from `begin_ms` on, in order of time."""
 
     number: int
     begin_ms: int
@@ -81,26 +81,26 @@ class Slice:
 
     @property
     def end_ms(self) -> int:
-        """Where the next one begins."""
+        """Return the begin of the next slice (epoch ms)."""
         return self.begin_ms + 1000 * SECONDS
 
     def portions(self, begin: int, end: int = SECONDS) -> list[tuple[Published, ...]]:
-        """Its records of [begin, end) in portions that are worked off one after the other, as in real time."""
+        """Return the records of [begin, end) in portions to be processed one after another, as in real time."""
         return [self.between(at, min(at + PORTION, end)) for at in range(begin, end, PORTION)]
 
     def between(self, begin: float, end: float) -> tuple[Published, ...]:
-        """Its records of [begin, end), in seconds of the slice."""
+        """Return the records of [begin, end), in seconds of the slice."""
         a, b = self.begin_ms + 1000 * begin, self.begin_ms + 1000 * end
         return tuple(record for record in self.records if a <= record.ts_ms < b)
 
 
 def slices(seed: int, numbers: Iterable[int], begin_ms: int) -> list[Slice]:
-    """The slices of these numbers, one after the other, beginning at a full minute."""
+    """Return consecutive slices with these numbers; `begin_ms` must be a full minute."""
     return [_slice(seed, number, at, begin_ms + 1000 * SECONDS * at) for at, number in enumerate(numbers)]
 
 
 def _slice(seed: int, number: int, at: int, begin_ms: int) -> Slice:
-    """`number` says what happens to whom, `at` the slices before it."""
+    """Make a slice: `number` determines its random events, `at` its position among the slices."""
     chosen = random.Random(f"{seed} {number}")
     records = [*_fleet(at, begin_ms), *_group(at, begin_ms), *_unreadable(chosen, number, begin_ms)]
     records += _chatter(begin_ms)
@@ -117,12 +117,12 @@ def _fleet(at: int, begin_ms: int) -> Iterator[Published]:
 
 
 def fleet_client(number: int) -> str:
-    """The client id of one of the fleet."""
+    """Return the id of a client of the fleet."""
     return f"client-{number}"
 
 
 def _snapshot(client: int, ts_ms: int, second: int) -> Published:
-    """`second` of the campaign."""
+    """Make a client's snapshot for a second of the campaign."""
     consumer = client % 4 == 2
     process = ClientProcess(f"service-{client % 5}", f"web-{client % 9}", f"web-{client % 9}:{100 + client}")
     kind: Kind = "consumer" if consumer else "producer"
@@ -163,7 +163,7 @@ def _group(at: int, begin_ms: int) -> Iterator[Published]:
 
 
 def _recorded(name: str, number: int, begin_ms: int) -> Iterator[Published]:
-    """A recording as that of a process that lives in this slice alone."""
+    """Yield a recording's records as those of a process that exists only in this slice."""
     timed = _recording(name)
     shift_ms = begin_ms - timed[0][0]
     process = f"{name}-{number}"
@@ -183,7 +183,7 @@ def _recording(name: str) -> list[tuple[int, Recorded]]:
 
 
 def _unreadable(chosen: random.Random, number: int, begin_ms: int) -> Iterator[Published]:
-    """Each different from all others, so that a lost one and a doubled one can be told."""
+    """Yield unreadable records that all differ, so that lost and repeated ones can be identified."""
     for at in range(12):
         stream: Literal["metrics", "logs"] = "logs" if at % 4 == 0 else "metrics"
         what = b"\xff\x00" if stream == "logs" else JUNK[at % len(JUNK)]
@@ -193,6 +193,6 @@ def _unreadable(chosen: random.Random, number: int, begin_ms: int) -> Iterator[P
 
 
 def _chatter(begin_ms: int) -> Iterator[Published]:
-    """Lines that have nothing to do with Kafka."""
+    """Yield log lines that have nothing to do with Kafka."""
     for second in range(SECONDS):
         yield Published("logs", begin_ms + 1000 * second, b"GET /orders/7 200 in 4 ms", f"web-{second % 8}")

@@ -1,4 +1,4 @@
-"""Honest clients beside a flood: they report all the time, and one after the other is stuck. How soon is that told?"""
+"""Simulate honest clients beside a flood that become stuck one by one, to measure the delay of their verdicts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clienthealth.model.clients import ClientProcess
 from tests.bench.load import Load
 from tests.bench.publish import messages
 
-#: They report this often; every so often the next is stuck from then on; its buffer is full this much later.
+#: Report interval, interval between clients that become stuck, and time until a stuck client's buffer is full.
 EVERY_SECONDS, NEXT_SECONDS, FULL_SECONDS = 5.0, 25.0, 30.0
 MIB = 1 << 20
 SERVICE = "onlookers"
 
 
 class Onlookers:
-    """So many clients, the first of them healthy for good. Use it as a context manager; `sent`: their records."""
+    """Honest clients, the first of which stays healthy. Use it as a context manager; `sent`: number of records."""
 
     def __init__(self, servers: str, topic: str, clients: int) -> None:
         self._topic, self._clients = topic, clients
@@ -33,15 +33,15 @@ class Onlookers:
 
     @property
     def sent(self) -> int:
-        """Records so far."""
+        """Return the number of records so far."""
         return self._load.sent
 
     def stuck(self, since: float, until: float) -> Sequence[tuple[str, float]]:
-        """Who was stuck from a time between these on (`time.time()`), and since when."""
+        """Return (client, onset) of clients that became stuck in [since, until), by `time.time()`."""
         return [(_name(client), at) for client, at in self._stuck.items() if since <= at < until]
 
     def settle(self) -> None:
-        """Nobody else is stuck from now on."""
+        """Stop making further clients stuck."""
         self._settled.set()
 
     def __enter__(self) -> Self:
@@ -86,7 +86,7 @@ def _name(client: int) -> str:
 
 
 def clients_of(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
-    """When each onlooker was first told to be failing (`time.time()`), and of whom anything is said at all.
+    """Return when each onlooker was first reported as failing (`time.time()`), and all clients with any state.
 
     Reads the whole topic of states. Raises TimeoutError.
     """

@@ -1,4 +1,4 @@
-"""What became of the faults of a campaign, kept in a file, so that a campaign can be resumed."""
+"""Store the outcomes of a campaign's faults in a file, so that the campaign can be resumed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from tests.chaos.faults import Fault
 
 @dataclass
 class Outcome:
-    """What became of a fault.
+    """Outcome of a fault.
 
-    `recovery`: seconds from its end until all was worked off and shown again; `hidden`: records that it hid; `final`:
-    all has been compared; `again`: how often it was tried before, and told otherwise.
+    `recovery`: seconds from the fault's end until everything was processed and shown again. `hidden`: records that
+    became unavailable during the fault. `final`: everything has been compared. `again`: earlier attempts with
+    differences.
     """
 
     number: int
@@ -33,12 +34,12 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Is all that was told the same."""
+        """True if all results were the same."""
         return not self.differences
 
     @property
     def line(self) -> str:
-        """It, for the terminal."""
+        """Return the outcome as text for the terminal."""
         what = "ok" if self.passed else f"{len(self.differences)} differences"
         restarts = f", {self.restarts} restarts" if self.restarts else ""
         text = f"{self.number + 1:>3}  {self.kind:<20} {self.lasted:5.1f} s"
@@ -47,19 +48,19 @@ class Outcome:
 
 
 class Outcomes:
-    """The outcomes of a campaign so far, by the number of the fault, in a file."""
+    """The outcomes of a campaign so far, by number of the fault, in a file."""
 
     def __init__(self, file: Path, seed: int, faults: Sequence[Fault]) -> None:
         self._file = file
         self._campaign = {"seed": seed, "kinds": [fault.kind.name for fault in faults]}
         self._of: dict[int, Outcome] = {}
-        #: How long it took, in all its parts, and the machine's load before.
+        #: Total duration of the campaign in all its parts, and the machine's load before it.
         self.seconds, self.load = 0.0, os.getloadavg()[0]
-        #: Under which the newest of them was found.
+        #: Conditions under which the newest outcome was found.
         self.conditions: dict[str, str] = {}
 
     def resume(self) -> None:
-        """Go on where the file stands. Raises InputError where it is that of another campaign."""
+        """Continue from the file. Raises InputError if the file belongs to another campaign."""
         if not self._file.exists():
             return
         document = json.loads(self._file.read_text(encoding="utf-8"))
@@ -69,12 +70,12 @@ class Outcomes:
         self.seconds, self.load, self.conditions = document["seconds"], document["load"], document["conditions"]
 
     def todo(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Those of the faults that have not passed."""
+        """Return the faults that have not passed."""
         done = {number for number, outcome in self._of.items() if outcome.final and outcome.passed}
         return [fault for fault in faults if fault.number not in done]
 
     def keep(self, outcome: Outcome) -> None:
-        """Note what is known of a fault now."""
+        """Store the current state of an outcome."""
         before = self._of.get(outcome.number)
         if before is not None and before is not outcome:
             outcome.again = before.again + (not before.passed)
@@ -86,5 +87,5 @@ class Outcomes:
 
     @property
     def all(self) -> list[Outcome]:
-        """In their order."""
+        """Return the outcomes in order."""
         return [self._of[number] for number in sorted(self._of)]

@@ -1,4 +1,4 @@
-"""RESULTS.md: one page of what a campaign found."""
+"""Write RESULTS.md, the page with a campaign's results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.chaos.outcomes import Outcome, Outcomes
 
 
 def text(outcomes: Outcomes, faults: int, skipped: Mapping[str, str], seed: int, floods: Iterable[Flood] = ()) -> str:
-    """The page, in Markdown. `faults`: how many were meant."""
+    """Return the page in Markdown. `faults`: planned number of faults."""
     lines = _lines(outcomes.all, faults, skipped, seed, outcomes.conditions)
     return "\n".join([*lines, *_floods(floods)]) + "\n"
 

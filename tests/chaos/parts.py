@@ -1,4 +1,4 @@
-"""Parts of the product that run under supervision: started again whenever they end, as systemd or Kubernetes do it."""
+"""Run parts of the product under supervision: restart them whenever they end, as systemd or Kubernetes does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STOP_SECONDS = 60.0
 
 
 class Supervised:
-    """A program that is started again a second after it has ended, until it is held or closed."""
+    """A program that is restarted a second after it ends, until it is held or closed."""
 
     def __init__(
         self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
@@ -32,17 +32,17 @@ class Supervised:
         self._thread.start()
 
     def release(self) -> None:
-        """Let it run."""
+        """Start the program, and keep it running."""
         self._wanted.set()
 
     def hold(self) -> None:
-        """Kill it, and do not start it again before `release`."""
+        """Kill the program, and do not restart it before `release`."""
         self._wanted.clear()
         with self._lock:
             self._end()
 
     def abandon(self) -> Process:
-        """Freeze it, as its machine might: after `release` another runs beside it. Whoever calls this ends it."""
+        """Suspend the program, as if its machine froze; `release` starts another beside it. The caller must end it."""
         self._wanted.clear()
         with self._lock:
             process, self._process = self._process, None
@@ -51,7 +51,7 @@ class Supervised:
         return process
 
     def stop(self) -> int | None:
-        """Ask it to end, and do not start it again; its exit code."""
+        """Ask the program to end, and do not restart it; return its exit code."""
         self._wanted.clear()
         with self._lock:
             process, self._process = self._process, None
@@ -61,27 +61,27 @@ class Supervised:
             return process.exit_code
 
     def close(self) -> None:
-        """Kill it for good."""
+        """Kill the program permanently."""
         self._closed.set()
         self.hold()
         self._thread.join()
 
     def processes(self, chosen: Callable[[str], bool]) -> list[tuple[int, str]]:
-        """Those of its processes whose command line is chosen; a session holds them all, whatever their groups."""
+        """Return the (pid, command line) of matching processes in the program's session, in any process group."""
         with self._lock:
             leader = self._process.pid if self._process is not None else None
         return [] if leader is None else [process for process in session(leader) if chosen(process[1])]
 
     def pids(self, chosen: Callable[[str], bool]) -> list[int]:
-        """The process ids of these."""
+        """Return the ids of matching processes."""
         return [pid for pid, _ in self.processes(chosen)]
 
     def kill(self, chosen: Callable[[str], bool]) -> int:
-        """kill -9 of those of its processes; how many there were."""
+        """Kill matching processes with SIGKILL; return their number."""
         return self.signal(chosen, signal.SIGKILL)
 
     def signal(self, chosen: Callable[[str], bool], number: signal.Signals) -> int:
-        """Send them a signal; how many there were."""
+        """Send a signal to matching processes; return their number."""
         pids = self.pids(chosen)
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -89,7 +89,7 @@ class Supervised:
         return len(pids)
 
     def tail(self) -> str:
-        """The end of its log."""
+        """Return the end of the program's log."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-3000:] if self.log.exists() else ""
 
     def _run(self) -> None:
@@ -113,23 +113,23 @@ class Supervised:
 
 
 def everything(_: str) -> bool:
-    """All processes of a part."""
+    """Match all processes of a part."""
     return True
 
 
 def jvm(command: str) -> bool:
-    """The JVM of the monitor."""
+    """Match the monitor's JVM."""
     return command.split("\0")[0].endswith("java")
 
 
 def workers(command: str) -> bool:
-    """The Python workers of Spark, and the process that they are forked from."""
-    # The JVM is told that name too.
+    """Match Spark's Python workers, and the process that forks them."""
+    # The JVM's command line contains that name too.
     return "clienthealth.spark.worker" in command and not jvm(command)
 
 
 def session(leader: int) -> list[tuple[int, str]]:
-    """Process ids and command lines (arguments end with \0) of the session that a process leads."""
+    r"""Return process ids and command lines (arguments end with \0) of the session that a process leads."""
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""What a run of the monitor has published so far, read by other means than its own: history, rejects, newest states."""
+"""Read what a run of the monitor has published, without the monitor's own code: history, rejects, newest states."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 Row = Mapping[str, Any]
-#: How long the broker may take to answer.
+#: Time limit for an answer of the broker.
 ANSWER_SECONDS = 20.0
 LOOK_SECONDS = 0.1
 
 
 class Table:
-    """The rows of a Delta table that is only appended to, as its own log lists them."""
+    """The rows of an append-only Delta table, from its own log."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,7 +28,7 @@ class Table:
         self.rows: list[Row] = []
 
     def look(self) -> list[Row]:
-        """Take in what was committed since; all rows."""
+        """Read new commits; return all rows."""
         while (log := self._folder / "_delta_log" / f"{self._version:020}.json").exists():
             for line in log.read_text(encoding="utf-8").splitlines():
                 action = json.loads(line)
@@ -78,19 +78,19 @@ def _consumer(servers: str) -> Consumer:
 
 
 class Ends:
-    """Asks where topics end."""
+    """Reads the end offsets of topics."""
 
     def __init__(self, servers: str) -> None:
         self._consumer = _consumer(servers)
 
     def ends(self, topic: str) -> Mapping[int, int]:
-        """Partition → its end. Raises KafkaException."""
+        """Return partition → end offset. Raises KafkaException."""
         listed = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions
         places = (TopicPartition(topic, number) for number in listed)
         return {p.partition: self._consumer.get_watermark_offsets(p, timeout=ANSWER_SECONDS)[1] for p in places}
 
     def close(self) -> None:
-        """For good."""
+        """Close the consumer."""
         self._consumer.close()
 
 
@@ -104,7 +104,7 @@ class Topic:
         self._at: dict[int, int] = {}
 
     def look(self, seconds: float = ANSWER_SECONDS) -> list[tuple[bytes | None, bytes | None]]:
-        """Read on to the end; all records. Raises TimeoutError."""
+        """Read to the end; return all records. Raises TimeoutError."""
         listed = self._consumer.list_topics(self._topic, timeout=seconds).topics[self._topic].partitions
         self._consumer.assign([TopicPartition(self._topic, p, self._at.get(p, 0)) for p in listed])
         left, deadline = set(listed), time.monotonic() + seconds
@@ -122,17 +122,17 @@ class Topic:
         return self.records
 
     def close(self) -> None:
-        """For good."""
+        """Close the consumer."""
         self._consumer.close()
 
 
 def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
-    """Topic → partition → up to where its records have been worked off: the newest batch whose results are written."""
+    """Return topic → partition → offset up to which results are written, from the newest committed batch."""
     done = sorted((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")), reverse=True)
     for number in done:
         try:
             lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-            # What only ticks has a number in place of topics.
+            # The rate source has a number in place of offsets.
             sources = [read for line in lines[2:] if isinstance(read := json.loads(line), dict)]
         except (OSError, ValueError):
             continue
@@ -143,7 +143,7 @@ def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
 
 @dataclass(frozen=True)
 class Incident:
-    """A failure of a client as the history tells it: the strongest status that it reached, and how it ended."""
+    """A client's failure in the history: the strongest status that it reached, and how it ended."""
 
     client: str
     mode: str
@@ -153,7 +153,7 @@ class Incident:
 
 
 def incidents(verdicts: list[Row]) -> Iterator[Incident]:
-    """One incident for each opening; raises ValueError where changes do not follow each other."""
+    """Yield one incident for each opening. Raises ValueError if a change does not fit the one before."""
     by_client: dict[tuple[str, str], list[Row]] = {}
     for row in verdicts:
         key = "|".join(row[name] for name in ("service", "instance", "client_id"))
@@ -179,7 +179,7 @@ _ORDER = {"opened": 0, "escalated": 1, "closed": 2, "withdrawn": 2}
 
 
 def newest(records: list[tuple[bytes | None, bytes | None]]) -> dict[str, Any]:
-    """Key → the newest record of a compacted topic."""
+    """Return key → newest record of a compacted topic."""
     by_key: dict[str, Any] = {}
     for key, value in records:
         name = (key or b"").decode()

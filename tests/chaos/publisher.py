@@ -1,4 +1,4 @@
-"""A process that publishes a flood: `python -m tests.chaos.publisher SERVERS WHAT COUNT CHECKPOINTS`."""
+"""Publish a flood in a process: `python -m tests.chaos.publisher SERVERS WHAT COUNT CHECKPOINTS`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.bench.checkpoints import Checkpoints
 from tests.bench.templates import INTERVAL_MS
 from tests.chaos import floods
 
-#: So many lines are made anew each second and sent again and again.
+#: Number of lines that are made anew each second and sent repeatedly.
 DIFFERENT = 1_000
 
 
 def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
-    """Publish so many, not faster than they are meant to come, or than the monitor reads."""
+    """Publish `count` records at the flood's pace, or as fast as the monitor reads if it has none."""
     to = Producer(
         {
             "bootstrap.servers": servers, "linger.ms": 50, "batch.size": 500_000, "compression.type": "lz4",
@@ -41,7 +41,7 @@ def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
             while pace and number / pace > time.time() - began:
                 to.poll(0.02)
             if pace and what == "lines" and time.time() - began > count / pace:
-                break  # it is not as fast as it was meant to be
+                break  # the publisher is too slow for the pace
             read.look()
             while not pace and number - read.count(topic) > floods.AHEAD:
                 to.poll(0.5)
@@ -56,7 +56,7 @@ def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
 
 
 def _lines(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Lines of one process, each with its time."""
+    """Yield log lines of one process with current times."""
     until, lines = 0.0, list[tuple[bytes, bytes]]()
     for number in range(count):
         if not number % DIFFERENT:

@@ -1,4 +1,4 @@
-"""The real stack of a campaign: broker behind a gateway, monitor, exporter, and what publishes the input."""
+"""Run a campaign's real stack: a broker behind a gateway, monitor, exporter, and the publisher of the input."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from tests.support.settings_file import write_settings
 
 PARTITIONS = 2
 ASKED_SECONDS = 20.0
-#: The minute in which lines arrive that only make the monitor start another batch.
+#: Time of log lines that only make the monitor start another batch.
 NUDGED_MS = 86_400_000
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A broker, and the gateway that leads to it. Without a gateway it is another's, and is left alone."""
+    """A broker and the gateway to it. Without a gateway, the broker is shared and must not be disturbed."""
 
     kafka: KafkaSettings
     broker: Broker
@@ -49,7 +49,7 @@ class Cluster:
 
 @contextmanager
 def gated(folder: Path) -> Iterator[Cluster]:
-    """A broker that is reached through a gateway alone."""
+    """Run a broker that can be reached only through a gateway."""
     port = free_port()
     with closing(Gateway(free_port(), port).open()) as gateway:
         here = f"127.0.0.1:{gateway.port}"
@@ -62,22 +62,22 @@ def gated(folder: Path) -> Iterator[Cluster]:
 
 
 class SchemaRegistry:
-    """It has a schema for each number, and may be away. Use it as a context manager."""
+    """A registry with a schema for every number; it can be down. Use it as a context manager."""
 
     def __init__(self) -> None:
         self._registry, self._open = fake_registry.Registry(), ExitStack()
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Return the registry's URL."""
         return self._registry.url
 
     def start(self) -> None:
-        """Answer."""
+        """Start answering."""
         self._open.enter_context(fake_registry.serving(self._registry, fake_registry.always))
 
     def stop(self) -> None:
-        """Be away."""
+        """Stop answering."""
         self._open.close()
 
     def __enter__(self) -> Self:
@@ -92,11 +92,11 @@ Launch = Callable[["Run"], tuple[Sequence[str], Mapping[str, str]]]
 
 
 class Run:
-    """A monitor with its exporter, topics, checkpoint and history, and what was published for it.
+    """A monitor with its exporter, topics, checkpoint and history, and the input published for it.
 
-    `folder`: of all that is its own; checkpoint and history are on disks of their own there, where these are to be
-    had. `launch`: the command that starts its monitor, and the environment for it, by default as a user on one machine
-    does; `more`: of the section [monitor]. Use it as a context manager; monitor and exporter are to be released.
+    `folder`: everything of the run; checkpoint and history are on separate disks if these can be mounted. `launch`: the
+    command and environment that start the monitor, by default as on a user's machine. `more`: settings of [monitor].
+    Use it as a context manager; `release` starts monitor and exporter.
     """
 
     def __init__(
@@ -147,11 +147,11 @@ class Run:
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """Stream → topic."""
+        """Return stream → topic."""
         return {"metrics": self.settings.topics.metrics[0], "logs": self.settings.topics.logs[0]}
 
     def publish(self, records: Iterable[Published]) -> None:
-        """Hand records over; they arrive as soon as the broker takes them."""
+        """Send records without waiting for the broker."""
         for record in records:
             topic = self.inputs[record.stream]
             self._produce(
@@ -159,36 +159,36 @@ class Run:
             )
 
     def nudge(self) -> None:
-        """A line that says nothing, outside of the time of all others: what waits for another batch gets one."""
+        """Send a meaningless line outside the time range of all others, to start another batch."""
         self._produce(self.inputs["logs"], b"a line", 0, NUDGED_MS, {})
 
     def flushed(self, seconds: float = 120.0) -> None:
-        """Wait until the broker has all that was published. Raises ServiceError."""
+        """Wait until the broker has everything published. Raises ServiceError."""
         left = self._producer.flush(seconds)
         if left or self._refused:
             raise ServiceError(f"{left} records were not taken by the broker in {seconds:.0f} s {self._refused[:3]}")
 
     def ends(self) -> Mapping[str, Mapping[int, int]]:
-        """Topic → partition → its end."""
+        """Return topic → partition → end offset."""
         return {topic: self._asked.ends(topic) for topic in self.inputs.values()}
 
     def worked_off(self) -> bool:
-        """Are the results of all that the broker has where they belong."""
+        """True if the results of everything in the broker are written."""
         try:
             return position(self.checkpoint / QUERY) == self.ends()
         except KafkaException:
             return False
 
     def pending(self) -> bool:
-        """Is a batch planned that is not committed."""
+        """True if a batch is planned but not committed."""
         return self.newest("commits") < self.newest("offsets")
 
     def newest(self, kind: str) -> int:
-        """The newest batch that is planned (`offsets`) or committed (`commits`), -1 before there is one."""
+        """Return the newest planned (`offsets`) or committed (`commits`) batch; -1 before the first."""
         return max((int(path.name) for path in (self.checkpoint / QUERY / kind).glob("[0-9]*")), default=-1)
 
     def shown(self) -> list[Any] | None:
-        """The states that the exporter shows, None while it says that they cannot be trusted."""
+        """Return the states that the exporter shows; None while it reports itself as not reliable."""
         try:
             base = f"http://{self.settings.prometheus.host}:{self.settings.prometheus.port}"
             with urllib.request.urlopen(f"{base}/healthz", timeout=5):
@@ -200,7 +200,7 @@ class Run:
         return clients
 
     def metric(self, name: str) -> float | None:
-        """The sum of one of the monitor's own metrics, without its prefix; None where it says nothing of it."""
+        """Return the sum of one of the monitor's own metrics (name without prefix); None if it is absent."""
         port = self.settings.monitor.metrics_port
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
@@ -212,7 +212,7 @@ class Run:
         return sum(values) if values else None
 
     def admin(self) -> Any:
-        """An admin client; to be closed."""
+        """Return an admin client; the caller closes it."""
         return admin(self.settings)
 
     def create(self, topic: str, partitions: int) -> None:
@@ -221,11 +221,11 @@ class Run:
         self.partitions[topic] = partitions
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions of a topic the producer knows, which asks for that."""
+        """Return the number of a topic's partitions in the producer's metadata, which this call refreshes."""
         return len(self._producer.list_topics(topic, timeout=ASKED_SECONDS).topics[topic].partitions)
 
     def wait(self, what: str, ready: Callable[[], bool], seconds: float) -> float:
-        """Wait for a condition; how long it took. Raises ServiceError with the end of the monitor's log."""
+        """Wait for a condition; return the seconds it took. Raises ServiceError with the end of the monitor's log."""
         began = time.monotonic()
         while not ready():
             if time.monotonic() - began > seconds:
@@ -276,7 +276,8 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Silence that all share does not count, so how long an end is shown hangs on how the input is cut.
+            # Missing data that all clients share does not count, so the time for which an end is shown depends on the
+            # batches.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

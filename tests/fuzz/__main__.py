@@ -1,11 +1,11 @@
-"""Coverage-guided fuzzing of what others write: records, log lines and dumps, attachments, the lives of clients.
+"""Fuzz everything that others write, guided by coverage: records, log lines, dumps, attachments, lives of clients.
 
-    python -m tests.fuzz [TARGET…] [--minutes 60] [--keep]
+python -m tests.fuzz [TARGET…] [--minutes 60] [--keep]
 
-`make fuzz` brings the fuzzer (atheris, on libFuzzer). The minutes are shared by the targets, one process at a time.
-What does not hold is written to .cache/fuzz/TARGET/findings, each place once, and the fuzzer goes on. Then long inputs
-are timed: one that takes far more than twice as long when it is twice as long is a finding, too. `--keep` makes the
-corpus in tests/fuzz/corpus anew of what was reached.
+`make fuzz` installs the fuzzer (atheris, on libFuzzer). The targets share the minutes and run one after another. A
+violation is written to .cache/fuzz/TARGET/findings, once for each place in the code, and fuzzing continues. Then long
+inputs are timed: a finding is also an input that needs far more than twice the time when it is doubled. `--keep`
+rebuilds the corpus in tests/fuzz/corpus from the inputs found.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache" / "fuzz"
 CORPUS = Path(__file__).parent / "corpus"
-#: Whose branches guide the fuzzer.
+#: Packages with the branches that guide the fuzzer.
 GUIDED = tuple(f"clienthealth.{room}" for room in ("formats", "decode", "logs", "attachments", "mbeans"))
-#: The same where not only reading counts.
+#: Further packages for the target that also judges.
 JUDGING = tuple(f"clienthealth.{room}" for room in ("step", "windows", "indicators", "modes", "adjust", "incidents"))
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
-#: CPU seconds of an input from which on it is a finding, and by the clock, which counts other programs, too: it hangs.
+#: CPU seconds from which an input is a finding; and wall-clock seconds (other programs run too) from which it hangs.
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
-#: Repeated, these make slow what looks for an end that is not there.
+#: Pieces that, when repeated, slow down a search for a missing end.
 PIECES = (
     *(
         b" ",
@@ -56,11 +56,11 @@ PIECES = (
     ),
     *(b"at ", b" at a.b(", b", ", b"> ", b"<a ", b"&lt;", b"\xc2\xa0", b"\x1b[", b"\n\n", b"clientId=", b"-1-"),
 )
-#: Bytes of what is timed. More CPU seconds than this, which grow by so much where the bytes are doubled, are a finding.
+#: Bytes of timed inputs. An input is a finding if it takes longer and grows by this factor when its bytes double.
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
-#: Bytes of the corpus in the repository, and of one input in it.
+#: Largest size in bytes of the corpus in the repository, and of one of its inputs.
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500
-#: Where it was that something did not hold.
+#: Places in the code with a known violation.
 _KNOWN: set[tuple[str, str, int | None]] = set()
 
 
@@ -99,7 +99,7 @@ def fuzz(target: str) -> None:
 
 
 def hold(target: str, data: bytes) -> float:
-    """Run a target on an input; the CPU seconds that it takes. What does not hold is a finding."""
+    """Run a target on an input; return the CPU seconds. A violation becomes a finding."""
     from tests.fuzz import targets
 
     begin = time.process_time()
@@ -116,14 +116,14 @@ def hold(target: str, data: bytes) -> float:
 
 
 def blown_up(dice: random.Random, data: bytes, more: int) -> bytes:
-    """The input with a piece repeated in it, so many bytes longer at most."""
+    """Return the input with a piece repeated in it, at most `more` bytes longer."""
     at = dice.randrange(min(2, len(data)), len(data) + 1)
     piece = dice.choice(PIECES) if dice.random() < 0.6 else data[at : at + dice.randint(1, 20)] or b"x"
     return data[:at] + piece * max(0, more // len(piece)) + data[at:]
 
 
 def found(target: str, data: bytes, why: str) -> None:
-    """Write a finding down."""
+    """Write a finding to its folder."""
     folder = WORK / target / "findings"
     folder.mkdir(parents=True, exist_ok=True)
     number = len(list(folder.glob("*.txt")))
@@ -133,7 +133,7 @@ def found(target: str, data: bytes, why: str) -> None:
 
 
 def run(target: str, seconds: float) -> None:
-    """Fuzz a target for so long, begun anew where an input ends the process."""
+    """Fuzz a target for so many seconds; restart if an input ends the process."""
     from tests.fuzz import targets
 
     corpus = WORK / target / "corpus"
@@ -160,7 +160,7 @@ def run(target: str, seconds: float) -> None:
 
 
 def kept(target: str) -> Iterator[bytes]:
-    """The inputs in the repository."""
+    """Yield the inputs in the repository."""
     file = CORPUS / f"{target}.zip"
     if file.exists():
         with zipfile.ZipFile(file) as archive:
@@ -168,7 +168,7 @@ def kept(target: str) -> Iterator[bytes]:
 
 
 def keep(target: str) -> None:
-    """Make the corpus in the repository anew: short inputs that each reached something new, as many as it holds."""
+    """Rebuild the corpus in the repository: short inputs that each reached something new, up to its size limit."""
     files = sorted(file for file in (WORK / target / "corpus").iterdir() if not file.name.startswith("seed-"))
     short = [data for file in files if len(data := file.read_bytes()) <= LONGEST_KEPT]
     random.Random(target).shuffle(short)
@@ -182,7 +182,7 @@ def keep(target: str) -> None:
 
 
 def time_long_inputs(target: str, seconds: float) -> None:
-    """Inputs with a piece repeated, timed for so long in all."""
+    """Time inputs with a repeated piece, for so many seconds in total."""
     from tests.fuzz import targets
 
     dice = random.Random(target)
@@ -204,7 +204,7 @@ def time_long_inputs(target: str, seconds: float) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fuzz; 1 where something was found."""
+    """Fuzz; return 1 if there are findings."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("targets", nargs="*", choices=[*TARGETS, []], help="all of them, if none is named")
     parser.add_argument("--minutes", type=float, default=60, help="for all targets together (60)")

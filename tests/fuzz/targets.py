@@ -1,6 +1,6 @@
-"""What must hold of every input, whatever it holds: the targets of the fuzzer and of the test that replays its corpus.
+"""Define what must hold for every input: the targets of the fuzzer and of the test that replays its corpus.
 
-An input's first two bytes choose what stands around the rest: packing, headers, a file's name.
+An input's first two bytes select what surrounds the rest: packing, headers, a file name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from tests.support.raw_records import ARRIVED_MS, SAMPLES, Raw, sample
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = Settings()
-#: What `decode.py` may say of a record that it cannot use.
+#: Reasons that `decode.py` may give for a record that it cannot use.
 REASONS = {
     "binary",
     "empty",
@@ -74,17 +74,17 @@ WHO = ("service", "host", "instance", "client_id", "kind", "library", "version",
 
 
 class MistakeError(BaseException):
-    """An exception of a format, which the decoder takes for a record of wrong types, so that it would go unseen."""
+    """An exception of a format that the decoder would hide as a record of wrong types."""
 
 
-# What is promised of what was decoded.
+# Promises about decoded records.
 
 
 def check(decoded: Decoded) -> None:
-    """Is everything as `Decoded` promises it?"""
+    """Assert everything that `Decoded` promises."""
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
-    # A mistake of ours, which decode.py turns into a reject.
+    # One of our own mistakes, which decode.py turns into a reject.
     assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: not of schema")), (
         decoded.errors
     )
@@ -95,7 +95,7 @@ def check(decoded: Decoded) -> None:
 
 
 def check_snapshot(snapshot: Snapshot) -> None:
-    """Is it whole, of a known client and a believable time, with known names and values that are known?"""
+    """Assert that a snapshot has a known client, a plausible time, known names and known values."""
     client = snapshot.client
     assert (
         client.client_id
@@ -117,7 +117,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
 
 
 def check_line(line: LogLine) -> None:
-    """Has it a time, something to say, and texts that can be written again?"""
+    """Assert that a line has a time, some content, and texts that can be encoded."""
     assert line.error is None
     assert line.ts_ms is not None and EARLIEST_MS <= line.ts_ms <= latest_ms(SETTINGS, ARRIVED_MS)
     assert line.message is not None or line.stack is not None or line.dumps
@@ -128,14 +128,14 @@ def check_line(line: LogLine) -> None:
 
 
 def check_identity(client: Identity) -> None:
-    """Does the key of a client say who it is?"""
+    """Assert that a client's key contains its identity."""
     who = client.service or "", client.instance or "", client.client_id or ""
     assert key_parts(Client(who[0], client.host or "", who[1], who[2]).key) == who
     check_texts([getattr(client, name) for name in client.__struct_fields__])
 
 
 def check_dump(dump: Dump) -> None:
-    """Are its numbers numbers, and its lines lines of the text?"""
+    """Assert that a dump's numbers are valid numbers and its texts can be encoded."""
     assert dump.ts_ms is None or dump.ts_ms >= EARLIEST_MS, dump.ts_ms
     for thread in dump.threads:
         assert thread.cpu_ms is None or 0 <= thread.cpu_ms < math.inf
@@ -143,13 +143,13 @@ def check_dump(dump: Dump) -> None:
 
 
 def check_texts(texts: Sequence[str | None]) -> None:
-    """Are they text, which can be written as UTF-8?"""
+    """Assert that all texts can be encoded as UTF-8."""
     assert all(text is None or text.encode() is not None for text in texts)
 
 
 # Records.
 
-#: What stands around a payload; the registry knows schemas 7 (Avro) and 8 (protobuf).
+#: Wrappers around a payload; the registry has schemas 7 (Avro) and 8 (protobuf).
 AROUND: tuple[Callable[[bytes], bytes], ...] = (
     bytes,
     gzip.compress,
@@ -172,7 +172,7 @@ KEYS = (b"s|i|c", None, b"a\\|b|i\\\\|c|d", b"\xff")
 
 
 def records(data: bytes) -> None:
-    """A record of a topic."""
+    """Decode a record of a topic."""
     around, how = AROUND[data[0] % len(AROUND)], data[1]
     headers, key = HEADERS[how % len(HEADERS)], KEYS[how // len(HEADERS) % len(KEYS)]
     raw = Raw("x", around(data[2:]), 0, key, headers).record
@@ -182,22 +182,22 @@ def records(data: bytes) -> None:
     of_logs = decode_logs(raw, settings, ARRIVED_MS)
     for one in (of_metrics, decoded, of_logs):
         check(one)
-    # Nothing is remembered of the first time that it was read.
+    # Decoding twice gives the same result: no state remains from the first time.
     assert decoded == (of_metrics if decoded.snapshots else of_logs if decoded.lines else decoded)
     quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
-    # Text that is not UTF-8 in what nobody reads goes unseen there.
+    # The fast path does not notice text that is not UTF-8 in fields that are not read.
     assert quick is None or [quick.snapshot()] == of_metrics.snapshots or of_metrics.errors == ["binary"]
 
 
 @cache
 def registry() -> Registry:
-    """A schema registry that is there until the process ends."""
+    """Return a schema registry that runs until the process ends."""
     known = Registry()
     served = serving(known)
     known.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
     known.schemas["/schemas/ids/8"] = {"schemaType": "PROTOBUF", "schema": ""}
     served.__enter__()
-    # By itself it would end when its thread no longer runs, and wait for that for ever.
+    # Without this, the server would wait at exit for its thread, which no longer runs.
     atexit.register(served.__exit__, None, None, None)
     return known
 
@@ -218,7 +218,7 @@ def _of_records() -> Iterator[bytes]:
 
 
 def texts(data: bytes) -> None:
-    """A text, as a log record of its own, line by line, as a dump, and as a name."""
+    """Read a text as a log record, line by line, as a dump, and as a name."""
     text = data[2:].decode("utf-8", "replace")
     raw = Raw("x", text.encode(), 0, b"s|i|").record
     decoded = decode_logs(raw, SETTINGS, ARRIVED_MS)
@@ -229,7 +229,7 @@ def texts(data: bytes) -> None:
         events, dumps = events_and_dumps(line, source, catalogue())
         check_events(events)
         check_judged(dumps)
-        # A JSON writer may escape every letter: only of what stands there as it is can it be asked.
+        # A JSON writer may escape every letter; only unescaped text can be searched for literals.
         found = (
             not (events or dumps) or decoded.format != "plain_text" or any(one in text for one in literals(catalogue()))
         )
@@ -252,7 +252,7 @@ def _check_places(dumps: Sequence[Dump], lines: int) -> None:
 
 
 def check_events(events: Sequence[LogEvent]) -> None:
-    """Are they of known wordings, short, and of texts that are filled?"""
+    """Assert that events are short, with known log patterns and non-empty texts."""
     for event in events:
         assert event.signature in catalogue().by_id or event.signature == DUMP_LINE
         assert len(event.text) <= MAX_TEXT
@@ -261,13 +261,13 @@ def check_events(events: Sequence[LogEvent]) -> None:
 
 
 def check_judged(dumps: Sequence[ThreadDump]) -> None:
-    """Are they few, of threads whose numbers are numbers?"""
+    """Assert that dumps are few, with valid numbers in their threads."""
     assert len(dumps) <= MAX_DUMPS
     assert all(thread.cpu_ms is None or 0 <= thread.cpu_ms < math.inf for dump in dumps for thread in dump.threads)
 
 
 def _line_by_line(text: str, source: Source) -> None:
-    """The same as a shipper sends it that knows files and offsets."""
+    """Read the text as from a shipper that knows files and offsets; the result must be the same."""
     parts, at = [], 0
     for written in text.split("\n"):
         line = LogLine(ts_ms=ARRIVED_MS, message=written, file="app.log", file_offset=at)
@@ -283,7 +283,7 @@ def _line_by_line(text: str, source: Source) -> None:
 
 
 def _names(text: str) -> None:
-    """As the name of an MBean, of a client in one (as JMX quotes it), and as a part of a client's key."""
+    """Read the text as an MBean name, as a client id within one (quoted as by JMX), and as part of a client's key."""
     bean = mbeans.parts(text)
     assert bean.kind is None or bean.kind in CLIENT_METRICS
     assert bean.names.keys() <= {name for names in mbeans.NAMES.values() for name in names}
@@ -369,12 +369,12 @@ class _Clock:
 
     @staticmethod
     def time() -> float:
-        """Now."""
+        """Return the fixed time in seconds."""
         return ARRIVED_MS / 1000
 
 
 def attachments(data: bytes) -> None:
-    """A file that somebody attached."""
+    """Diagnose an attached file."""
     name = FILES[data[0] % len(FILES)]
     content = PACKED[data[1] % len(PACKED)](data[2:], name)
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory()) as folder:
@@ -389,7 +389,7 @@ def attachments(data: bytes) -> None:
     assert found.rejected.keys() <= REASONS
     for one in found.inputs:
         assert one.what or one.unread, one
-        # What speaks of Kafka and counts for nothing has a reason.
+        # An input that mentions Kafka but is not used must have a reason.
         assert one.used or one.left_out or one.unread or not one.read or not one.speaks, one
         assert (one.start_ms is None) == (one.end_ms is None) and (one.start_ms or 0) <= (one.end_ms or 0), one
     unread = any(one.unread for one in found.inputs)
@@ -403,7 +403,7 @@ def attachments(data: bytes) -> None:
 
 @cache
 def _memory() -> str | None:
-    """A folder in memory, where there is one."""
+    """Return a folder in memory, if there is one."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
@@ -424,7 +424,7 @@ def _of_attachments() -> Iterator[bytes]:
 
 
 def lives(data: bytes) -> None:
-    """A record that one client sends again and again until it has departed, beside others: these it never moves."""
+    """Let one client send a record until it is gone; other clients' results must not change."""
     monitor = hostile.repeated(data[2:], bool(data[0] & 1))
     assert "step-failed" not in monitor.reasons
     assert monitor.published("good") == _undisturbed()
@@ -444,7 +444,7 @@ def _of_lives() -> Iterator[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What is fuzzed: `run` raises where one of the properties does not hold. `longest`: of its inputs, bytes."""
+    """A target of the fuzzer. `run` raises if a property does not hold; `longest`: bytes of its longest input."""
 
     run: Callable[[bytes], None]
     seeds: Callable[[], Iterator[bytes]]
@@ -460,7 +460,7 @@ TARGETS: Mapping[str, Target] = {
 
 
 def holds(target: Target, data: bytes) -> None:
-    """Run a target on an input. Raises whatever does not hold."""
+    """Run a target on an input. Raises if a property does not hold."""
     if len(data) > 2:
         try:
             target.run(data)
@@ -469,14 +469,14 @@ def holds(target: Target, data: bytes) -> None:
 
 
 def warm() -> None:
-    """Load what is loaded at its first use."""
+    """Load modules that are otherwise loaded at first use."""
     for stream in decode.STREAMS:
         formats(stream)
 
 
 @contextmanager
 def nothing_hidden() -> Iterator[None]:
-    """Exceptions of formats are seen, which the decoder else turns into a reason."""
+    """Let exceptions of formats through, which the decoder otherwise turns into a reject reason."""
     by_name = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
     def of_stream(stream: Stream) -> Mapping[str, Format]:

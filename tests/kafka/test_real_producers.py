@@ -159,7 +159,7 @@ def has_sent(export: bytes) -> bool:
 
 
 def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """Metrics by the OpenTelemetry agent and by Jolokia of one JVM; logs by logback's encoder and by the agent."""
+    """Return one JVM's metrics from the OpenTelemetry agent and Jolokia, and logs from logback and the agent."""
     (folder / "logback.xml").write_text(
         '<configuration><appender name="file" class="ch.qos.logback.core.FileAppender"><file>log.json</file>'
         '<encoder class="net.logstash.logback.encoder.LogstashEncoder"/></appender>'

@@ -1,6 +1,6 @@
-"""Hand-made windows of clients, one file per failure mode: what the recordings do not show.
+"""Hand-made windows of clients, one file per failure mode, for situations that are not in the recordings.
 
-The files of this folder are found by themselves.
+The files of this folder are found automatically.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.scenarios._making import Scenario
 
 
 def scenarios() -> dict[str, tuple[Scenario, ...]]:
-    """All scenarios by the mode that they are of."""
+    """Return mode → its scenarios."""
     by_mode = {}
     for module in pkgutil.iter_modules(__path__):
         if not module.name.startswith("_"):

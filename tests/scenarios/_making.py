@@ -1,4 +1,4 @@
-"""Building blocks of hand-made windows: readings, log lines and threads of a client, by the second."""
+"""Build hand-made windows: samples, log lines and threads of a client, by the second."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ FULL = "Failed to allocate 16384 bytes within the configured max blocking time 6
 
 @dataclass(frozen=True)
 class Scenario:
-    """A window, and what a mode must say of it.
+    """A window, and the status that a mode must give it.
 
-    `role`: it proves that the mode fires, that it stays silent on what comes close, or that it admits not to know.
+    `role`: shows that the mode fires, that it ignores a similar situation, or that it reports unknown.
     """
 
     name: str
@@ -64,32 +64,32 @@ class Scenario:
 
 
 def fires(name: str, window: ClientWindow) -> Scenario:
-    """The mode is confirmed."""
+    """Expect the mode to be confirmed."""
     return Scenario(name, "fires", "confirmed", window)
 
 
 def suspects(name: str, window: ClientWindow) -> Scenario:
-    """The mode is suspected."""
+    """Expect the mode to be suspected."""
     return Scenario(name, "fires", "suspected", window)
 
 
 def near_miss(name: str, window: ClientWindow) -> Scenario:
-    """It looks like the mode and is not."""
+    """Expect ok: the window only resembles the mode."""
     return Scenario(name, "near-miss", "ok", window)
 
 
 def unknown(name: str, window: ClientWindow) -> Scenario:
-    """The mode cannot be judged."""
+    """Expect unknown: the mode cannot be judged."""
     return Scenario(name, "unknown", "unknown", window)
 
 
 def at(seconds: float) -> int:
-    """Epoch milliseconds so many seconds into the window."""
+    """Return the time (epoch ms) that many seconds into the window."""
     return T0 + round(1000 * seconds)
 
 
 def client(kind: Kind, library: str = "java", version: str | None = "3.9.1") -> Client:
-    """The client that all scenarios are of."""
+    """Return the client of all scenarios."""
     return Client("shop", "web-1", "web-1:7", "orders", kind, library, version)
 
 
@@ -103,7 +103,7 @@ def window(
     earlier: Sequence[ThreadDump] = (),
     before: Sequence[Reading] = (),
 ) -> ClientWindow:
-    """A window of 60 s that begins at T0. `before`: readings of the 30 s before it, as if they began at T0."""
+    """Return a window of 60 s from T0. `before`: samples of the 30 s before it, with times as if they began at T0."""
     return ClientWindow(
         client(kind),
         T0,
@@ -119,7 +119,7 @@ def window(
 
 
 def every(step: float, names: Mapping[str, Callable[[float], float | None]], until: float = 60) -> list[Reading]:
-    """Readings every `step` seconds; each metric is a function of the seconds since T0."""
+    """Return samples every `step` seconds; each metric is a function of the seconds since T0."""
     readings, seconds = [], 0.0
     while seconds < until:
         metrics = {name: value for name, of in names.items() if (value := of(seconds)) is not None}
@@ -136,7 +136,7 @@ def producer(
     until: float = 60,
     **more: Callable[[float], float | None],
 ) -> list[Reading]:
-    """Readings of a producer: its selects, the bytes in use of its buffer, and further metrics (`_` for `-`)."""
+    """Return a producer's samples: selects, bytes in use of its buffer, and further metrics (`_` for `-`)."""
     names: dict[str, Callable[[float], float | None]] = {
         "select-total": select,
         "buffer-total-bytes": lambda s: total,
@@ -149,17 +149,16 @@ def producer(
 
 
 def line(seconds: float, signature: str, text: str = "", thread: str | None = None, **captures: str) -> LogEvent:
-    """A log line of the client's process that names no client."""
+    """Return a log line of the client's process without a client id."""
     return LogEvent(at(seconds), signature, text or signature, thread=thread, captures=captures)
 
 
 def mine(event: LogEvent) -> LogEvent:
-    """The same line, naming the client."""
+    """Return the line with the client's id."""
     return replace(event, client_id="orders")
 
 
 def dump(seconds: float, *threads: Thread) -> ThreadDump:
-    """A thread dump."""
     return ThreadDump(at(seconds), threads)
 
 
@@ -169,7 +168,7 @@ def legacy(
     messages: Mapping[str, Callable[[float], float]],
     step: float = 10,
 ) -> list[Reading]:
-    """Readings of an old Scala consumer: fetch requests, and by topic chunks in the queue and messages."""
+    """Return samples of an old Scala consumer: fetch requests, and by topic queued chunks and messages."""
     readings = []
     for reading in every(step, {"fetch-requests-total": fetches}):
         now = (reading.ts_ms - T0) / 1000
@@ -181,7 +180,7 @@ def legacy(
 def consumer(
     lag: Mapping[str, Callable[[float], float]], step: float = 10, **more: Callable[[float], float | None]
 ) -> list[Reading]:
-    """Readings of a Java consumer with the lag of each topic."""
+    """Return samples of a Java consumer with the lag of each topic."""
     names = {name.replace("_", "-"): of for name, of in more.items()}
     readings = []
     for reading in every(step, names):
@@ -192,7 +191,7 @@ def consumer(
 
 
 def prefetched(queues: Mapping[str, tuple[float, float]]) -> list[Reading]:
-    """Readings of a librdkafka consumer: by topic, records prefetched and lag."""
+    """Return samples of a librdkafka consumer: by topic, prefetched records and lag."""
     topics = tuple(
         TopicReading(topic, 0, None, {"queue-records": held, "queue-bytes": held * 100, "records-lag": behind})
         for topic, (held, behind) in queues.items()
@@ -201,44 +200,44 @@ def prefetched(queues: Mapping[str, tuple[float, float]]) -> list[Reading]:
 
 
 def stuck_at(value: float, since: float) -> Callable[[float], float]:
-    """A counter that rises by 100 a second until `since` and then stands still."""
+    """Return a counter that rises by 100 a second until `since` and then stops."""
     return lambda seconds: value + 100 * min(seconds, since)
 
 
 def rising(rate: float = 100) -> Callable[[float], float]:
-    """A counter that rises by `rate` a second."""
+    """Return a counter that rises by `rate` a second."""
     return lambda seconds: 1000 + rate * seconds
 
 
 def filling(per_second: float, since: float, most: float) -> Callable[[float], float]:
-    """Bytes in use that grow from `since` on."""
+    """Return bytes in use that grow from `since` on, up to `most`."""
     return lambda seconds: min(most, 65_536 + per_second * max(0.0, seconds - since))
 
 
 def still(value: float = 0.0) -> Callable[[float], float]:
-    """A metric that does not change."""
+    """Return a metric that does not change."""
     return lambda seconds: value
 
 
 def network(frames: Sequence[str], state: str = "WAITING", cpu: float | None = 900.0) -> Thread:
-    """The producer's I/O thread."""
+    """Return the producer's I/O thread."""
     return Thread(NETWORK, state, tuple(frames), cpu)
 
 
 def caller(number: int, frames: Sequence[str] = AWAIT_UPDATE) -> Thread:
-    """An application's thread inside send()."""
+    """Return an application thread inside send()."""
     return Thread(f"http-{number}", "TIMED_WAITING", tuple(frames), 5.0)
 
 
 def fetcher(
     frames: Sequence[str], connector: str = "orders_web-1-17952-ab12", state: str = "WAITING", cpu: float = 50.0
 ) -> Thread:
-    """A fetcher thread of an old Scala consumer."""
+    """Return a fetcher thread of an old Scala consumer."""
     return Thread(f"ConsumerFetcherThread-{connector}-0-0", state, tuple(frames), cpu)
 
 
 def taker(number: int = 0) -> Thread:
-    """A consuming thread that waits for data."""
+    """Return a consuming thread that waits for data."""
     return Thread(f"consumer-{number}", "WAITING", TAKE, 5.0)
 
 
@@ -247,12 +246,12 @@ ADDRESS = {"address": "kafka-1:9092"}
 
 
 def unknown_topic(count: int, step: float, error: str = "UNKNOWN_TOPIC_OR_PARTITION") -> list[LogEvent]:
-    """The broker's answer that a topic is unknown, again and again."""
+    """Return repeated answers of the broker that a topic is unknown."""
     return [line(5 + step * n, "topic-error-in-metadata", topic="orders-new", error=error) for n in range(count)]
 
 
 def lookups(seconds: Sequence[float], addresses: Sequence[str] = ("kafka-1:9092",)) -> list[LogEvent]:
-    """Failed look-ups of the offset manager, the brokers taking turns."""
+    """Return failed lookups of the offset manager, with the brokers in turn."""
     text = "Failed to fetch consumer metadata from {}."
     turns = zip(seconds, itertools.cycle(addresses), strict=False)
     return [line(s, "offset-manager-lookup-failed", text.format(a), "worker", address=a) for s, a in turns]
@@ -262,6 +261,6 @@ STARTED = mine(line(0, "producer-started"))
 
 
 def last_reading(used: float = 0.0, total: float = 32 * MIB, **more: float) -> list[Reading]:
-    """The one reading that is kept of a client that has gone."""
+    """Return the one sample that is kept of a client that is gone."""
     metrics = {"buffer-total-bytes": total, "buffer-available-bytes": total - used, "record-send-total": 5000.0}
     return [Reading(at(10), metrics | {name.replace("_", "-"): value for name, value in more.items()})]

@@ -39,17 +39,17 @@ CLOSING = Thread(
 )
 
 
-#: It commits what it has handled, and waits for the answer.
+#: The thread commits what it has processed, and waits for the answer.
 LEAVING = replace(CLOSING, frames=("sun.nio.ch.EPoll.wait", *CLOSING.frames[2:]))
 
 
 def closing(*seconds: float, thread: Thread = CLOSING) -> list[ThreadDump]:
-    """Dumps in which a thread is inside close()."""
+    """Return dumps in which a thread is inside close()."""
     return [dump(s, thread) for s in seconds]
 
 
 def polls(ago: Callable[[float], float]) -> list[Reading]:
-    """Readings of a Java consumer that tells when it polled."""
+    """Return samples of a Java consumer that reports its time since the last poll."""
     return every(10, {"last-poll-seconds-ago": ago, "records-consumed-total": stuck_at(400, 5)})
 
 

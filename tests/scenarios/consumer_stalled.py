@@ -46,12 +46,12 @@ RESERVE = ("jdk.internal.misc.Unsafe.park", "com.example.Warehouse.reserve", "co
 
 
 def own(frames: Sequence[str], state: str = "WAITING") -> Thread:
-    """A thread of the application's own making that polls."""
+    """Return an application thread that polls."""
     return Thread("orders-0", state, tuple(frames), 100.0)
 
 
 def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more: Of) -> list[Reading]:
-    """Readings of a Java consumer that tells when it polled; it consumed until 10 s unless said otherwise."""
+    """Return samples of a Java consumer with its time since the last poll; by default it consumed until 10 s."""
     names = {"last-poll-seconds-ago": away, "records-consumed-total": consumed or stuck_at(400, 10)}
     names |= {"assigned-partitions": still(2)} | {name.replace("_", "-"): of for name, of in more.items()}
     readings = consumer({"a": lag or still(0)})
@@ -59,11 +59,11 @@ def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more:
 
 
 def until(second: float) -> Of:
-    """A count of what happens each second, and no more then."""
+    """Return a counter that rises by one a second until `second`."""
     return lambda seconds: 100 + min(seconds, second)
 
 
-#: Heartbeats, and their answers, until the poll interval of 30 s has passed since 10 s; the selector looks for them.
+#: Heartbeats and answers until 30 s after the last poll at 10 s (the poll interval); the selector waits for them.
 ANSWERED = {"request_total": until(40), "response_total": until(40), "select_total": until(40)}
 ANSWERED_35 = {name: until(35) for name in ANSWERED}
 COMMIT = (
@@ -81,9 +81,10 @@ TEN = rising(10)
 def outside(
     config: Mapping[str, str] | None = None, before: Of = TEN, got: float = 50, **more: Of | None
 ) -> ClientWindow:
-    """An application whose last poll, 12 s before the window, returned `got` records; it consumed `before` then.
+    """Return a window of an application whose last poll, 12 s before it, returned `got` records.
 
-    It came back to poll() within 0.9 s before. No fetch is sent since, and heartbeats go on.
+    `before`: the consumed total until that poll, by second. Earlier polls were at most 0.9 s apart. Since then there is
+    no fetch, but heartbeats continue.
     """
     told: dict[str, Of | None] = {
         "time_between_poll_max": lambda s: 900 if s < 40 else None,  # type: ignore[dict-item,return-value]
@@ -106,19 +107,19 @@ STREAMS = (
 
 
 def named(client_id: str, readings: Sequence[Reading] = (), dumps: Sequence[ThreadDump] = ()) -> ClientWindow:
-    """A window of a consumer of this name."""
+    """Return a window of a consumer with this client id."""
     made = window("consumer", readings, dumps=dumps)
     return replace(made, client=msgspec.structs.replace(made.client, client_id=client_id))
 
 
 def expired(*seconds: float) -> list[LogEvent]:
-    """The client leaves its group."""
+    """Return the log lines with which the client leaves its group."""
     text = "consumer poll timeout has expired. This means the time between subsequent calls to poll() was longer than"
     return [mine(line(s + more, "poll-timeout-expired", text)) for s in seconds for more in (0, 0.001)]
 
 
 def worker(frames: Sequence[str]) -> Thread:
-    """The thread of a listener container."""
+    """Return the thread of a listener container."""
     return Thread("listener-0-C-1", "RUNNABLE", tuple(frames), 900.0)
 
 

@@ -32,7 +32,7 @@ from tests.scenarios._making import (
 
 
 def by_selector(waited: Callable[[float], float], selects: float, fetches: Callable[[float], float]) -> ClientWindow:
-    """A Java client before 2.4 that does not say when it polls, of two topics that it has read before."""
+    """Return a window of a Java client before 2.4, without poll times, that has read two topics before."""
     readings = consumer(
         {"a": still(8), "b": still(0)},
         5,
@@ -49,7 +49,7 @@ def by_selector(waited: Callable[[float], float], selects: float, fetches: Calla
 
 
 def in_turn(rate: float, waiting: float = 300) -> ClientWindow:
-    """librdkafka's one queue for two topics, of each of which the application takes `rate` records a second."""
+    """Return a window of librdkafka's one queue with two topics, each consumed at `rate` records a second."""
     readings = prefetched({"a": (2 * waiting, waiting), "b": (2 * waiting, waiting)})
 
     def positioned(position: float) -> tuple[TopicReading, ...]:

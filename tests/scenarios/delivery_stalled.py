@@ -34,7 +34,7 @@ def sending(
     select: Callable[[float], float | None] | None = None,
     **more: Of,
 ) -> list[Reading]:
-    """Readings of a producer that counts what it sends; its buffer fills from 10 s on unless said otherwise."""
+    """Return samples of a producer that counts what it sends; by default its buffer fills from 10 s on."""
     names = {"record-send-total": sent, "record-retry-total": still(), "record-error-total": still()}
     names |= {name.replace("_", "-"): of for name, of in more.items()}
     begun = producer(select or rising(), used or filling(20_000, 10, 32 * MIB))
@@ -43,31 +43,31 @@ def sending(
 
 
 def since(seconds: float, rate: float) -> Callable[[float], float]:
-    """A counter that begins to rise at a moment."""
+    """Return a counter that begins to rise after `seconds`."""
     return lambda s: rate * max(0.0, s - seconds)
 
 
 def expiries(*seconds: float) -> list[LogEvent]:
-    """The client gives records up."""
+    """Return log lines in which the client gives up records."""
     text = "Expiring 15 record(s) for ledger-0:60000 ms has passed since batch creation"
     return [mine(line(s, "records-expired", text, records="15", waitMs="60000")) for s in seconds]
 
 
 def unreachable(*seconds: float, node: str = "1") -> list[LogEvent]:
-    """The connection to a broker that metadata named fails."""
+    """Return log lines in which the connection to a broker from the metadata fails."""
     text = f"Connection to node {node} (/10.0.0.9:9092) could not be established. Node may not be available."
     return [mine(line(s, "connection-failed", text, node=node, address="/10.0.0.9:9092")) for s in seconds]
 
 
 def rejections(*seconds: float) -> list[LogEvent]:
-    """A broker does not let the client in any more."""
+    """Return log lines in which a broker rejects the client's login."""
     text = "Connection to node 1 (/10.0.0.9:9092) failed authentication due to: Invalid username or password"
     named = {"node": "1", "address": "/10.0.0.9:9092", "reason": "Invalid username or password"}
     return [mine(line(s, "authentication-failed", text, **named)) for s in seconds]
 
 
 def refusals(*seconds: float) -> list[LogEvent]:
-    """The leader has too few replicas in sync."""
+    """Return log lines in which the leader has too few replicas in sync."""
     text = "Got error produce response on topic-partition ledger-0, retrying (9 attempts left). Error: "
     return [
         mine(
@@ -78,7 +78,7 @@ def refusals(*seconds: float) -> list[LogEvent]:
 
 
 def slowly(sent: Of, closed: Of) -> list[Reading]:
-    """Readings every 5 min of a producer with records in hand that loses connections."""
+    """Return samples every 5 min of a producer that has records in its buffer and loses connections."""
     return producer(
         rising(),
         still(MIB),
@@ -90,7 +90,7 @@ def slowly(sent: Of, closed: Of) -> list[Reading]:
     )
 
 
-#: Each record is tried nine times, refused, and given up: its last try looks delivered.
+#: Each record is tried nine times, refused and given up; its last try looks delivered.
 REFUSED = sending(rising(200), still(MIB), record_retry_total=rising(180), record_error_total=since(0, 20))
 FAILING = {"connection_close_total": since(10, 1)}
 
@@ -100,7 +100,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # 1,173 tries take two minutes at least, 8 less than a second; without any left the batch is given up.
+        # 1,173 tries take two minutes at least, 8 less than a second; with none left the batch is given up.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

@@ -62,7 +62,7 @@ def timed(
     acknowledged: Callable[[float], float | None] = lambda s: 7,
     queued: Callable[[float], float | None] = lambda s: 10 + s,
 ) -> list[Reading]:
-    """Readings of a producer whose reporter times its callbacks; it counts no selects."""
+    """Return samples of a producer with timed callbacks but without select counts."""
     names = {"callback-time-max": callback_ms, "record-ack-total": acknowledged, "queue-records": queued}
     return every(10, names)
 
@@ -79,12 +79,12 @@ HELD = producer(
 
 
 def whole(seconds: float, *threads: Thread, deadlocked: tuple[str, ...] = ()) -> ThreadDump:
-    """A dump that is known to be complete. `deadlocked`: what the JVM itself says below it."""
+    """Return a dump that is known to be complete. `deadlocked`: threads that the JVM itself reports as deadlocked."""
     return replace(dump(seconds, *threads), complete=True, deadlocked=deadlocked)
 
 
 def refusal(seconds: float) -> LogEvent:
-    """The client refuses a call of flush() inside a callback."""
+    """Return the log line with which the client refuses flush() inside a callback."""
     return mine(line(seconds, "flush-refused-in-callback"))
 
 
@@ -178,7 +178,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the-same-on-jvm-8-while-the-selector-stands",
         window(
             readings=producer(still(500), still(0.0), step=5),
-            # One reading is later than the second dump.
+            # One sample is later than the second dump.
             dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(52, network(CALLBACK, "BLOCKED", None))],
         ),
     ),
@@ -262,9 +262,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             )
         ),
     ),
-    # By the client's own clock a callback runs since second 5: 45 s at the last reading, above 30 s and a quarter.
+    # By the client's own clock a callback has run since second 5: 45 s at the last sample, above 30 s and a quarter.
     fires("own-clock-callback-runs-45-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 5))))),
-    # 35 s at the last reading: not longer than request.timeout.ms and a quarter.
+    # 35 s at the last sample: not longer than request.timeout.ms and a quarter.
     suspects("own-clock-callback-runs-35-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 15))))),
     fires(
         "own-clock-callback-of-librdkafka",
@@ -273,7 +273,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             client=Client("shop", "h", "h:1", "p", "producer", "librdkafka", "2.16.0"),
         ),
     ),
-    # Each takes 40 s and returns; a reading shows the longest that ended or runs.
+    # Each callback takes 40 s and returns; a sample shows the longest one that ended or runs.
     unknown("own-clock-callbacks-of-40-s-return", window(readings=timed(still(40_000)))),
     unknown(
         "own-clock-callback-runs-while-another-thread-serves-reports",

@@ -34,7 +34,7 @@ OWN = network(("sun.nio.ch.EPoll.wait", "org.apache.kafka.clients.producer.inter
 
 
 def cut_off(in_buffer: float) -> list[Reading]:
-    """Its brokers out of reach for ten minutes: every send ends as an error, 20 of them a second."""
+    """Return samples of a producer whose brokers have been unreachable for ten minutes: 20 sends a second fail."""
     return producer(
         rising(),
         still(in_buffer),
@@ -46,7 +46,7 @@ def cut_off(in_buffer: float) -> list[Reading]:
 
 
 def failing_since(seconds: float, step: float) -> list[Reading]:
-    """The topic is deleted: nothing goes out from then on, two sends a second fail, metadata is asked for at once."""
+    """Return samples after a topic's deletion: nothing is sent, two sends a second fail, metadata is fetched often."""
     return producer(
         rising(),
         step=step,

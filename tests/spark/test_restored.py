@@ -67,7 +67,7 @@ class Installation:
         return True
 
     def with_backup(self, name: str, checkpoint: str, of_history: str) -> Settings:
-        """The settings of an installation that was restored from these backups; no checkpoint: a new one."""
+        """Return the settings of an installation restored from these backups; no `checkpoint` means a new one."""
         folder = self.folder / name
         if checkpoint:
             shutil.copytree(self.folder / checkpoint / "checkpoints", folder / "checkpoints")
