@@ -1,4 +1,4 @@
-"""THE list of adjustments: its order, what each one changes, and that a verdict names those that changed it."""
+"""Test the list of adjustments: order, effect of each, and that a verdict names those that changed it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NO_ANSWER = "nothing shows that its brokers answered it then"
 
 
 def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -> Verdict:
-    """A verdict on a producer's callback with these proofs, after its confusions have been checked."""
+    """Return a verdict on a producer's callback with these proofs, after the adjustment for confusions."""
     mode = modes()[DEADLOCK]
     found = Verdict(DEADLOCK, status, 1, evidence=(Evidence("metric", 60_000, "it stands"),), proofs=proofs)
     window = ClientWindow(CLIENT, 0, 70_000, readings=readings)
@@ -50,7 +50,7 @@ def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -
 
 
 def answers(*totals: int) -> tuple[Reading, ...]:
-    """Readings every 10 s with so many requests and answers."""
+    """Return samples every 10 s with these totals of answers to a steady number of requests."""
     return tuple(
         Reading(
             10_000 * at,
@@ -134,7 +134,7 @@ def test_a_failure_explains_its_symptoms_and_takes_the_evidence_of_the_end_that_
     assert [fact.text for fact in deadlock.evidence] == ["a line at 100000", "4 MiB were left"]
     assert end.reason == f"what it shows is explained by {DEADLOCK}"
     assert end.adjusted == ("recorded-end", "explained")
-    # A deadlock that was over 90 s before the recording ended does not explain its end.
+    # A deadlock that ended 90 s before the recording does not explain its end.
     _, end = adjust("moment", [held, lost], attached(last_ms=190_001))
     assert (end.status, end.adjusted) == ("suspected", ("recorded-end",))
 

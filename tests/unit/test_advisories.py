@@ -1,4 +1,4 @@
-"""What is known of versions: the file is whole, and a version is advised of what its project says."""
+"""Test the known bugs of library versions: the file is complete, and a version gets its project's advice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clienthealth.modes.advisories import advised, libraries, numbers
 
 
 def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
-    """Forty of them and more are about a failure mode."""
+    """At least forty entries are about a failure mode."""
     about_modes = 0
     for library in libraries().values():
         for known in library.known:
@@ -27,21 +27,21 @@ def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
     assert about_modes >= 40
 
 
-# What the release notes of the projects say, read by hand.
+# Taken by hand from the projects' release notes.
 @pytest.mark.parametrize(
     ("library", "version", "kind", "some", "none", "upgrade_to"),
     [
         ("java", "3.3.1", "producer", ["KAFKA-14303", "KAFKA-19012", "end-of-support"], ["KIP-896"], "4.1.2"),
         ("java", "3.3.2", "producer", ["KAFKA-19012"], ["KAFKA-14303"], "4.1.2"),
         ("java", "3.3.1", "consumer", ["KAFKA-8206"], ["KAFKA-14303"], "4.1.2"),
-        # Mended in 3.9.2 beside 4.0.2 and 4.1.2; the push of metrics is not.
+        # Fixed in 3.9.2 as well as in 4.0.2 and 4.1.2; the push of metrics is not fixed in 3.9.2.
         ("java", "3.9.1", "producer", ["KAFKA-19012", "KAFKA-19747"], ["KAFKA-17731"], "4.1.2"),
         ("java", "3.9.2", "producer", ["KAFKA-19747"], ["KAFKA-19012"], "4.1.2"),
         ("java", "4.0.2", "producer", ["KAFKA-10790"], ["KAFKA-19747", "KAFKA-19012"], "4.1.2"),
         ("java", "4.1.1", None, ["KAFKA-19012", "KAFKA-19747"], ["KAFKA-19357", "end-of-support"], "4.1.2"),
         ("java", "4.1.2", None, [], ["KAFKA-19012"], ""),
         ("java", "0.11.0.3", "producer", ["KIP-896", "KAFKA-6446"], ["KAFKA-4840"], "4.1.2"),
-        # Kafka 2.6 with Confluent's patches: what any 2.6 has mended counts as mended.
+        # Kafka 2.6 with Confluent's patches: a bug fixed in any 2.6 counts as fixed.
         (
             "java",
             "6.0.1-ccs",
@@ -70,7 +70,7 @@ def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
 def test_a_version_is_advised_of_what_its_project_says(
     library: str, version: str | None, kind: str | None, some: list[str], none: list[str], upgrade_to: str
 ) -> None:
-    """The bugs that it has and has not, and the release to go to."""
+    """The advice names the version's bugs and the release to upgrade to."""
     found = advised(library, version, kind)
     bugs = {known.bug for known, _ in found.known}
     assert set(some) <= bugs
@@ -86,7 +86,7 @@ def test_a_version_is_advised_of_what_its_project_says(
 def test_a_mistake_is_told_with_file_and_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, key: str
 ) -> None:
-    """As in a mode's file."""
+    """Like mistakes in a mode's file."""
     lines = {
         "bug": 'bug = "B-1"',
         "since": 'since = "1.0.0"',

@@ -1,4 +1,4 @@
-"""The generated files: current, deterministic, and what the options make of them."""
+"""Test the generated alert files: current, deterministic, and changed by options as documented."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_nothing_generated_tells_when_or_where() -> None:
 
 
 def test_a_runbook_names_the_limits_of_its_alerts_and_of_what_these_read() -> None:
-    """By hand, from limits.py: the share of a fleet, and what a storm is, which stands in the recorded series."""
+    """Compared by hand with limits.py: the share of a fleet, and what counts as a mass failure in recorded series."""
     limits = {alert.name: alert.limits for alert in catalogue()}
     storm = {"storm_minutes", "storm_services", "storm_clients"}
     assert limits["KafkaClientFleetUnhealthy"] == {"fleet_confirmed_ratio", "fleet_confirmed_clients", *storm}

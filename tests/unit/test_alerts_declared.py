@@ -1,4 +1,4 @@
-"""What an installation declares of itself, in the rules that watch the monitor; promtool reads the result."""
+"""Test rules that depend on what an installation declares about itself; promtool evaluates the result."""
 
 from __future__ import annotations
 

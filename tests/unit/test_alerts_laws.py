@@ -1,4 +1,4 @@
-"""Laws over all alerts: nothing untested, nothing without help, nothing that names what is not there."""
+"""Laws over all alerts: each is tested, has a runbook, and refers only to existing names."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_expressions_compare_known_metrics(rule: Rule) -> None:
     assert compares(rule.condition) or rule.expr == "vector(1)"
 
 
-#: Where nobody is paged, a ticket whose condition is wider speaks for these.
+#: While paging is off, a ticket with a wider condition covers these alerts.
 COVERED = {"KafkaClientErrorBudgetBurn", "KafkaClientLagRetentionAtRisk"}
 
 
@@ -71,13 +71,13 @@ def test_every_page_is_a_ticket_where_nobody_is_paged_and_all_tools_can_read_whi
 
 @each_alert
 def test_alerts_on_clients_run_no_query(rule: Rule) -> None:
-    """A query in a description runs for each of ten thousand alerts, at each evaluation."""
+    """A query in a description would run for each of ten thousand alerts at every evaluation."""
     text = rule.annotations["description"]
     assert "| query" not in text or "$labels.client_id" not in text
 
 
 def test_no_two_rules_say_the_same_of_one_thing() -> None:
-    """Prometheus rejects a group of which two alerts have one name and the same labels; an empty label is none."""
+    """Prometheus rejects a group with two alerts of the same name and labels; an empty label counts as absent."""
     each = [(rule.name, frozenset((k, v) for k, v in rule.labels.items() if v)) for rule in every_alert()]
     assert [one for one in each if each.count(one) > 1] == []
 
@@ -85,7 +85,7 @@ def test_no_two_rules_say_the_same_of_one_thing() -> None:
 @each_alert
 def test_labels_in_templates_survive_the_expression(rule: Rule) -> None:
     text = " ".join(rule.annotations.values())
-    # A part that begins with its label is shown only where that is there.
+    # A part that begins with a label is shown only if the label exists.
     used = set(re.findall(r"\$labels\.(\w+)", text)) - set(re.findall(r"with \$labels\.(\w+)", text))
     assert used <= surviving(rule.expr, known_labels()) | rule.labels.keys()
 
@@ -118,7 +118,7 @@ def test_dashboard_link(rule: Rule) -> None:
 
 
 def test_what_to_do_about_the_exporter_is_not_only_on_the_exporter() -> None:
-    """By default it serves the runbooks itself, and then the link of this alert leads nowhere."""
+    """By default the exporter itself serves the runbooks, so this alert's link does not work while it is down."""
     (down,) = [rule for rule in ALERTS if rule.name == "KafkaClientHealthExporterDown"]
     for step in ("systemctl restart", "kubectl rollout restart", "log says why", "alerts/runbooks/monitor-health.md"):
         assert step in down.annotations["description"]
@@ -174,7 +174,7 @@ def test_runbook_has_all_sections_and_an_alert(path: Path) -> None:
 
 
 each_runbook = pytest.mark.parametrize("path", sorted(RUNBOOKS.glob("*.md")), ids=lambda path: path.stem)
-#: What ends a process, moves offsets or shortens what is kept.
+#: Commands that end a process, move offsets or shorten retention.
 DANGEROUS = re.compile(
     r"\bkill |kubectl (delete|rollout|patch|set )|systemctl restart kafka|--execute|--delete\b|--alter|truncate|\brm "
 )
@@ -182,7 +182,7 @@ DANGEROUS = re.compile(
 
 @each_runbook
 def test_a_runbook_begins_with_what_to_do(path: Path) -> None:
-    """At three in the morning: keep the proof, decide, restart or not, send again or not; on one screen."""
+    """On one screen: keep evidence, decide, restart or not, resend or not."""
     title, first = path.read_text("utf-8").split("\n\n", 1)
     assert title.startswith("# ") and first.startswith("## Do this now\n")
     now = re.split(r"^#{2,3} |^<!--", first, flags=re.MULTILINE)[1]
@@ -219,7 +219,7 @@ def test_queries_of_runbooks_read_known_metrics(path: Path) -> None:
 
 @each_runbook
 def test_queries_of_runbooks_are_about_one_cluster_and_environment(path: Path) -> None:
-    """Else the healthy clients of another cluster show that this one's failure is over."""
+    """Otherwise, healthy clients of another cluster could make this failure look resolved."""
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     for line in "".join(blocks).splitlines():
         selectors = [n for n in nodes(promql.parse(line.partition(" # ")[0])) if isinstance(n, promql.VectorSelector)]
@@ -254,7 +254,7 @@ def test_burn_rates_can_be_reached(burn: Burn) -> None:
 
 
 def test_whoever_scrapes_the_exporter_honours_its_labels() -> None:
-    """Else Prometheus puts the exporter's own address in place of the client's instance."""
+    """Otherwise Prometheus replaces the client's instance with the exporter's own address."""
     scraping = [
         path
         for path in (ROOT / "deploy").rglob("*")

@@ -1,4 +1,4 @@
-"""Alertmanager: what silences what, read from the file; what is asked of amtool is in tests/rules."""
+"""Test which alerts inhibit which, from Alertmanager's file; tests/rules asks amtool."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_committed_file_holds_no_secret() -> None:
 
 
 def _inhibits(rule: Mapping[str, list[str]], source: Mapping[str, str], target: Mapping[str, str]) -> bool:
-    """Alertmanager's rule: both sides match, the equal labels are equal, and an alert of both sides is not muted."""
+    """Apply Alertmanager's rule: both sides match, `equal` labels agree; alerts matching both sides stay active."""
 
     def side(matchers: str, labels: Mapping[str, str]) -> bool:
         return all(_matches(matcher, labels) for matcher in rule[matchers])

@@ -1,4 +1,4 @@
-"""Trouble that no failure mode is about: counted by the client's own lines, told, and never a verdict."""
+"""Test known issues without a failure mode: counted from the client's log lines, reported, and never a verdict."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ SPRING = """\
 
 
 def test_diagnose_names_version_and_options_where_nothing_can_be_judged(tmp_path: Path) -> None:
-    """Neither a hint nor a version heads the report, and neither is a finding."""
+    """Neither a hint nor a version is the report's headline or a finding."""
     (tmp_path / "app.log").write_text(SPRING)
     found = examine([tmp_path], Settings())
     text = " ".join(
@@ -184,7 +184,7 @@ def test_trouble_of_nobody_that_is_known_is_told_of_the_process(tmp_path: Path) 
 SOUND = {"acks": "-1", "retries": "2147483647", "delivery.timeout.ms": "120000", "request.timeout.ms": "30000"}
 
 
-# Each by hand from what Kafka's documentation says of the option.
+# Expected values follow by hand from Kafka's documentation of each option.
 @pytest.mark.parametrize(
     ("kind", "options", "expected"),
     [

@@ -1,4 +1,4 @@
-"""Lines as people paste them: what no failure mode needs is told as also seen, and everyday life is not."""
+"""Test pasted log lines: a known issue without a failure mode is reported as also seen, everyday lines are not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_LEADER = (
 )
 KAFKAJS = '{"level":"ERROR","timestamp":"2026-11-20T10:00:%02d.000Z","logger":"kafkajs","message":"%s"}'
 
-#: What was pasted, how often, the trouble that is to be told, and what of the line must be seen.
+#: Pasted line, number of repetitions, expected known issue, and the part of the line to show.
 TOLD = [
     (f"WARN {P} The metadata response from the cluster reported a recoverable issue with correlation id 7 : "
      "{ordres=UNKNOWN_TOPIC_OR_PARTITION}", 3, "unknown topic", "ordres"),
@@ -122,7 +122,7 @@ TOLD = [
     (f"WARN {P} Error while fetching metadata with correlation id 68252 :\n{{orders=UNKNOWN_TOPIC_OR_PARTITION}}", 2,
      "unknown topic", "orders"),
 ]  # fmt: skip
-#: The same once or twice is what restarts and new topics bring about.
+#: Once or twice, these lines come from restarts and new topics.
 EVERYDAY = [
     (f"WARN {C} Connection to node 2 (kafka-2/10.0.0.2:9092) could not be established. Node may not be available.", 1),
     (f"INFO {C} Node 2 disconnected.", 3),
@@ -132,7 +132,7 @@ EVERYDAY = [
 
 
 def pasted(line: str, times: int) -> str:
-    """The line so often, a second apart, each with a time where it has none of its own."""
+    """Repeat the line a second apart, with a timestamp if it has none."""
     lines = [f"2026-11-20 10:{second // 60:02d}:{second % 60:02d},000 {line}\n" for second in range(times)]
     if line[0] == "%":
         lines = [line.replace("1763632800", str(1_763_632_800 + second)) + "\n" for second in range(times)]
@@ -157,7 +157,7 @@ def test_what_was_pasted_is_told_with_how_often_and_what_to_do(
 
 @pytest.mark.parametrize(("line", "times"), EVERYDAY)
 def test_everyday_life_is_not_told(line: str, times: int, tmp_path: Path) -> None:
-    """In a log. Who picks those lines out of it asks about them, but for what every client does."""
+    """Within a log they are not reported; pasted alone they are, except for what every client logs."""
     around = "2026-11-20 10:59:00,000 INFO [main] shop.Orders - an order has come\n" * 60
     (tmp_path / "pasted.log").write_text(pasted(line, times) + around)
     assert not examine([tmp_path], Settings()).also_seen

@@ -1,4 +1,4 @@
-"""The API for programs: the examples of its page, its document, what pollers ask, and what is refused."""
+"""Test the API for programs: the page's examples, the OpenAPI document, polling, and refused requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, wire
 
 PAGE = (ROOT / "exporters/api.md").read_text(encoding="utf-8")
-#: An address of the page, and the answer that stands below it.
+#: An address on the page, and the answer below it.
 EXAMPLES = re.findall(r"^`GET (/api/v1/[^`]+)`.*?^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 KEY = "orders-api%7Cweb-7%3A31337%7Corder-producer"
 
@@ -54,7 +54,7 @@ def test_the_examples_of_the_page_are_what_is_answered(exporter: Exporter, addre
     status, answer, _ = ask(exporter, address)
     shown = json.loads(text)
     if "modes" in shown:
-        # One of them is enough to read.
+        # The page shows only one mode.
         answer["modes"] = [mode for mode in answer["modes"] if mode["id"] == shown["modes"][0]["id"]]
     assert (status, answer) == (200, shown)
 
@@ -88,7 +88,7 @@ def test_pages_filters_and_fields(exporter: Exporter) -> None:
 
 
 def test_a_poller_gets_what_has_changed_and_nothing_twice(exporter: Exporter) -> None:
-    # The records were written at NOW_MS, one and two seconds later.
+    # The records were written at NOW_MS, one second later and two seconds later.
     assert [len(keys(exporter, f"since={NOW_MS + late}")) for late in (0, 1, 1001, 2001)] == [3, 2, 1, 0]
     status, _, etag = ask(exporter, "/api/v1/clients")
     assert status == 200 and etag

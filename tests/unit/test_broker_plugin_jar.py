@@ -1,4 +1,4 @@
-"""The brokers' plugin without a broker: its jar, and what it makes of its settings and of a target that is away."""
+"""Test the brokers' plugin without a broker: its jar, its settings, and an unreachable target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deploy.demo.broker import Broker, plugin_properties
 from deploy.demo.processes import free_port
 from deploy.supply import plugin
 
-#: Major version of the class files of Java 11.
+#: Major class file version of Java 11.
 JAVA_11 = 55
 
 
@@ -43,7 +43,7 @@ def test_a_broker_with_it_keeps_its_own_reporter(tmp_path: Path) -> None:
     assert with_plugin._properties["clienthealth.producer.bootstrap.servers"] == with_plugin.bootstrap_servers
 
 
-#: What a JVM says of each case, all of them in one.
+#: Settings by case; one JVM runs all cases.
 _TARGET = "clienthealth.producer.bootstrap.servers"
 _CASES: dict[str, dict[str, str]] = {
     "right": {_TARGET: "127.0.0.1:1"},
@@ -79,7 +79,7 @@ _CASES: dict[str, dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """By case, what the plugin logs and what the program says of it."""
+    """Return, by case, the plugin's log and the program's output."""
     folder = tmp_path_factory.mktemp("plugin")
     logging = folder / "log4j.properties"
     appender = "log4j.appender.out"
@@ -154,13 +154,13 @@ def test_a_target_that_is_away_is_one_line(printed: dict[str, list[str]]) -> Non
     )
     losses = [line for line in printed["unresolved"] if line.startswith("WARN")]
     assert len(losses) == 1
-    # Two of 100 bytes wait in a queue of 250.
+    # Two pushes of 100 bytes fit into a queue of 250.
     assert "failed 0, dropped 10" in printed["unresolved"]
 
 
 @pytest.mark.long
 def test_losses_are_logged_once_a_minute_with_their_number(printed: dict[str, list[str]]) -> None:
-    """A push fails and one is dropped each second for 100 s, then they are only dropped."""
+    """A push fails and one is dropped each second for 100 s; after that, pushes are only dropped."""
     lines = [
         re.findall(r"(.*) Pushes .* line: (\d+) could not be written, (\d+) found", line) for line in printed["clock"]
     ]

@@ -1,4 +1,4 @@
-"""Callback latency derived from recordings of real producers."""
+"""Test callback latency derived from recordings of real producers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clienthealth.settings import LagSettings
 from tests.support.recorded import RECORDINGS, clients
 from tests.support.stacked import stacked
 
-#: Seconds between readings: as they were recorded, and as monitors usually read.
+#: Seconds between samples: as recorded, and as monitors usually sample.
 every_interval = pytest.mark.parametrize("interval", [1, 10])
 
 Indicators = list[dict[str, Any]]
@@ -20,7 +20,7 @@ Indicators = list[dict[str, Any]]
 
 @cache
 def indicators(recording: str, interval: int) -> Indicators:
-    """The producer's indicators in windows that hold 49 s of readings at least, in order of time."""
+    """Return the producer's indicators in windows that contain at least 49 s of samples, in order of time."""
     recorded = clients(RECORDINGS / "evidence" / recording, 1000 * interval if interval > 1 else 0)
     (client,) = (client for client in recorded if client.client.kind == "producer")
     windows = [
@@ -36,7 +36,7 @@ def indicators(recording: str, interval: int) -> Indicators:
 def test_a_healthy_io_thread_waits(interval: int) -> None:
     for w in indicators("c1_healthy", interval):
         assert 0 <= w["io_thread_busy_ratio"] <= 0.05
-        # Its callback does nearly nothing.
+        # The callback does nearly nothing.
         assert 0 < w["callback_seconds"]["avg"] < 0.001
 
 
@@ -58,5 +58,5 @@ def test_a_deadlocked_io_thread_is_busy_all_the_time(interval: int) -> None:
     *_, before_last, last = indicators("2_deadlock_client39", interval)
     for w in (before_last, last):
         assert w["io_thread_busy_ratio"] == 1.0
-        # Nothing was sent: there is no time per record, and 0 would be a lie.
+        # Nothing was sent, so there is no time per record; 0 would be wrong.
         assert w["callback_seconds"] == {"source": "unknown"}

@@ -1,4 +1,4 @@
-"""The input of a campaign of faults: what it says does not hang on how it is cut into batches."""
+"""Test a chaos campaign's input: results do not depend on how it is cut into batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW_MS = BEGIN_MS + 86_400_000
 
 
 def stepped(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Minutes, and the statuses that incidents reached, by client and mode."""
+    """Return the minutes, and the statuses that incidents reached by client and mode."""
     tables = calculated(parts, cuts, settings, NOW_MS)
     by_minute = {tuple(row[name] for name in ("minute", *CLIENT)): row for row in tables.minutes.rows}
     assert len(by_minute) == len(tables.minutes.rows)
@@ -35,13 +35,13 @@ def stepped(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple
 
 @pytest.fixture(scope="module")
 def parts() -> list[load.Slice]:
-    """So many slices that each recording of a failure is in one, and one more."""
+    """Return enough slices to contain each recording of a failure, plus one."""
     return load.slices(1, range(len(load.FAILING) + 1), BEGIN_MS)
 
 
 @pytest.fixture(scope="module")
 def settings() -> Iterator[Settings]:
-    """With the registry that the fleet needs."""
+    """Return settings with the schema registry that the fleet needs."""
     registry = fake_registry.Registry()
     with fake_registry.serving(registry, fake_registry.always):
         yield registry.settings

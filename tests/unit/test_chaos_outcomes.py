@@ -1,4 +1,4 @@
-"""What a campaign keeps of its faults, so that it can be resumed; and the page that tells of it."""
+"""Test the stored outcomes of a chaos campaign, which let it resume, and the page about it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_campaign_is_resumed_with_what_has_not_passed_and_says_what_struck_aga
     first = kept(tmp_path)
     first.keep(outcome(0))
     first.keep(outcome(1, "minute lost"))
-    # The campaign was interrupted before it was known how the incidents of this one ended.
+    # The campaign was interrupted before the ends of this fault's incidents were compared.
     first.keep(outcome(2, final=False))
     resumed = kept(tmp_path)
     resumed.resume()

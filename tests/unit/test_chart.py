@@ -1,4 +1,4 @@
-"""The Helm chart, linted and rendered by the real Helm, and what it renders against the schemas of Kubernetes."""
+"""Test the Helm chart: linted and rendered by the real Helm, checked against the schemas of Kubernetes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.support.rows import long_after
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/kafka-client-health"
-#: What the standard `restricted` asks of every container.
+#: Requirements of the pod security standard `restricted` for every container.
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
-#: Everything that can be switched on, with settings of every type.
+#: Every option enabled, with settings of every type.
 FULL: Mapping[str, Any] = {
     "config": {
         "kafka": {
@@ -55,7 +55,7 @@ FULL: Mapping[str, Any] = {
     "networkPolicy": {"kafkaPorts": [9093], "egress": [{"ports": [{"protocol": "TCP", "port": 8778}]}]},
 }
 DEFAULT: Mapping[str, Any] = {}
-#: What the files of 0.2.0, which had no chart, installed: its health.toml, its Secret, its claim.
+#: What the manifests of 0.2.0, which had no chart, installed: health.toml, Secret, claim.
 FILES_OF_02: Mapping[str, Any] = {
     "config": {
         "kafka": {"bootstrap_servers": "kafka-bootstrap:9092"},
@@ -70,7 +70,7 @@ FILES_OF_02: Mapping[str, Any] = {
     "image": {"tag": "latest"},
     "monitor": {"persistence": {"existingClaim": "kafka-client-health-state"}},
 }
-#: Installations as they differ.
+#: Different installations.
 INSTALLATIONS: Mapping[str, Mapping[str, Any]] = {
     "default": DEFAULT,
     "full": FULL,
@@ -118,13 +118,13 @@ pytestmark = pytest.mark.skipif(helm.installed() is None, reason=helm.MISSING)
 
 
 def run(*arguments: str, values: Mapping[str, Any] = DEFAULT) -> subprocess.CompletedProcess[str]:
-    """One call of Helm. Values come on standard input."""
+    """Run Helm once, with values on standard input."""
     command = [str(helm.installed()), *arguments, *(["--values", "-"] if values else [])]
     return subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False, timeout=300)
 
 
 def rendered(values: Mapping[str, Any] = DEFAULT, chart: Path = CHART) -> list[Resource]:
-    """What the chart installs as the release kafka-client-health into the namespace health."""
+    """Return what the chart installs as release kafka-client-health in namespace health."""
     return _rendered(json.dumps(values), chart)
 
 
@@ -141,7 +141,7 @@ def one(resources: list[Resource], kind: str, name: str) -> Resource:
 
 
 def pods(resources: list[Resource]) -> Iterator[tuple[str, Resource]]:
-    """The templates of all pods, by the name of what makes them."""
+    """Yield the templates of all pods, by name of their owner."""
     for resource in resources:
         spec = resource.get("spec", {})
         template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
@@ -150,7 +150,7 @@ def pods(resources: list[Resource]) -> Iterator[tuple[str, Resource]]:
 
 
 def settings(resources: list[Resource], folder: Path) -> Settings:
-    """The settings that the pods read."""
+    """Return the settings that the pods read."""
     path = folder / "health.toml"
     path.write_text(one(resources, "ConfigMap", "kafka-client-health")["data"]["health.toml"], "utf-8")
     return load(str(path), environ={})
@@ -166,7 +166,7 @@ def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("version", long_after(1, ["1.37", "1.29"]))
 @pytest.mark.parametrize("values", long_after(1, INSTALLATIONS.values()), ids=INSTALLATIONS)
 def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
-    # Its import builds a grammar, for two seconds: only who runs this pays them.
+    # The import builds a grammar for two seconds, so only this test pays for it.
     import kubernetes_validate
 
     ours = [
@@ -180,7 +180,7 @@ def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], vers
 
 
 def test_an_upgrade_and_other_values_need_nothing_to_be_deleted(tmp_path: Path) -> None:
-    """What Kubernetes lets nobody change is the same in the next release, and with all values."""
+    """Fields that Kubernetes makes immutable are the same in the next release and with all values."""
     done = run("package", "--version", "9.9.9", "--app-version", "9.9.9", "--destination", str(tmp_path), str(CHART))
     assert done.returncode == 0, done.stderr
     before = _fixed(rendered())
@@ -247,7 +247,7 @@ def test_pods_are_restricted(values: Mapping[str, Any]) -> None:
         assert container["securityContext"] == RESTRICTED
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}
         assert "memory" in container["resources"]["limits"]
-        # With a read-only root Spark and Python need a place for what is temporary.
+        # With a read-only root, Spark and Python need a place for temporary files.
         assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
@@ -314,7 +314,7 @@ def test_values_reach_the_settings(tmp_path: Path) -> None:
     assert in_force.modes == {"delivery-stalled": {"suspect_stalled_seconds": 55.5}}
     assert in_force.links.runbooks == "https://wiki.example.org/<health>"
     assert in_force.links.status_page == "http://kafka-client-health.health.svc:9309"
-    # What the chart itself fixes: the volume, and addresses that others reach.
+    # Fixed by the chart: the volume, and addresses that others reach.
     assert in_force.monitor.checkpoint.startswith("/var/lib/kafka-client-health/")
     assert (in_force.monitor.metrics_host, in_force.prometheus.host) == ("0.0.0.0", "0.0.0.0")
 
@@ -407,7 +407,7 @@ def test_what_the_chart_cannot_declare_is_said() -> None:
 
 
 def test_routes_are_those_of_alertmanager_yml_with_the_receivers_of_the_values() -> None:
-    """`pager` and `tickets` have what nobody owns; a receiver named as a pager or a team has what that owns."""
+    """`pager` and `tickets` receive alerts without an owner; other receivers get alerts with their name as owner."""
     receivers: list[dict[str, Any]] = [
         {"name": "pager"},
         {"name": "tickets"},

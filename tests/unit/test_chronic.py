@@ -1,4 +1,4 @@
-"""Failures that go on for hours: one incident from onset to end, whatever becomes of the evidence in between."""
+"""Test failures that last hours: one incident from onset to end, whatever happens to the evidence meanwhile."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.support.rows import long_after
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 BEGIN = 60
-#: No memory of the step is longer than an hour, and most are of fifteen minutes: a day shows no more.
+#: The step remembers nothing for longer than an hour, mostly fifteen minutes, so a day would show nothing more.
 LONG = 7_200
-#: An end shows at the latest when three reporting intervals and a watermark have passed.
+#: An end appears at the latest after three reporting intervals and a watermark.
 CLOSED_SECONDS = 120
-#: Of what each kind of evidence alone can show.
+#: Modes that each kind of evidence can show alone.
 BY_LOG = ("send-blocked-on-metadata", "consumer-shutdown-loop", "delivery-stalled")
 BY_METRICS = (
     "producer-callback-deadlock",
@@ -30,7 +30,7 @@ BY_METRICS = (
 
 
 def others(until: float, every: int = 10) -> Iterator[Snapshot]:
-    """Somebody who is well and reports all the time."""
+    """Yield samples of a healthy client that reports continuously."""
     for second in range(-120, int(until), every):
         yield snapshot(second, {"select-total": second + 1000}, "other", instance="o:1", host="o", every=every)
 
@@ -48,7 +48,7 @@ def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> 
     first, last = transitions[0], transitions[-1]
     onset = ((first.verdict.since_ms or 0) - START) / 1000 - BEGIN
     assert -30 <= onset <= 90
-    # It is over when its client, which reports once a minute at least, was heard of last.
+    # It ends with the last sample of its client, which reports at least once a minute.
     assert -61 <= (last.ts_ms - START) / 1000 - end <= CLOSED_SECONDS
     assert any(change.verdict.status == "confirmed" for change in transitions[:-1]) == sure
 
@@ -59,8 +59,10 @@ def ids(failure: Failure) -> str:
 
 @pytest.mark.parametrize("failure", long_after(2, FAILURES), ids=ids)
 def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
-    """Readings a minute, dumps at first, logs thinned at their source and lost after forty minutes; ten minutes in
-    which nothing arrives from anybody."""
+    """One sample a minute, dumps at first, and logs thinned at their source.
+
+    After forty minutes the logs stop, and for ten minutes nothing arrives from any client.
+    """
     end = BEGIN + LONG
     out, back = 3000, 3600
     inputs: list[Snapshot | LogEntry] = [*failure.snapshots(BEGIN, LONG, every=60)]
@@ -77,7 +79,7 @@ def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
 
 
 def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
-    """Batches of ten seconds around its begin and its end, of five minutes in between, of one at last."""
+    """Run batches of ten seconds around begin and end, of five minutes between them, of one minute at the end."""
     by_batch: dict[float, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
         second = ((one.ts_ms or 0) - START) / 1000
@@ -92,7 +94,7 @@ def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
 def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
     monitor, end = Stepped(SHOWN_SHORTLY), BEGIN + 900
     monitor.batches([*failure.snapshots(BEGIN, 900), *others(end + 300)], 10)
-    # Metrics say that sends fail, not that callers waited for metadata.
+    # Metrics show that sends fail, but not that callers waited for metadata.
     check(monitor, failure, end, sure=failure.mode != "send-blocked-on-metadata")
 
 
@@ -108,7 +110,7 @@ def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failu
 
 
 def test_records_left_behind_are_one_incident_shown_for_an_hour() -> None:
-    """An event: it ends when it has been shown long enough, and is told again as long as it is."""
+    """A loss is an event: its incident ends after the time for which it is shown, and is published until then."""
     monitor = Stepped()
     monitor.batches(
         [*NOT_CLOSED.snapshots(BEGIN, 600), *NOT_CLOSED.log_entries(BEGIN, 600), *others(7200, every=30)], 30

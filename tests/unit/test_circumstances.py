@@ -1,4 +1,4 @@
-"""Did brokers answer a client: what tells it, and how far back a window looks."""
+"""Test whether brokers answered a client: the signs of an answer, and how far back a window looks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLLS_ON = {"select-total": rising(10), "connection-count": still(2)}
 
 
 def measured(requests: float, responses: float, silent: float = 1.0) -> ClientWindow:
-    """A consumer that sends and gets so many a second, and sent its last heartbeat so long ago."""
+    """Return a consumer's window with these requests and responses per second, and this age of its last heartbeat."""
     counts = {"request-total": rising(requests), "response-total": rising(responses)}
     return window("consumer", every(5, {**POLLS_ON, **counts, "last-heartbeat-seconds-ago": still(silent)}))
 
@@ -44,7 +44,7 @@ def test_what_tells_whether_brokers_answer(seen: ClientWindow, holds: bool | Non
 
 
 def test_an_answer_that_nobody_looks_for_is_not_missed() -> None:
-    """A client that leaves its group sends a request, and selects no more."""
+    """A client that leaves its group sends a request, and stops selecting."""
     counts = {"select-total": still(70), "request-total": lambda s: 50 + (s > 20), "response-total": still(50)}
     assert coordinator_answers(window("consumer", every(5, counts)), at(55)).holds is None
 
@@ -79,7 +79,7 @@ def test_what_was_before_the_samples_is_refuted_unless_dumps_show_no_call_of_a_c
 
 @pytest.mark.parametrize(("second", "status"), [(55, "unknown"), (20, "confirmed")])
 def test_what_was_logged_just_before_a_window_explains_what_it_begins_with(second: float, status: str) -> None:
-    """Windows begin each 30 s from START on: the client leaves its group in the second second of one."""
+    """Windows begin every 30 s from START; the client leaves its group in the second second of a window."""
     bucket = Stepped()
     readings = (snapshot(s, {"last-poll-seconds-ago": 1.0}, "c", "consumer", every=5) for s in (20, 50, 59, 62, 70, 80))
     lines = (logged(second, "connection-failed", "c"), logged(61, "poll-timeout-expired", "c"))

@@ -1,4 +1,4 @@
-"""Which topic an application stays with, where topics come and go meanwhile."""
+"""Test which topic an application stays with while topics are assigned and revoked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def reading(second: int, **positions: float) -> Reading:
 
 
 def test_a_topic_counts_as_long_as_the_client_has_it() -> None:
-    """It gets `a` after 10 s and has lost it after 40 s; of `b` it takes nothing."""
+    """Topic `a` is assigned after 10 s and revoked after 40 s; nothing of `b` is consumed."""
     last = (reading(0, b=1), reading(10, a=1, b=1), reading(20, a=2, b=1), reading(30, a=4, b=1))
     for readings in (last, (*last, reading(40, b=1))):
         alone = handled_alone(readings, 0)

@@ -1,4 +1,4 @@
-"""The palette tells ok, warning and critical apart for every kind of colour vision."""
+"""Test that every kind of colour vision can distinguish the palette's ok, warning and critical."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the dashboards as Grafana's own code makes them: @grafana/data in node, on frames of their queries."""
+"""Run the dashboards' table transformations in Grafana's own code (@grafana/data in node) on their queries' frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.grafana_code import HERE, NODE, modules
 
 pytestmark = pytest.mark.long
 
-#: What each of three rows of a query says; the second query lacks the last of them.
+#: Labels of three rows of a query; the second query lacks the last row.
 LABELS = {
     "cluster": ["x", "x", ""],
     "instance": ["1", "2", "3"],
@@ -27,7 +27,7 @@ NOW_MS = 1_795_208_640_000
 
 
 def tables() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every panel that has transformations, by dashboard and title."""
+    """Yield every panel with transformations, by dashboard and title."""
     for path in sorted((ROOT / "dashboards/out").glob("*.json")):
         for panel in json.loads(path.read_text("utf-8"))["panels"]:
             for one in (panel, *panel.get("panels", ())):
@@ -36,7 +36,7 @@ def tables() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def frame(ref: str, alone: bool, rows: int) -> dict[str, Any]:
-    """What Grafana's Prometheus data source gives for an instant query in the format of a table."""
+    """Return the frame that Grafana's Prometheus data source gives for an instant query in table format."""
     value = "Value" if alone else f"Value #{ref}"
     fields = [{"name": "Time", "type": "time", "values": [NOW_MS] * rows}]
     fields += [{"name": name, "type": "string", "values": values[:rows]} for name, values in LABELS.items()]
@@ -58,7 +58,7 @@ def transformed() -> dict[str, list[dict[str, list[Any]]]]:
 
 
 def hidden(panel: dict[str, Any]) -> set[str]:
-    """The labels that a table leaves out."""
+    """Return the labels that a table leaves out."""
     return {name for one in panel["transformations"] for name in one["options"].get("excludeByName", {})}
 
 

@@ -1,4 +1,4 @@
-"""Laws over all dashboards: fixed names, limits that are those of the alerts, links that lead somewhere."""
+"""Laws over all dashboards: fixed names, the alerts' limits, and working links."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ each_board = pytest.mark.parametrize("name", BOARDS)
 
 
 def test_pictures_are_small_and_shown() -> None:
-    """Four of 150 kB at most: a clone carries each version for good."""
+    """At most four of 150 kB: every clone contains each version permanently."""
     page = (ROOT / "dashboards/README.md").read_text("utf-8")
     pictures = {path.name: path.stat().st_size for path in (ROOT / "dashboards/pictures").iterdir()}
     assert set(pictures) == set(re.findall(r"\]\(pictures/([\w.-]+)\)", page)) and len(pictures) == 4
@@ -42,7 +42,7 @@ def test_pictures_are_small_and_shown() -> None:
 
 
 def test_uids_and_ids_stay_as_they_are() -> None:
-    """Links, bookmarks and annotations hold them: change this file only to add or remove a panel."""
+    """Links, bookmarks and annotations contain them: change this file only to add or remove a panel."""
     lines = [
         f"{board['uid']} {panel['id']} {panel['title']}"
         for board in BOARDS.values()
@@ -74,7 +74,7 @@ def test_every_failure_mode_has_a_dashboard_that_says_what_it_is() -> None:
 
 
 def threshold_steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Title and value of every threshold, also those of columns."""
+    """Yield title and value of every threshold, including those of columns."""
     for panel in panels(board):
         config = panel.get("fieldConfig", {})
         configs = [config.get("defaults", {}).get("thresholds", {"steps": []})]
@@ -86,7 +86,7 @@ def threshold_steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 @each_board
 def test_limits_are_those_of_the_alerts(name: str) -> None:
-    """One failing client is the limit of the counts; the error budget is spent at 1."""
+    """For counts, the limit is one failing client; the error budget is spent at 1."""
     compared = {
         n.val for rule in ALERTS for n in nodes(promql.parse(rule.condition)) if isinstance(n, promql.NumberLiteral)
     }

@@ -1,4 +1,4 @@
-"""Provisioning files, the scrape configuration and what they must agree with."""
+"""Test the provisioning files and the scrape configuration against the files that they refer to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The push against a local fake of Grafana's documented API."""
+"""Test the push against a local fake of Grafana's documented API."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_no_token(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
 
 
 def refusal(capsys: pytest.CaptureFixture[str]) -> str:
-    """What was written to standard error: one sentence, no traceback, no secret."""
+    """Return what was written to standard error: one sentence without traceback and secret."""
     text = capsys.readouterr().err
     assert text.startswith("kafka-health: ") and "Traceback" not in text
     assert TOKEN not in text and "secret" not in text

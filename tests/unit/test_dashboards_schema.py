@@ -1,4 +1,4 @@
-"""Each dashboard is what Grafana's published types say that one is, in each version that people run."""
+"""Each dashboard conforms to Grafana's published types, in each supported version."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ Board = dict[str, Any]
 BOARDS: dict[str, Board] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in sorted((ROOT / "dashboards/out").glob("*.json"))
 }
-#: What each version's types do not know of lists of a dashboard, and Grafana's own dashboards have all the same.
-#: `definition` is the query of a variable in short; the fields of an annotation are those of the Prometheus data
-#: source, which types of dashboards leave to it.
+#: Fields that a version's types lack although Grafana's own dashboards use them. `definition` is the short form of a
+#: variable's query; annotation fields belong to the Prometheus data source, to which the dashboard's types leave them.
 _UNTYPED = {"templating": {"definition"}, "annotations": {"expr", "step", "tagKeys", "textFormat", "titleFormat"}}
-#: Package of a version → what its types do not know. 10.4 lets nobody turn values of one's own off, and ignores it.
+#: Package of a version → fields its types lack. 10.4 cannot turn off custom values, and ignores the field.
 VERSIONS = {
     "schema-10.4": {**_UNTYPED, "templating": {"definition", "allowCustomValue"}},
     "schema-11.6": _UNTYPED,
@@ -32,8 +31,8 @@ VERSIONS = {
 
 
 def faults(version: str, board: Board) -> Iterator[str]:
-    """What a version's types say against a dashboard."""
-    # Its import builds a grammar, for two seconds: only who runs this pays them.
+    """Yield the violations of a version's types."""
+    # The import builds a grammar for two seconds, so only this test pays for it.
     from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
     typed = copy.deepcopy(board)
@@ -87,7 +86,7 @@ def test_a_wrong_field_is_one_fault(version: str, spoil: Callable[[Board], None]
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_types_do_not_know_is_what_is_listed(version: str) -> None:
-    """A field that a version has learnt, or that dashboards have no more, is to be taken from the list."""
+    """Remove a field from the list once a version has it, or once no dashboard uses it."""
     kinds = {"templating": "VariableModel", "annotations": "AnnotationQuery"}
     for part, names in VERSIONS[version].items():
         types = schema(version)["definitions"][kinds[part]]["properties"].keys()

@@ -1,4 +1,4 @@
-"""No record, however broken, raises or vanishes: each is usable or a reject with its reason."""
+"""No record, however broken, raises or disappears: each is usable or rejected with a reason."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_fast_path_reads_what_the_careful_one_reads() -> None:
         if quick is not None:
             taken += 1
             careful = decode_metrics(raw, SETTINGS, ARRIVED_MS)
-            # Text that is not UTF-8 in what nobody reads goes unseen there.
+            # The fast path does not notice text that is not UTF-8 in fields that are not read.
             assert [quick.snapshot()] == careful.snapshots or careful.errors == ["binary"]
     assert taken > RECORDS / 50
 

@@ -1,4 +1,4 @@
-"""A recording is decoded once for the same code and the same files, and anew for others."""
+"""A recording is decoded once for the same code and files, and again if they change."""
 
 from __future__ import annotations
 

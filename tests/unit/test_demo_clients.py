@@ -1,4 +1,4 @@
-"""The catalogue of the demo's clients holds together."""
+"""Test that the catalogue of the demo's clients is consistent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
 
 
 def chosen(variable: str) -> list[str]:
-    """The clients that a variable of the Makefile names."""
+    """Return the clients in a variable of the Makefile."""
     [names] = re.findall(rf"^{variable} := (.*)$", MAKEFILE.read_text(encoding="utf-8"), re.MULTILINE)
     return str(names).split(",")
 

@@ -1,4 +1,4 @@
-"""What the demo's processes owe the rest of the machine."""
+"""Test that the demo's processes leave room for the rest of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo calls wrong: accusations and alerts that no failure of its clients explains."""
+"""Test what the demo reports as wrong: accusations and alerts without a failure of its clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEADLOCK = "producer-callback-deadlock"
 
 @dataclass
 class Process:
-    """Of a running client what the judgement asks for."""
+    """The properties of a running client that the judgement reads."""
 
     pid: int
     onset_ms: int | None = 0
@@ -120,7 +120,7 @@ def test_an_expected_page_is_waited_for_and_so_is_its_proof() -> None:
 
 
 def lasts(**changed: Any) -> Course:
-    """A deadlock that has been shown since it was found."""
+    """Return a deadlock that has been shown since it was found."""
     now: dict[str, Status] = {DEADLOCK: "confirmed"}
     usual: dict[str, Any] = {"now": now, "first_shown_ms": 10_000, "last_shown_ms": 1_200_000, "firing": {DEADLOCK}}
     return replace(course("callback-deadlock", 7), **(usual | changed))

@@ -1,4 +1,4 @@
-"""Brokers of a cluster are rolled in order, one at a time; what goes wrong beside a client is told."""
+"""A cluster's brokers are restarted in order, one at a time; other failures meanwhile are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 
 class Node:
-    """A broker that only tells what is done to it; `meanwhile` happens while it is restarted."""
+    """A broker that only records what is done to it; `meanwhile` is called during a restart."""
 
     jar_set = "broker"
 
@@ -42,7 +42,7 @@ class Node:
 
 
 class Rolled(Cluster):
-    """A cluster of such nodes, the last of which is the controller; its partitions are out of sync for some looks."""
+    """A cluster of such nodes, the last of which is the controller; replicas are out of sync for some checks."""
 
     def __init__(self, folder: Path, looks: int = 0) -> None:
         super().__init__(folder)

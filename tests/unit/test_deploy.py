@@ -1,4 +1,4 @@
-"""The image and compose as security officers want them, checked without either running here."""
+"""Check the image and the compose file for security requirements, without running them."""
 
 from __future__ import annotations
 

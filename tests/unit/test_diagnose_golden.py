@@ -1,6 +1,6 @@
-"""`diagnose` (read, decode, windows, gates, judges, ends) gives recordings the verdicts of the golden matrix.
+"""`diagnose` (read, decode, windows, gates, judges, ends) gives recordings the golden matrix's verdicts.
 
-One recording for each mode and the controls that look most like it, all of them in one bucket.
+One recording for each mode and the controls that resemble it most, all in one bucket.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FOLDERS = (
 
 
 def reviewed() -> dict[tuple[str, str], dict[str, str]]:
-    """The matrix's rows on FOLDERS, as recorded: service and client → mode → status, of the modes that apply."""
+    """Return the matrix's rows for FOLDERS: (service, client id) → mode → status, for applicable modes."""
     by_client = {}
     for line in MATRIX.read_text(encoding="utf-8").splitlines():
         folder, _, rest = line.partition(" ")
@@ -45,8 +45,8 @@ def test_recordings_are_judged_as_the_golden_matrix_says() -> None:
     expected = reviewed()
     assert len(expected) == len(FOLDERS) + 1  # c2_outage31 has a producer and a consumer
     for statuses in expected.values():
-        if statuses.get("producer-not-closed") == "confirmed":  # the end of the data is no proof of an exit
+        if statuses.get("producer-not-closed") == "confirmed":  # the end of the data does not prove an exit
             statuses["producer-not-closed"] = "suspected"
     assert judged == expected
-    # 1_ctl_clean: five times jstack found no process any more, and said so without a time.
+    # 1_ctl_clean: five times jstack found no process, and reported that without a time.
     assert result.rejected == {"missing-timestamp": 5}

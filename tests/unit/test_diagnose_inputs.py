@@ -1,4 +1,4 @@
-"""Whatever shape a recording comes in, its verdict is the same, and what is no evidence is named."""
+"""A recording gets the same verdict in any shape, and input that is no evidence is named."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.support.attachments import ARCHIVES, AROUND_LINES, LAYOUTS, log, stat
 
 DEADLOCK, BLOCKED, LOOP = "deadlock-4.1", "send-blocked-topic-4.1", "shutdown-loop-a"
 METADATA, CALLBACK = "send-blocked-on-metadata", "producer-callback-deadlock"
-#: Its start, and some sends that fail.
+#: The log's beginning, with some failed sends.
 LOG = log(BLOCKED, 250)
 
 
 @pytest.fixture(scope="module")
 def of_log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """What the log alone is judged to be."""
+    """Return the verdicts on the log alone."""
     file = tmp_path_factory.mktemp("plain") / "app.log"
     file.write_text(LOG)
     return statuses(file)[0]
@@ -75,7 +75,7 @@ def test_latin_1_in_a_file_of_any_name(name: str, tmp_path: Path, of_log: dict[s
 
 @pytest.fixture(scope="module")
 def attached(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, str]]]:
-    """A folder that people attach, and what it is judged to be."""
+    """Return a folder as people attach it, and its verdicts."""
     folder = unpacked(DEADLOCK, tmp_path_factory.mktemp("in"))
     (folder / "architecture.pdf").write_bytes(b"%PDF-1.7")
     (folder / "Main.class").write_bytes(b"\xca\xfe\xba\xbe\0\0")
@@ -103,7 +103,7 @@ def test_what_is_encrypted_in_an_archive_is_named_and_the_rest_is_read(
         archive.writestr("secret.log", "x")
         archive.writestr("app.log", LOG)
     content = bytearray(packed.getvalue())
-    # The flag of an encrypted member, of the first: in its own header, and in the archive's directory.
+    # Set the encryption flag of the first member, in its own header and in the archive's directory.
     content[content.index(b"PK\x03\x04") + 6] |= 1
     content[content.index(b"PK\x01\x02") + 8] |= 1
     (tmp_path / "support.zip").write_bytes(content)
@@ -154,7 +154,7 @@ def test_zst(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
 
 
 def test_several_writers_are_told_apart(tmp_path: Path) -> None:
-    """Lines of two containers come interleaved; the broker's belong to no client of the application."""
+    """Lines of two containers are mixed; the broker's lines belong to no client of the application."""
     lines = LOG.splitlines()
     broker = "broker-1 | [2026-11-21 07:43:53,123] INFO [Log] Rolled new log segment (kafka.log.Log)"
     mixed = [line for own in lines for line in (f"web-1    | {own}", broker)]
@@ -172,7 +172,7 @@ def test_lines_that_stern_passes_on_keep_their_times(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_anything_in_it_takes_the_time_from_no_other(tmp_path: Path) -> None:
-    """A bulk read of Jolokia from before the client was there, then three of it."""
+    """One bulk read of Jolokia before the client existed, then three with it."""
     request = {"mbean": "kafka.producer:type=producer-metrics,client-id=p", "type": "read"}
     absent = [{"request": request, "status": 404, "error": "No MBean"}]
     there = [
@@ -243,14 +243,14 @@ STORED = b"ERROR [Producer clientId=p] TimeoutException: Topic orders not presen
 @pytest.mark.parametrize(
     "text",
     [
-        # Bytes of no encoding before the time, as a disk that is broken leaves them.
+        # Bytes of no encoding before the time, as a broken disk leaves them.
         b'{"@ti\xcc\xccmestamp": "2026-11-20T18:40:31.204Z", "message": "' + STORED.strip() + b'"\n',
-        # Ends of lines of three systems in one table.
+        # Line endings of three systems in one table.
         b"time\rstamp,message,timestamp\r\n2026-11-20T18:40:30Z," + STORED.strip() + b"\r,2026-11-20T18:40:30Z\n",
         b"timestamp,message\r\n2026-11-20T18:40:30Z," + STORED.strip() + b"\r2026-11-20T18:40:31Z,b\n",
-        # A cell that holds a dump of thousands of threads.
+        # A cell with a dump of thousands of threads.
         b'timestamp,message\n2026-11-20T18:40:30Z,"' + STORED.strip() + b"x" * 140_000 + b'"\n',
-        # The end of a file, from the midst of a line on.
+        # The end of a file, from the middle of a line on.
         b"ffer_available_bytes=3 1795\nprometheus,client_id=p,host=h,url=http://p:9404/metrics "
         b"kafka_producer_producer_metrics_waiting_threads=1 1795200030000000000\n",
         b'Time,"kafka.producer:type=producer-metrics,client-id=p:waiting-threads"\n1795200030\r000,1.0\n',

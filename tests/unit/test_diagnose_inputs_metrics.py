@@ -1,4 +1,4 @@
-"""Metrics as people paste them are judged as the recording that they were made of."""
+"""Pasted metrics get the same verdict as the recording from which they were made."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Row = tuple[int, Mapping[tuple[str, str, str], float]]
 
 @cache
 def plain(recording: str) -> str:
-    """What the metrics of a recording alone are judged to be, as they were recorded."""
+    """Return the verdict on the recorded metrics alone."""
     return worst(statuses(RECORDINGS / recording / "metrics.jsonl.gz")[0], CALLBACK)
 
 
 @cache
 def rows(recording: str) -> list[Row]:
-    """Time, and (group, name, tags) → value, of each reading."""
+    """Return time and (group, name, tags) → value of each sample."""
     listed: list[Row] = []
     for line in gzip.decompress((RECORDINGS / recording / "metrics.jsonl.gz").read_bytes()).splitlines():
         document = json.loads(line)
@@ -53,12 +53,12 @@ def _samples(values: Mapping[tuple[str, str, str], float], ts: str = "") -> Iter
 
 
 def timestamped(readings: list[Row]) -> str:
-    """An exposition whose samples say when they were taken."""
+    """Return an exposition in which every line has a timestamp."""
     return "".join(line + "\n" for ts, values in readings for line in _samples(values, f" {ts}"))
 
 
 def dated(readings: list[Row]) -> str:
-    """`while sleep 1; do date; curl …; done`."""
+    """Return the output of `while sleep 1; do date; curl …; done`."""
     return "".join(
         f"{datetime.fromtimestamp(ts / 1000, UTC):%a %b %d %H:%M:%S UTC %Y}\n" + "\n".join(_samples(values)) + "\n"
         for ts, values in readings
@@ -66,7 +66,7 @@ def dated(readings: list[Row]) -> str:
 
 
 def jmxtool(readings: list[Row]) -> str:
-    """JmxTool's CSV."""
+    """Return the CSV of JmxTool."""
     keys = list(readings[0][1])
     head = [f'"kafka.{g.split("-")[0]}:type={g},{tags}:{name}"' for g, name, tags in keys]
     lines = [",".join(['"time"', *head])]
@@ -75,7 +75,7 @@ def jmxtool(readings: list[Row]) -> str:
 
 
 def printed(readings: list[Row]) -> str:
-    """`--print-metrics` of Kafka's tools, again and again."""
+    """Return repeated output of `--print-metrics` of Kafka's tools."""
     blocks = []
     for ts, values in readings:
         lines = [f"{g}:{name}:{{{tags}}}".ljust(90) + f" : {value:.3f}" for (g, name, tags), value in values.items()]
@@ -85,7 +85,7 @@ def printed(readings: list[Row]) -> str:
 
 
 def jmxterm(readings: list[Row]) -> str:
-    """`get` of a JMX shell."""
+    """Return the output of `get` in a JMX shell."""
     lines = []
     for ts, values in readings:
         lines.append(f"# {datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")
@@ -99,7 +99,7 @@ def jmxterm(readings: list[Row]) -> str:
 
 
 def kafka_python(readings: list[Row]) -> str:
-    """`print(producer.metrics())` in a log."""
+    """Return a log with the output of `print(producer.metrics())`."""
     lines = []
     for ts, values in readings:
         groups: dict[str, dict[str, float]] = {"kafka-metrics-count": {"count": 56.0}}
@@ -113,7 +113,7 @@ def kafka_python(readings: list[Row]) -> str:
 
 
 def jolokia(readings: list[Row], indent: int | None = None) -> str:
-    """What Jolokia answers to bulk reads again and again, an array each time."""
+    """Return Jolokia's answers to repeated bulk reads, an array each time."""
     answers = []
     for ts, values in readings:
         mbeans: dict[str, dict[str, float]] = {}
@@ -128,7 +128,7 @@ def jolokia(readings: list[Row], indent: int | None = None) -> str:
 
 
 def jolokia_printed(readings: list[Row]) -> str:
-    """The same, each over many lines, between the lines of a shell."""
+    """Return these answers over many lines each, between the lines of a shell."""
     return f"$ curl -s localhost:8778/jolokia/?ifModifiedSince=0\n{jolokia(readings, 2)}$\n"
 
 
@@ -157,7 +157,7 @@ def test_readings_without_a_time_are_never_ok(tmp_path: Path) -> None:
 
 
 def scrapes(folder: Path, readings: Sequence[Row], name: str) -> Path:
-    """A scrape a file. `name`: of each, by its time."""
+    """Write one file per scrape; `name`: format of file names, by time."""
     folder.mkdir()
     for ts, values in readings:
         file = folder / datetime.fromtimestamp(ts / 1000, UTC).strftime(name)
@@ -190,7 +190,7 @@ def test_the_day_in_a_name_is_not_that_of_a_log_of_many_days(tmp_path: Path) -> 
 
 
 def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> None:
-    """A producer whose callers wait for its buffer lives when somebody stops to look at it, and its log is quiet."""
+    """The producer's callers wait for its buffer; the metrics end while it is alive, and its log is silent."""
     half: list[Row] = [
         (ts, {key: value * 64 if key[1].startswith("buffer-") else value for key, value in values.items()})
         for ts, values in rows("back-pressure-3.9")[:60:10]
@@ -202,7 +202,7 @@ def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> N
 
 
 def test_properties_behind_a_client_id_are_no_part_of_it(tmp_path: Path) -> None:
-    """What the exporter makes of `client-id=(.+)><>`."""
+    """This is what the exporter makes of `client-id=(.+)><>`."""
     file = tmp_path / "metrics.prom"
     metrics = "kafka_producer_producer"
     file.write_text(
@@ -224,7 +224,7 @@ def test_librdkafka_statistics_in_a_log(tmp_path: Path) -> None:
 
 
 def test_a_few_samples_are_no_wrapped_text(tmp_path: Path) -> None:
-    """Each line is one word wider than its text would be: so is a paragraph that was wrapped at a width."""
+    """Each line is one word longer than the file's typical width, as in a paragraph wrapped at that width."""
     file = tmp_path / "metrics.prom"
     file.write_text(
         "# TYPE kafka_producer_producer_metrics_record_send_total counter\n"

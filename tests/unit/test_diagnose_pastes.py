@@ -1,4 +1,4 @@
-"""A dump or a log that was pasted, or downloaded from a search, is judged as the file that it was."""
+"""A dump or log that was pasted, or downloaded from a search, gets the same verdict as the original file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DUMP = (RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt").read_text()
 THREAD = next(block for block in DUMP.split("\n\n") if '"kafka-producer-network-thread' in block)
 HEALTHY = (RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt").read_text()
 IDLE = next(block for block in HEALTHY.split("\n\n") if '"kafka-producer-network-thread' in block)
-#: Its start, and some sends that fail.
+#: The log's beginning, with some failed sends.
 LOG = log("send-blocked-topic-4.1", 250)
 
 
@@ -66,8 +66,7 @@ METADATA_TEXTS = (
 )
 
 
-#: What people write about such a line, and no program logs.
-#: Source code that passes the text on.
+#: Text that quotes such a line but was not logged: source code.
 SOURCE = (
     *(f'    assertThat(log).contains("{TIMEOUT}");\n', f'    fail("{TIMEOUT}");\n', f"    // {TIMEOUT}\n"),
     *(f"    log.warning('{TIMEOUT}')\n", f'    fake = Fake(error=RuntimeError("{TIMEOUT}"))\n'),
@@ -147,7 +146,7 @@ def test_what_only_speaks_of_a_failure_accuses_nobody(text: str, tmp_path: Path)
 
 
 def test_frames_below_an_exception_are_no_frames_of_the_thread_above(tmp_path: Path) -> None:
-    """After the dump of a healthy thread a log goes on, with the trace of an exception out of a callback."""
+    """A healthy thread's dump is followed by a log with the trace of an exception from a callback."""
     trace = THREAD.partition("State: WAITING (parking)\n")[2]
     for head in ("2026-11-20 18:40:45,123 ERROR [x] y - failed", "java.lang.IllegalStateException: no"):
         verdicts = judged(f"{IDLE}\n{cut('prose about it', 80)}\n\n{head}\n{trace}", tmp_path)

@@ -1,4 +1,4 @@
-"""What `kafka-health diagnose` tells people, on a terminal and on a page; its exit codes and its JSON."""
+"""Test the output of `kafka-health diagnose`: terminal, page, exit codes and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When what was attached happened: its own times, wherever they stand, and never a file's date as a fact."""
+"""Test the times of attached evidence: from its content wherever possible, never from the file's date as a fact."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def verdict(diagnosis: Diagnosis, mode: str) -> Verdict:
 @pytest.mark.parametrize(
     ("line", "since"),
     [
-        # 300 s before the line: since then the application had not called poll().
+        # 300 s before the line: the application had not called poll() since then.
         (f"%4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"7|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"[consumer] **%4|1795208940.123{WORDS}**", "2026-11-20 21:04:00"),
@@ -104,13 +104,13 @@ def test_the_date_of_a_file_is_neither_an_onset_nor_a_distance(tmp_path: Path) -
     os.utime(undated, (LONG_AGO, LONG_AGO))
     diagnosis = examine([tmp_path], Settings())
     found = verdict(diagnosis, DEADLOCK)
-    assert found.status == "confirmed" and found.since_ms == 1_795_208_594_000  # 21:03:14, of the first dump
+    assert found.status == "confirmed" and found.since_ms == 1_795_208_594_000  # 21:03:14, from the first dump
     report = "\n".join(fact.text for _, verdicts in diagnosis.clients for v in verdicts for fact in v.evidence)
     assert " d before" not in report and "days" not in report
 
 
 def test_no_fault_began_before_its_process_was_started(tmp_path: Path) -> None:
-    """The default of max.poll.interval.ms is five minutes: the client was started 20 s before it was thrown out."""
+    """max.poll.interval.ms is five minutes by default, but the client started only 20 s before it left the group."""
     thrown_out = "[Consumer clientId=c, groupId=g] consumer poll timeout has expired. This means the time between"
     started = (
         "INFO  [main] o.a.k.clients.consumer.ConsumerConfig - ConsumerConfig values: \n\tclient.id = c\n\tgroup.id = g"

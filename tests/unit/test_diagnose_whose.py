@@ -1,4 +1,4 @@
-"""Whose the attached evidence is: of which process, and of which of its clients."""
+"""Test to which process, and to which of its clients, attached evidence belongs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def verdicts(found: Diagnosis) -> dict[tuple[str, str], dict[str, Verdict]]:
 
 @pytest.mark.parametrize(("names", "status"), [(["p"], "confirmed"), (["p", "q"], "suspected")])
 def test_a_log_is_of_the_process_that_the_metrics_beside_it_name(tmp_path: Path, names: list[str], status: str) -> None:
-    """Lines that name no client prove nothing of one of several."""
+    """If there are several clients, lines without a client id prove nothing about one of them."""
     place = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "kind": "producer"}
     readings = [
         {
@@ -109,7 +109,7 @@ def test_workers_in_an_archive_are_each_a_process(tmp_path: Path) -> None:
                 "jstack-orders-7c9d8-k8s2p.txt": "orders-7c9d8-k8s2p",
             },
         ),
-        # What is of one process: parts of a log, a log beside others that are not named after anybody, dumps.
+        # Files of one process: parts of a log, several logs that are not named after a process, dumps.
         ("orders.log orders.log.1 orders.log.2.gz", {}),
         ("orders.1.log orders.log orders-2026-11-20.log", {}),
         ("app.log error.log gc.log", {}),
@@ -132,7 +132,7 @@ def test_files_say_by_their_names_whether_they_are_of_one_process(names: str, ow
     ],
 )
 def test_a_framework_names_whose_thread_hangs(recording: str, hangs: str) -> None:
-    """Thread dumps alone: other threads of the same kind go on beside it."""
+    """Only thread dumps are given; other threads of the same kind keep working."""
     found = verdicts(examine(sorted((RECORDINGS / recording).glob("jstack-*.txt")), Settings()))
     stalled = {
         client: of_client["consumer-stalled"]

@@ -1,4 +1,4 @@
-"""What the doctor prints, when it prints it, and how it ends."""
+"""Test the doctor's output, its timing, and its exit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clienthealth.settings import Settings
 
 
 def finds(*states: State) -> Check:
-    """A check with a finding in each of these states."""
+    """Return a check with a finding in each of these states."""
 
     def check(_: Settings) -> Iterator[Finding]:
         yield from (Finding(f"{state}-thing", state, "As it is.") for state in states)

@@ -1,4 +1,4 @@
-"""Dumps in every shape in which people attach them: what is read of each, and what the judges make of it alone."""
+"""Test dumps in every shape in which people attach them: what is read, and the verdicts on each alone."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def thread_info() -> list[dict[str, object]]:
     return [{"className": of, "methodName": name, "fileName": "F.java", "lineNumber": 7} for of, _, name in parts]
 
 
-TAKEN = 1795200045000  # 2026-11-20 18:40:45 UTC
+TAKEN = 1795200045000  # 2026-11-20 18:40:45
 STATE = "   java.lang.Thread.State: WAITING (parking)\n"
 OTHER = (
     '"main" #1 prio=5 os_prio=0 tid=0x1 nid=0x2 runnable\n   java.lang.Thread.State: RUNNABLE\n\tat a.B.c(B.java:1)\n\n'
@@ -116,7 +116,7 @@ Thread 9 (idle): "orders-network-thread"
 
 
 def verdicts(*texts: str) -> dict[str, Verdict]:
-    """What is judged of dumps of one process, ten seconds apart where they say no time."""
+    """Return the verdicts on dumps of one process, taken ten seconds apart unless they contain a time."""
     records: list[Recorded] = []
     for text in texts:
         for dump in dumps_in(text):
@@ -132,7 +132,7 @@ def only(text: str) -> Dump:
 
 
 def of_kafka(dump: Dump) -> list[DumpedThread]:
-    """Without the threads that only may poll between two dumps: they touch no client in this one."""
+    """Return the dump's threads that touch a Kafka client; others only matter between two dumps."""
     return [t for t in dump.threads if "kafka" in " ".join([t.name, *(f.method for f in t.frames)]).lower()]
 
 
@@ -299,7 +299,7 @@ def test_callers_without_the_producers_own_thread_are_judged() -> None:
     assert "network-thread" not in without
     judged = verdicts(without)
     assert judged["send-blocked-on-metadata"].status == "suspected"
-    # Callers inside send(), and no thread that could send: the dump is whole.
+    # Callers wait inside send(), and the complete dump has no thread that could send.
     dead = judged["producer-callback-deadlock"]
     assert (dead.status, dead.detail) == ("suspected", {"cause": "io-thread-died"})
     part = verdicts(without[: without.index("JNI global")])
@@ -315,7 +315,7 @@ def test_a_dump_without_kafka_judges_nothing() -> None:
     "file", sorted(file for file in FOLDER.iterdir() if file.suffix != ".md"), ids=lambda f: f.name
 )
 def test_the_stream_skips_no_dump_of_a_real_process(file: Path) -> None:
-    """The main thread of Java 25 is `#3`."""
+    """Java 25 numbers its main thread `#3`."""
     text = file.read_text("utf-8")
     for value in (text, json.dumps({"message": text})):
         assert any(literal in value for literal in literals(catalogue()))
@@ -325,7 +325,7 @@ def test_the_stream_skips_no_dump_of_a_real_process(file: Path) -> None:
 def test_the_stream_reads_a_dump_of_any_shape_as_one_record_whatever_ships_it(shape: str) -> None:
     text = DEADLOCKS[shape]
     if shape == "frames below their thread's name":
-        text = OTHER + text  # alone they may be the trace of an exception
+        text = OTHER + text  # alone, the frames could be the trace of an exception
     shipped = json.dumps({"@timestamp": "2026-11-20T18:40:45.123Z", "message": text, "host": {"name": "web-1"}})
     for value in (text, shipped):
         record = RawRecord(value.encode(), Source("client-logs", 0, 7), TAKEN, None, {"service": b"shop"})
@@ -350,7 +350,7 @@ def test_a_line_that_holds_a_dump_is_a_line_all_the_same() -> None:
     assert [thread.name for dump in dumps for thread in dump.threads] == [NAME]
 
 
-#: What an OpenJ9 says of a deadlock, in the section of locks above the threads.
+#: OpenJ9's report of a deadlock, in the section of locks above the threads.
 J9_LOCKS = """\
 1LKDEADLOCK    Deadlock detected !!!
 NULL           ---------------------
@@ -378,7 +378,7 @@ def test_the_deadlock_that_a_jvm_reports_is_read(shape: str) -> None:
     (found,) = dumps_in(text)
     assert set(found.deadlocked) == {"kafka-producer-network-thread | orders", "audit-writer"}
     assert [thread.name for thread in found.threads].count("kafka-producer-network-thread | orders") == 1
-    # Two dumps in one file: each has its own.
+    # Each of two dumps in one file has its own deadlock.
     assert [len(one.deadlocked) for one in dumps_in(f"{text}\n{text}")] == [2, 2]
 
 
@@ -390,7 +390,7 @@ def test_a_deadlock_is_read_of_a_dump_that_comes_line_by_line() -> None:
         for number, line in enumerate(lines)
         for event in events_and_dumps(line, Source("client-logs", 0, number), catalogue())[0]
     ]
-    # What is judged passes what sorts raw records out.
+    # The judged lines also pass the filter for raw records.
     assert all(any(literal in event.text for literal in literals(catalogue())) for event in events[-2:])
     (found,) = rejoin(events)
     assert set(found.deadlocked) == {"kafka-producer-network-thread | orders", "audit-writer"}

@@ -1,4 +1,4 @@
-"""Thread dumps of every shape, by hand and from real JVMs; whole and line by line."""
+"""Test thread dumps of every shape, made by hand and by real JVMs, complete and line by line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ Full thread dump OpenJDK 64-Bit Server VM (11.0.24+8 mixed mode, sharing):
 \tat com.example.Shop$$Lambda$131/0x00007f73dc098a20.run(Unknown Source)
 """
 
-#: As a JVM 25 wrote it; 21 writes the same. The virtual thread runs on the thread above it.
+#: As written by a JVM 25; 21 writes the same. The virtual thread runs on the thread above it.
 JVM_21 = """\
 2026-11-20 18:40:45
 Full thread dump OpenJDK 64-Bit Server VM (21.0.6+7-LTS mixed mode, sharing):
@@ -157,7 +157,7 @@ EXPECTED: dict[str, list[tuple[str, str, list[str], float | None]]] = {
     ],
 }
 EXPECTED[JVM_8.replace("\n", "\r\n")] = EXPECTED[JVM_8]
-TAKEN = 1795200045000  # 2026-11-20 18:40:45 UTC
+TAKEN = 1795200045000  # 2026-11-20 18:40:45
 
 
 def as_tuples(threads_of_dump: Iterable[Thread]) -> list[tuple[str, str, list[str], float | None]]:
@@ -171,7 +171,7 @@ def test_dumps_of_all_jvms_by_hand() -> None:
 
 
 def threads(text: str) -> tuple[Thread, ...]:
-    """The threads of the one dump in a text, as they are judged."""
+    """Return the threads of a text's only dump, in the form for judges."""
     (dump,) = dumps_of(LogLine(ts_ms=TAKEN, dumps=dumps_in(text)), None)
     return dump.threads
 
@@ -180,7 +180,7 @@ HEADER = re.compile(r'^"(?P<name>.*?)"(?P<rest>.*)$')
 
 
 def read_by_blocks(text: str) -> tuple[int, tuple[Thread, ...]]:
-    """When a dump of `jstack` was taken, and its threads that touch a Kafka client; read in another way."""
+    """Return the time of a `jstack` dump and its threads that touch a Kafka client, read by an independent parser."""
     blocks = []
     for block in text.split("\n\n"):
         lines = block.strip("\n").split("\n")

@@ -1,4 +1,4 @@
-"""What is kept of thread dumps when their window has passed, and which of their threads."""
+"""Test which thread dumps, and which of their threads, are kept after their window has passed."""
 
 from __future__ import annotations
 

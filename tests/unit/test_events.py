@@ -1,4 +1,4 @@
-"""From log records to events: what is kept, whose it is, what it captured."""
+"""Test how log records become events: what is kept, to which client it belongs, and what is captured."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Evidence = tuple[LogLine, LogEvent | ThreadDump]
 
 
 def evidence_in(records: Sequence[RawRecord], searched: Catalogue | None = None) -> list[Evidence]:
-    """All that the records say, each with the line that says it."""
+    """Return all evidence in the records, each with its line."""
     worth = [
         r for r in records if searched or any(text.encode() in bytes(r.value or b"") for text in literals(catalogue()))
     ]
@@ -134,7 +134,7 @@ NETWORK_THREAD = "kafka-producer-network-thread | p"
 def test_a_line_is_of_a_client_of_the_program_that_logs_it(
     thread: str, logger: str, text: str, own: bool | None
 ) -> None:
-    """None: it is no event, as it quotes what another program logged."""
+    """None means no event, because the line quotes another program's log."""
     logged = events([line(LOG.format("ERROR", thread, logger, text))])
     assert {event.own for event in logged} == ({own} - {None})
 
@@ -291,7 +291,7 @@ def test_recorded_logs_give_the_events_that_a_search_of_their_text_finds() -> No
 
 
 def test_the_literals_survive_every_json_encoder() -> None:
-    """They are looked for in raw JSON: none may hold what an encoder escapes."""
+    """They are searched in raw JSON, so none may contain a character that an encoder escapes."""
     assert not [text for text in catalogue().literals if set(text) & set("\"\\<>&'=/+") or not text.isascii()]
     assert not [literal for literal in LITERALS if not literal.isascii()]
 

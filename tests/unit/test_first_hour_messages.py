@@ -1,4 +1,4 @@
-"""What goes wrong in the first hour is one sentence with what to do; passwords, rights and topics: `tests/kafka`."""
+"""A problem in the first hour gives one sentence with advice; passwords, rights and topics are in `tests/kafka`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ HAPPENS = {
 (SECTION,) = re.findall(
     r"^## In the first hour\n(.*?)^## ", (ROOT / "deploy/README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
 )
-#: What happens → what the page says that the program says.
+#: Problem → the program's message, as printed on the page.
 PAGE: dict[str, str] = dict(re.findall(r"^\| ([^`|]+) \| `(.+)` \|$", SECTION, re.MULTILINE))
 
 

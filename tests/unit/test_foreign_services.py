@@ -1,4 +1,4 @@
-"""`[topics] services`: who may write to one team's topic cannot speak of another team's clients."""
+"""With `[topics] services`, a writer to one team's topic cannot report on another team's clients."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_client_that_pushes_is_who_the_broker_says_whatever_its_payload_says()
 
 
 def test_the_monitor_rejects_what_is_foreign_also_where_it_reads_fast() -> None:
-    """A forged recovery and a forged failure of `orders`, beside its own report on the topic of all."""
+    """A forged recovery and a forged failure of `orders`, beside its own report on the shared topic."""
     topics = ["payments-metrics", "client-metrics", "payments-metrics", "payments-metrics"]
     services = ["orders", "orders", "orders", "payments"]
     rows = len(topics)

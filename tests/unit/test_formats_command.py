@@ -1,4 +1,4 @@
-"""`kafka-health formats PATH`: what files hold, and why some of it is rejected."""
+"""Test `kafka-health formats PATH`: the content of files, and why records in them are rejected."""
 
 from __future__ import annotations
 

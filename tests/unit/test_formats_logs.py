@@ -1,4 +1,4 @@
-"""Log formats: what a person reads in each sample, and that no input raises or vanishes."""
+"""Test log formats: each sample gives the expected result, and no input raises or disappears."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clienthealth.read.logs.fields import named_client
 from clienthealth.settings import Settings
 from tests.support.golden_logs import GOLDEN, SAMPLES
 
-#: When the records arrived: hours after the samples, so that none is of the future.
+#: Arrival time: hours after the samples, so that no sample lies in the future.
 SETTINGS = Settings()
 ARRIVED_MS = 1795212000000  # 2026-11-20 22:00 UTC
 
@@ -32,13 +32,13 @@ ARRIVED_MS = 1795212000000  # 2026-11-20 22:00 UTC
 def raw(
     topic: str, value: bytes | None, offset: int = 0, key: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> RawRecord:
-    """A record before it is decoded. `topic` names it in results."""
+    """Return a record before decoding. `topic` names it in results."""
     encoded = {name: text.encode() for name, text in (headers or {}).items()}
     return RawRecord(value, Source(topic, 0, offset), ARRIVED_MS, key, encoded)
 
 
 def sample(name: str) -> list[RawRecord]:
-    """A sample file: one record, or one per line of an .ndjson."""
+    """Return the records of a sample file: one, or one per line of an .ndjson file."""
     data = (SAMPLES / name).read_bytes()
     values = data.splitlines() if name.endswith(".ndjson") else [data]
     return [raw(name, value, offset) for offset, value in enumerate(values)]
@@ -49,7 +49,7 @@ def decode(record: RawRecord) -> Decoded:
 
 
 def as_row(event: Any) -> dict[str, Any]:
-    """A line's fields without what is null or empty."""
+    """Return a line's fields without null and empty ones."""
     row = {name: value for name in event.__struct_fields__ if (value := getattr(event, name)) not in (None, [], ())}
     if "dumps" in row:
         row["dumps"] = [(dump.what, [as_row(thread) for thread in dump.threads]) for dump in row["dumps"]]
@@ -58,7 +58,7 @@ def as_row(event: Any) -> dict[str, Any]:
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
-    """What is read of a record: its lines, then why others cannot be used; of a line of nobody also what it says."""
+    """Return a record's lines and errors; for a record without identity also the content, as if it had one."""
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:
@@ -355,7 +355,7 @@ KEYS = sorted(
 
 
 def mutated(dice: random.Random) -> bytes:
-    """A sample with something cut, doubled, overwritten, put in or cut off."""
+    """Return a damaged sample: bytes cut, doubled, overwritten, inserted, or the end cut off."""
     value = bytearray(dice.choice(ALL_SAMPLES))
     for _ in range(dice.randint(1, 3)):
         at = dice.randrange(len(value) + 1)
@@ -369,7 +369,7 @@ def mutated(dice: random.Random) -> bytes:
 
 
 def anything(dice: random.Random, depth: int = 0) -> Any:
-    """A JSON value."""
+    """Return a random JSON value."""
     if depth < 3 and dice.random() < 0.4:
         if dice.random() < 0.4:
             return [anything(dice, depth + 1) for _ in range(dice.randint(0, 3))]
@@ -380,7 +380,7 @@ def anything(dice: random.Random, depth: int = 0) -> Any:
 
 
 def arbitrary_value(dice: random.Random) -> bytes:
-    """A mutated sample, an object with the fields of any format, or bytes."""
+    """Return a damaged sample, an object with fields of any format, or random bytes."""
     kind = dice.randrange(3)
     if kind == 0:
         return json.dumps({dice.choice(KEYS): anything(dice) for _ in range(6)}).encode()

@@ -1,4 +1,4 @@
-"""Metrics formats: what a person reads in each sample and in the variants that occur, and what is rejected."""
+"""Test metrics formats: expected results for samples and variants, and records that are rejected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def decoded(raw: Raw, settings: Settings | None = None) -> Decoded:
 
 
 def rows(result: Decoded) -> list[Row]:
-    """What came out of a record; unknown, false and empty left out."""
+    """Return a record's results, without unknown, false and empty fields."""
     return [
         *({**non_empty(snapshot), "format": result.format} for snapshot in result.snapshots),
         *({"format": result.format, "error": error} for error in result.errors),
@@ -37,7 +37,7 @@ def rows(result: Decoded) -> list[Row]:
 
 
 def non_empty(snapshot: Snapshot) -> Row:
-    """The snapshot without what is None, false or empty; values rounded to 6 digits."""
+    """Return the snapshot without None, false and empty fields; values are rounded to 6 digits."""
     row: Row = json.loads(msgspec.json.encode(snapshot))
     client = {name: value for name, value in row["client"].items() if value}
     topics = [_topic(topic) for topic in row["topics"]]
@@ -131,7 +131,7 @@ def test_where_no_instance_is_said_the_host_stands_for_it() -> None:
 @pytest.mark.parametrize("header", ["instance", "host"])
 @pytest.mark.parametrize("name", GOLDEN)
 def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
-    """Replicas that send the same bytes and are told apart by a header: who is judged apart has a key of its own."""
+    """Replicas send the same bytes and differ in a header: clients that are judged separately need separate keys."""
 
     def replica(named: str) -> list[Client]:
         raw = (Raw(r.topic, r.value, r.offset, None, {"service": "shop", header: named}) for r in sample(name))
@@ -152,7 +152,7 @@ def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
     ],
 )
 def test_replicas_on_librdkafka_are_told_apart(headers: dict[str, str], key: bytes | None, instance: str) -> None:
-    """The name of a handle is the same in every replica, so that it comes last."""
+    """A handle's name is the same in every replica, so it is the last choice for an instance."""
     (record,) = sample("librdkafka_stats_consumer.json")
     (snapshot,) = decoded(Raw(record.topic, record.value, record.offset, key, headers)).snapshots
     assert (snapshot.client.instance, snapshot.client.client_id) == (instance, "ledger")

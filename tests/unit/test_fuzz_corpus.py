@@ -1,4 +1,4 @@
-"""What the fuzzer reached, once more: of every input of its corpus everything holds that must hold of any."""
+"""Replay the fuzzer's corpus: every property must hold for each of its inputs."""
 
 from __future__ import annotations
 

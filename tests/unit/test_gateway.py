@@ -1,4 +1,4 @@
-"""The demo's gateway: it passes, it swallows, it is shut, and it opens again."""
+"""Test the demo's gateway: it forwards, swallows, closes and opens again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several clusters in one process: whose settings are whose, and that one which fails costs no other."""
+"""Test several clusters in one process: each has its own settings, and the failure of one does not affect others."""
 
 from __future__ import annotations
 

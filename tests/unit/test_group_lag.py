@@ -1,4 +1,4 @@
-"""Snapshots as the exporter of groups publishes them, through the decoding and the step, to a lag."""
+"""Follow snapshots from the exporter of groups through decoding and step to a lag."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def decoded(values: Iterable[object]) -> list[Snapshot]:
 
 
 def state_of(*snapshots: Snapshot) -> dict[str, Any]:
-    """The record of the one group that they speak of, all in one batch."""
+    """Return the record of the snapshots' only group, all in one batch."""
     (state,) = states(snapshots).values()
     return state
 
@@ -44,7 +44,7 @@ def states(snapshots: Iterable[Snapshot]) -> dict[str, dict[str, Any]]:
 
 
 def published() -> list[Snapshot]:
-    """Eight minutes of a group that reads one partition and has stopped reading the other after two."""
+    """Return eight minutes of a group that reads one partition and stops reading the other after two minutes."""
     exporter = Snapshots("default", SETTINGS.groups.service)
     statuses: list[object] = []
     for step in range(49):
@@ -59,7 +59,7 @@ def published() -> list[Snapshot]:
 
 
 def of_metricbeat() -> list[Snapshot]:
-    """Four minutes of a group of two topics as Metricbeat tells it: a record for each partition, of one moment."""
+    """Return four minutes of a group with two topics as Metricbeat reports it: a record per partition and time."""
     event = json.loads((SAMPLES / "metricbeat_kafka_consumergroup.json").read_bytes())
     snapshots = []
     for step in range(25):
@@ -102,7 +102,7 @@ def test_what_the_exporter_publishes_becomes_a_lag() -> None:
         "clamped": 0,
         "member": {"client_id": "web", "consumer_id": "web-1", "host": "/10.0.0.1"},
     }
-    # Committed 120 at the twelfth reading; the record at 120 was the first of the next ten seconds, less one record.
+    # Committed 120 at the twelfth sample; the record at 120 was the first of the next ten seconds, less one record.
     assert (stopped["records"], stopped["state"], stopped["member"]) == (361, "STOP", None)
     assert stopped["seconds"] == 361.0
     assert stopped["commit_age_seconds"] == 360.0
@@ -128,7 +128,7 @@ def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute()
 
 
 def test_a_group_whose_lag_is_fine_is_ok_in_its_record() -> None:
-    """It was `unknown` there, and ok on the status page; the sums of clients that are judged leave it out."""
+    """It was `unknown` there and ok on the status page; sums of judged clients leave groups out."""
     (fine,) = states(snapshot for snapshot in published() if (snapshot.ts_ms or 0) <= NOON_MS + 120_000).values()
     assert (fine["indicators"]["group"]["status"], fine["worst"]) == ("OK", "ok")
     (stopped,) = states(published()).values()
@@ -149,7 +149,7 @@ def test_only_formats_that_say_so_speak_of_groups() -> None:
 def group(
     name: str, second: float, partitions: Iterable[tuple[str, int | None, int]], member: str | None = None
 ) -> Snapshot:
-    """A reading of a group: topic, committed and end offset of partitions 0."""
+    """Return a sample of a group: topic, committed and end offset, each for partition 0."""
     owner = Member(member, f"{member}-1", "/10.0.0.1") if member else None
     topics = []
     for topic, committed, end in partitions:

@@ -1,4 +1,4 @@
-"""Reading groups of a cluster of which parts fail, against an admin client whose failures are chosen."""
+"""Read groups of a cluster with failing parts, with an admin client whose failures are chosen by the test."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAYMENTS = TopicPartition("payments", 0)
 
 
 class Cluster:
-    """Two brokers; groups named `1-…` live on the first, `2-…` on the second. `errors`: thing asked for → error."""
+    """Two brokers: groups `1-…` are on the first, `2-…` on the second. `errors`: request → error."""
 
     def __init__(self, *groups: str, committed: int = 40) -> None:
         self.committed = {name: {ORDERS: committed} for name in groups}
@@ -107,7 +107,7 @@ class Cluster:
         return send(*request)
 
     def send(self, request: Any, broker: int) -> Any:
-        """Describe groups, or the starts of share partitions: each by the request of its type."""
+        """Answer requests that describe groups or starts of share partitions, each by its type."""
         if request.name in self.errors:
             raise self.errors[request.name]
         if request.name == "DescribeShareGroupOffsetsRequest":
