@@ -40,7 +40,7 @@ def changes(monitor: Stepped, mode: str) -> list[Transition]:
 
 
 def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> None:
-    """One incident of one client, from its onset to its end. `sure`: it was confirmed, else suspected all the time."""
+    """Assert that there is one incident, from onset to end. `sure`: confirmed at some time; else only suspected."""
     transitions = changes(monitor, failure.mode)
     kinds = [change.change for change in transitions]
     assert kinds in (["opened", "closed"], ["opened", "escalated", "closed"]), kinds

@@ -138,7 +138,7 @@ REQUESTS = {
 
 
 def named(document: Any) -> Any:
-    """A document as kafka-python's messages are."""
+    """Return a document with attribute access, like kafka-python's messages."""
     if isinstance(document, dict):
         return SimpleNamespace(**{name: named(value) for name, value in document.items()})
     return [named(one) for one in document] if isinstance(document, list) else document
@@ -149,12 +149,12 @@ def share_topic(tp: TopicPartition, start: int) -> dict[str, Any]:
     return {"topic_name": tp.topic, "partitions": [partition]}
 
 
-#: Of the partitions 0 and 1 of `orders`, as members of the type `consumer` write it.
+#: Partitions 0 and 1 of `orders`, as encoded by members of the type `consumer`.
 ASSIGNMENT = bytes.fromhex("0000 00000001 0006") + b"orders" + bytes.fromhex("00000002 00000000 00000001 ffffffff")
 
 
 def description(client: str, **more: Any) -> dict[str, Any]:
-    """Of a group with one member; of a classic one, if `more` does not say otherwise."""
+    """Return the description of a group with one member; by default a classic group."""
     more = more or {"member_assignment": ASSIGNMENT}
     member = {"client_id": client, "member_id": f"{client}-1", "client_host": "/10.0.0.1", **more}
     return {"error_code": 0, "error_message": "", "protocol_type": "consumer", "members": [member]}
@@ -177,7 +177,7 @@ def test_as_many_requests_at_a_time_as_are_allowed() -> None:
 
     def counted(groups: Sequence[str]) -> dict[str, Any]:
         threads.add(threading.get_ident())
-        together.wait(WAIT_SECONDS)  # raises unless three ask at the same time
+        together.wait(WAIT_SECONDS)  # raises unless three requests run at the same time
         return asked(groups)
 
     cluster.list_group_offsets = counted  # type: ignore[method-assign]
@@ -253,7 +253,7 @@ def test_a_partition_without_an_end_is_kept_and_one_that_is_gone_is_not() -> Non
 
 
 def test_groups_that_no_broker_lists_are_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a partition of offsets without a leader."""
+    """These groups belong to a partition of the offsets topic that has no leader."""
     cluster = Cluster("1-a")
     cluster.leaders |= {TopicPartition("__consumer_offsets", 0): 1, TopicPartition("__consumer_offsets", 1): -1}
     groups = reader(cluster)
@@ -294,7 +294,7 @@ def test_members_are_asked_for_now_and_then_and_when_the_state_changes() -> None
 
 
 def kinds(**owners: dict[str, Any]) -> Cluster:
-    """A group of each type, named after it, with a member."""
+    """Return a cluster with one group of each type, named after it, with a member."""
     of = {"topic_partitions": [{"topic_name": "orders", "partitions": [0]}]}
     task = {"active_tasks": [{"subtopology_id": "0", "partitions": [0]}, {"subtopology_id": "1", "partitions": [0]}]}
     topology = [
@@ -427,7 +427,7 @@ def test_a_commit_has_a_time_once_it_was_seen_to_change() -> None:
     assert commit_time() == 1_010_000
     now = 1020.0
     cluster.errors["1-a"] = GroupAuthorizationFailedError()
-    assert commit_time() is None  # that is group b's
+    assert commit_time() is None  # group b's
     del cluster.errors["1-a"]
     assert commit_time() == 1_010_000
 
@@ -469,7 +469,7 @@ def test_a_snapshot_is_canonical() -> None:
 
 
 def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[list[str]]:
-    """Which groups are in the readings at these times (seconds after the first)."""
+    """Return the groups in the samples at these times (seconds after the first)."""
     now = 1000.0
     groups, readings = reader(cluster, lambda: now, **changed), []
     for second in seconds:

@@ -1,4 +1,4 @@
-"""The wire form of records: what is written is read as it was, and a newer schema is refused in words."""
+"""Test the wire form of records: it survives writing and reading, and a newer schema is rejected with a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thread that stands at one place over several dumps, and one that only seems to."""
+"""Test a thread that stays at one place over several dumps, and one that only seems to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever a client reports over its whole life: all others are judged as if it had never been there.
+"""Whatever a client reports over its whole life, all other clients are judged as if it did not exist.
 
-From raw records through the real decoder, packing, steps, the real rule of saving and loading, to what is published and
-what the exporter shows of it. `make fuzz` goes on with the same (target `lives`).
+The test runs raw records through the real decoder, packing, steps and save rule, to what is published and what the
+exporter shows. `make fuzz` continues from here (target `lives`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def undisturbed() -> list[list[bytes]]:
 def test_nothing_that_a_client_reports_stops_or_moves_the_others(seed: int) -> None:
     monitor = lived(seed, LINES, push(principal="User:evil"))
     assert monitor.published("good") == undisturbed()
-    # Nor is it for the isolation to mend what a number does.
+    # The numbers must not even cause a failure that only isolation repairs.
     assert "step-failed" not in monitor.reasons
     assert monitor.reasons & {"impossible-value", "missing-timestamp", "future-timestamp"}
 
@@ -65,13 +65,13 @@ def test_absurd_offsets_of_a_group_stop_nobody(number: float) -> None:
 
 
 def test_no_fault_begins_before_kafka_did() -> None:
-    """A client can claim to wait for thousands of years; no history holds that."""
+    """A client can claim to have waited for thousands of years; no history can store such a time."""
     facts = [Fact("metric", 1000 * BEGIN - 10**15, 1000 * BEGIN, "it waits")]
     assert conclude("consumer-stalled", facts).since_ms == 1_262_304_000_000
 
 
 def test_a_process_that_names_no_instance_is_shown() -> None:
-    """The exporter had taken its records for unreadable."""
+    """The exporter used to treat its records as unreadable."""
     monitor = Streamed()
     for second in range(BEGIN, BEGIN + 60, 10):
         record = snapshot(ts=1000 * second, client={"service": "evil", "client_id": "e", "kind": "producer"})
@@ -79,13 +79,13 @@ def test_a_process_that_names_no_instance_is_shown() -> None:
     monitor.shown()
 
 
-#: Letters and digits in which nothing repeats: compressed they take three quarters of a byte each.
+#: Letters and digits without repetition: compressed, each takes three quarters of a byte.
 LETTERS = base64.b64encode(random.Random(1).randbytes(1_200_000), altchars=b"Ab").decode()
 TAKEN, TO_TOPICS = 1_048_588, (HEALTH, REJECT)
 
 
 def sizes(monitor: Streamed) -> list[int]:
-    """What each record takes on a topic at least, compressed."""
+    """Return each record's minimum size on a topic, compressed."""
     parts = [(key, value, headers) for rows in monitor.rows for kind, key, value, headers in rows if kind in TO_TOPICS]
     return [
         len(zlib.compress((key or b"") + (value or b"") + (headers or "").encode())) for key, value, headers in parts
@@ -94,7 +94,7 @@ def sizes(monitor: Streamed) -> list[int]:
 
 @pytest.mark.parametrize("name", long_after(2, ["service", "instance", "host", "client_id", "group"]))
 def test_a_name_as_long_as_a_record_is_none(name: str) -> None:
-    """Named in the key and in the record, it made one that no topic takes, and that is sent again for ever."""
+    """With the name in key and value, the published record was too large for a topic and was retried forever."""
     monitor = repeated(snapshot(client=EVIL | {name: LETTERS[:900_000]}))
     assert monitor.reasons == {"oversized"} and monitor.published("good") == undisturbed_by_repeats()
     assert max(sizes(monitor)) < TAKEN
@@ -116,7 +116,7 @@ NAMED = ((LETTERS[:5_000], None), ("t", LETTERS[:5_000]), ("t", "short"))
 
 
 def test_a_group_that_no_topic_takes_is_told_and_stays_known() -> None:
-    """6,400 partitions of topics whose names have nothing in common, and are as long as names may be."""
+    """6,400 partitions of topics with different names of maximum length."""
     parts = [
         {"topic": LETTERS[249 * n : 249 * (n + 1)], "partition": n, "metrics": {"end-offset": 2**52 + n * n}}
         for n in range(6_400)
@@ -127,7 +127,7 @@ def test_a_group_that_no_topic_takes_is_told_and_stays_known() -> None:
         monitor.batch(second, [Raw("", gzip.compress(group))])
     assert monitor.reasons == {"step-failed"} and monitor.published("evil") != []
     assert max(sizes(monitor)) < TAKEN
-    # As soon as it can be told, it is.
+    # As soon as the group's record is small enough, it is published.
     small = snapshot(ts=1000 * (BEGIN + 120), client=EVIL | {"kind": "group"}, topics=parts[:10])
     (row,) = (row for row in monitor.batch(BEGIN + 120, [Raw("", small)]) if row[0] == HEALTH)
     assert row[1] == b"evil|e:1|e"
@@ -135,6 +135,6 @@ def test_a_group_that_no_topic_takes_is_told_and_stays_known() -> None:
 
 @pytest.mark.parametrize("size", long_after(2, [1_047_000, 1_048_500, 3_000_000]))
 def test_a_record_that_cannot_be_read_fits_among_the_rejects(size: int) -> None:
-    """With the reason and its place it takes more than the topic that it came from."""
+    """The reject, with its reason and position, is larger than the record in its source topic."""
     monitor = repeated(b"\xff" + random.Random(2).randbytes(size))
     assert monitor.reasons == {"binary"} and max(sizes(monitor)) < TAKEN

@@ -1,4 +1,4 @@
-"""The pages that say how to add a format and a failure mode, done: records of the one give a verdict of the other."""
+"""Follow the pages on adding a format and a failure mode: records in the format give a verdict of the mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ START = 1_795_208_640
 
 
 def record(consumer: str, seconds: int, rebalances: int) -> str:
-    """What an application of the example says."""
+    """Return a record of the example's application."""
     document = {"app": "orders", "pod": "p-1", "consumer": consumer, "time": START + seconds, "rebalances": rebalances}
     return json.dumps(document)
 

@@ -1,4 +1,4 @@
-"""Incidents as CloudEvents: what is sent, how it is signed, what is repeated, and that nobody waits for it."""
+"""Test incidents as CloudEvents: content, signature, retries, and that they never delay the exporter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY = "orders-api|web-7:31337|order-producer"
 
 
 class Receiver:
-    """Keeps what it gets, and answers with these codes, the last of them for ever."""
+    """A server that stores requests, and answers with these status codes; the last one repeats."""
 
     def __init__(self, *codes: int) -> None:
         self.codes = list(codes or (204,))
@@ -129,7 +129,7 @@ def test_events_are_signed_over_their_id_time_and_body(tmp_path: Path, secret: b
     [
         ((503, 429, 204), 3, 1, 0),
         ((400,), 1, 0, 1),
-        # It is not followed: it would lead elsewhere, and as GET.
+        # A redirect is not followed: it would lead to another server, with GET.
         ((302,), 1, 0, 1),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_receiver_that_does_not_take_anything_holds_nobody_up_and_fills_no_mem
         assert len(webhook._waiting) == MAX_WAITING
         assert webhook.dropped_total == 50
         eventually(lambda: len(receiver.got) > 2)
-        # The oldest that waits is repeated; those that were dropped for others are not.
+        # The oldest waiting event is retried; events dropped in favour of newer ones are not.
         assert webhook.sent_total == 0
 
 

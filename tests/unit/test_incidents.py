@@ -1,4 +1,4 @@
-"""The book of incidents: opened once, escalated, never eased, closed when clean, withdrawn when a client is back."""
+"""Test the book of incidents: opened once, escalated, never downgraded, closed when clean, withdrawn on return."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_what_windows_counted_is_summed_up_and_none_of_it_twice() -> None:
     windows = (
         (60_000, blocked("suspected", {0: 3, 30_000: 2}, 8)),
         (90_000, blocked("confirmed", {30_000: 4, 60_000: 1}, 2)),
-        (90_000, blocked("confirmed", {30_000: 4, 60_000: 6}, 2)),  # the same, with what came later
+        (90_000, blocked("confirmed", {30_000: 4, 60_000: 6}, 2)),  # the same window, with events that arrived later
         (120_000, blocked("suspected", {60_000: 5, 90_000: 7}, 1)),
     )
     for end_ms, one in windows:

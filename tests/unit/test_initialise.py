@@ -1,4 +1,4 @@
-"""From answers about a cluster to its file of settings."""
+"""Test how answers about a cluster become its settings file."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_file_that_is_there_is_not_overwritten(
         assert ended.value.code == 2
         return capsys.readouterr().err
 
-    # The same command line again goes on to the brokers.
+    # The same command line again continues to the brokers.
     assert "Kafka at 127.0.0.1:1: " in told("--bootstrap-servers", "127.0.0.1:1", *given)
     assert told("--bootstrap-servers", "b:1", *given).endswith(
         f"{file} is there and says something else: edit it, or leave out --bootstrap-servers\n"

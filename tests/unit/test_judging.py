@@ -1,4 +1,4 @@
-"""Verdicts of overlapping windows made one, and evidence kept short."""
+"""Test how verdicts of overlapping windows are merged, and how evidence is shortened."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_verdict_survives_its_wire_form() -> None:
 
 
 def test_a_cause_that_the_newest_window_cannot_tell_any_more_stays_known() -> None:
-    """The wait for a topic ends a minute after the lines that say that it is not there."""
+    """A wait for a topic ends a minute after the lines which show that the topic is missing."""
     mode = "send-blocked-on-metadata"
     told = Verdict(mode, "suspected", 10_000, {"cause": "topic-missing", "topic": "orders"})
     failed = Verdict(mode, "confirmed", 0, {"cause": "unknown", "longest_block_seconds": 60.0})

@@ -1,4 +1,4 @@
-"""The JVM exporter without a JVM: which targets it reads, when, and what it makes of their answers."""
+"""Test the JVM exporter without a JVM: its targets, its schedule, and how it uses their answers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Answer = Callable[[Any], tuple[int, bytes]]
 
 @contextmanager
 def agent(answer: Answer) -> Iterator[str]:
-    """A web server that answers what a Jolokia agent is asked."""
+    """Run a web server that answers like a Jolokia agent."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -86,7 +86,7 @@ def agent(answer: Answer) -> Iterator[str]:
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """A web server on a free port."""
+    """Run a web server on a free port."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
@@ -100,7 +100,7 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 def jvm(asked: Any) -> tuple[int, bytes]:
-    """A JVM with the clients of JAVA."""
+    """Answer like a JVM with the clients of JAVA."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": 'Full thread dump\n\n"main" #1\n'}).encode()
     answers: list[dict[str, Any]] = []
@@ -117,7 +117,7 @@ def jvm(asked: Any) -> tuple[int, bytes]:
 
 
 class Delivered(Publisher):
-    """Keeps what is sent."""
+    """A publisher that stores what is sent."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, str, dict[str, Any]]] = []

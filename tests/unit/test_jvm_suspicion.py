@@ -1,4 +1,4 @@
-"""When a JVM's clients look as if a thread dump were worth taking."""
+"""Test when a JVM's clients look suspicious enough for a thread dump."""
 
 from __future__ import annotations
 

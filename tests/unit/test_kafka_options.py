@@ -1,4 +1,4 @@
-"""Security options in Java's names reach kafka-python in its own; secrets stay out of errors."""
+"""Test that security options with Java's names become kafka-python's, and that errors contain no secrets."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ REFUSED = {
 
 
 def checked(folder: Path, options: dict[str, str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
-    """The exit code of check-config, and what it says is wrong."""
+    """Return the exit code and the errors of check-config."""
     config = write_settings(folder, {"kafka.options": {json.dumps(name): value for name, value in options.items()}})
     with pytest.raises(SystemExit) as ended:
         main(["check-config", "--config", str(config)])
@@ -206,7 +206,7 @@ def test_spark_is_given_what_a_login_needs_beside_the_settings() -> None:
 
 
 class Endpoint(http.server.BaseHTTPRequestHandler):
-    """Gives the tokens `first`, `second`, …, and remembers what it was asked."""
+    """A token endpoint that issues `first`, `second`, …, and stores the requests."""
 
     asked: ClassVar[list[tuple[str, str]]] = []
     seconds = 3600
@@ -238,7 +238,7 @@ def test_a_token_is_asked_for_until_shortly_before_it_ends(
         assert (options["sasl_mechanism"], provider.extensions()) == ("OAUTHBEARER", {"cluster": "lkc-1"})
         assert [provider.token(), provider.token()] == tokens
         server.shutdown()
-    # The base 64 of c:s"1
+    # base64 of c:s"1
     assert set(Endpoint.asked) == {("Basic YzpzIjE=", "grant_type=client_credentials&scope=kafka+read")}
     with pytest.raises(ServiceError, match="no token: "):
         python_options(TOKENS | {"sasl.jaas.config": login, "sasl.oauthbearer.token.endpoint.url": url})[
@@ -255,7 +255,7 @@ def test_a_token_in_a_file_is_read_each_time(tmp_path: Path) -> None:
 
 
 def test_what_is_signed_for_amazon_is_what_kafka_python_signs_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two implementations, for the same credentials and time."""
+    """Compares two implementations for the same credentials and time."""
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")

@@ -1,7 +1,7 @@
-"""KIP-714 at its default interval: pushes of a 4.x producer every five minutes, as a plugin forwards them, are judged.
+"""Judge KIP-714 pushes at the default interval: a 4.x producer every five minutes, forwarded by a plugin.
 
-No plugin can be had here (jobs/clienthealth/read/formats/README.md), so the pushes are made by hand as
-TelemetryMetricNamingConvention and SinglePointMetric of Kafka's client write them: totals are deltas.
+No plugin is available here (jobs/clienthealth/read/formats/README.md), so the pushes are made by hand in the format of
+Kafka's TelemetryMetricNamingConvention and SinglePointMetric: totals are deltas.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOTALS = ("select.total", "io.time.ns.total", "io.wait.time.ns.total", "record.s
 
 
 def push(number: int, values: Mapping[str, float]) -> list[Snapshot]:
-    """The n-th push, decoded."""
+    """Return the n-th push, decoded."""
     data = MetricsData()
     resource = data.resource_metrics.add()
     for key, text in (("client_id", "p"), ("client_instance_id", "x1"), ("client_source_address", "10.0.0.7")):
@@ -54,7 +54,7 @@ WELL = {
     "metadata.age": 10.0,
     "requests.in.flight": 1.0,
 }
-#: Its I/O thread is stuck in a callback: nothing is selected, the buffer is full, senders wait.
+#: The I/O thread is stuck in a callback: no selects, a full buffer, waiting senders.
 STUCK = WELL | {
     "select.total": 0.0,
     "io.time.ns.total": 0.0,
@@ -78,5 +78,5 @@ def test_pushes_every_five_minutes_give_verdicts() -> None:
         statuses.append(verdicts["producer-callback-deadlock"])
     assert record["client"]["client_id"] == "p"
     assert record["window_end"] - record["window_start"] == 4_000 * EVERY_SECONDS
-    # The first push that shows it standing proves nothing yet, and no health either.
+    # The first push with zero selects is no proof yet, but no sign of health either.
     assert statuses == ["unknown"] * 2 + ["ok"] * 3 + ["unknown"] + ["suspected"] * 6

@@ -1,4 +1,4 @@
-"""The lab draws what its tables hold, and its labels follow from what was counted and recorded."""
+"""Test that the lab draws from its tables, and that its labels follow from counts and recordings."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _recorded(
 
 
 def _held(second: int) -> dict[str, Any]:
-    """A callback that does not return from second 30 on."""
+    """Return the counts of a second, with a callback that does not return from second 30 on."""
     counts = dict.fromkeys(("attempted", "failed", "expired", "unknown", "exhausted", "polls", "sending_ms"), 0)
     held = max(0, 1000 * (second - 30))
     return {"ts": START + 1000 * second, "id": "p", **counts, "acked": min(second, 30), "callback_ms": held}

@@ -1,4 +1,4 @@
-"""Lag of consumer groups, with values computed by hand. Times in seconds from the start of a history."""
+"""Test the lag of consumer groups with values calculated by hand. Times in seconds from the start of a history."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ GROUP = "invoices"
 
 
 def seen(rows: Sequence[tuple[float, int | None, int | None]], start: int | None = 0) -> list[Observation]:
-    """Observations from (second, committed, end)."""
+    """Return observations from (second, committed, end)."""
     return [(round(t * 1000), committed, end, start, None) for t, committed, end in rows]
 
 
 def partition_lag(
     history: Sequence[Observation], limits: LagSettings, owned: bool = False, allowed: int = 0
 ) -> PartitionLag:
-    """The lag of a group that has read one partition only. `allowed`: records that are fine."""
+    """Return the lag of a group that has read one partition only. `allowed`: lag in records that is acceptable."""
     where = ("orders", 0)
     limits = dataclasses.replace(limits, allowed_lag={"*": allowed})
     return partitions_lag(GROUP, {where: history}, {where} if owned else set(), limits)[where]
@@ -56,7 +56,7 @@ def at(partition: int, committed: int | None, end: int | None, topic: str = "ord
     }
 
 
-# The four defects of Burrow that lag.md names
+# The four defects of Burrow listed in lag.md
 
 
 def test_a_single_commit_is_unknown_and_not_stop() -> None:
@@ -81,7 +81,7 @@ def test_commits_every_minute_that_stop_are_found_in_three_minutes() -> None:
 
 
 def test_a_slow_topic_is_not_stop() -> None:
-    # A record every five minutes, committed within the next reading; one has just come.
+    # A record every five minutes, committed before the next sample; one has just arrived.
     commits = [(float(t), t // 300, t // 300) for t in range(0, 900, 10)]
     lag = partition_lag(seen([*commits, (900, 2, 3)]), LIMITS)
     assert lag.records == 1
@@ -170,7 +170,7 @@ def test_no_lag_is_no_seconds_exactly() -> None:
 
 
 def test_seconds_are_extrapolated_ten_minutes_at_most() -> None:
-    # 1 record a second; offset 900 was produced 100 s before the first reading, offset 0 long before.
+    # 1 record a second; offset 900 was produced 100 s before the first sample, offset 0 long before.
     ends = [(float(t), 1000 + t) for t in range(0, 61, 10)]
     near = partition_lag(seen([(t, 900, end) for t, end in ends]), LIMITS)
     assert (near.seconds, near.quality) == (160.0, "extrapolated")
@@ -179,7 +179,7 @@ def test_seconds_are_extrapolated_ten_minutes_at_most() -> None:
 
 
 def test_records_that_are_gone_do_not_count_for_the_seconds() -> None:
-    # Committed 0, but everything before 1030 has been deleted: the oldest unread record is that of second 30.
+    # Committed 0, but everything before 1030 has been deleted: the oldest unread record is from second 30.
     lag = partition_lag(seen([(float(t), 0, 1000 + t) for t in range(0, 61, 10)], start=1030), LIMITS)
     assert lag.seconds == 30.0
     assert lag.retention_used_ratio == 1.0
@@ -192,7 +192,7 @@ def test_one_end_offset_tells_nothing_of_time() -> None:
 
 def test_a_topic_made_anew_starts_its_history_anew() -> None:
     before = [(10.0 * i, 1000 + 100 * i, 1100 + 100 * i) for i in range(10)]
-    # Not yet read by anybody: the old commit is past the new end.
+    # Not read yet: the old commit is past the new end.
     stale = partition_lag(seen([*before, (100, 1900, 5)]), LIMITS)
     assert (stale.records, stale.seconds, stale.state, stale.clamped) == (0, None, "UNKNOWN", 1)
     # Read from its beginning: no rewind, no lag from the old topic.
@@ -268,9 +268,9 @@ def test_members_are_named() -> None:
 
 
 def test_the_stop_of_a_quiet_partition_goes_by_the_groups_gap() -> None:
-    # Partition 1 gets little, so its own commits are rare; the group commits every 10 s.
+    # Partition 1 receives few records, so it is seldom committed; the group commits every 10 s.
     readings = [reading(10.0 * i, at(0, 10 * i, 10 * i + 1), at(1, i // 20, i // 20)) for i in range(80)]
-    # A record comes and stays for 60 s.
+    # A record arrives and stays unread for 60 s.
     readings += [reading(800.0 + 10 * i, at(0, 800 + i, 801 + i), at(1, 4, 5)) for i in range(7)]
     assert [p["state"] for p in lag_of(GROUP, readings, LIMITS)["lag"]] == ["OK", "STOP"]
 
@@ -284,7 +284,7 @@ def test_allowed_lag_by_pattern() -> None:
     limits = dataclasses.replace(LIMITS, allowed_lag={"invoices/orders": 100})
     rows = [reading(10.0 * i, at(0, 10 * i, 20 * i)) for i in range(10)]
     assert lag_of(GROUP, rows, LIMITS)["group"]["status"] == "OK"  # it began without lag
-    assert lag_of(GROUP, rows[1:], LIMITS)["group"]["status"] == "OK"  # 1 message a second, no more
+    assert lag_of(GROUP, rows[1:], LIMITS)["group"]["status"] == "OK"  # only 1 message a second
     climbing = [reading(10.0 * i, at(0, 10 * i, 30 * i)) for i in range(1, 10)]
     assert lag_of(GROUP, climbing, LIMITS)["group"]["status"] == "WARN"
     assert lag_of(GROUP, climbing[:5], limits)["group"]["status"] == "OK"

@@ -1,4 +1,4 @@
-"""The windows that Burrow, and the tables that kafka-lag-exporter and Datadog, test themselves with."""
+"""Run the test windows of Burrow, and the test tables of kafka-lag-exporter and Datadog."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FLAT = "the end offset stands at 1100 throughout: IDLE, never STOP or STALL"
 SOONER = "STOP by time: silent for 400 s, four of the group's commit gaps; Burrow waits for the fifth"
 FLOOR = "STOP by time: silent for 18 s; below 60 s nobody counts as stopped"
 
-#: What we mean to judge otherwise than Burrow. With its own rule for STOP only the idle topic remains.
+#: Cases that we judge differently from Burrow on purpose. With Burrow's rule for STOP only the idle topic remains.
 AS_BURROW = {6: ("IDLE", FLAT)}
 BY_DEFAULT = {1: ("STOP", SOONER), 6: ("IDLE", FLAT), 9: ("OK", FLOOR)}
 
@@ -37,7 +37,7 @@ def judged(case: list[Any], limits: LagSettings) -> str:
     _, offsets, broker_offsets, lag, now_s, allowed, _ = case
     commits = [Commit(ts, offset, seen) for offset, ts, seen in offsets]
     last = commits[-1]
-    # Burrow keeps the end offsets without their times: between the last commit and now, evenly.
+    # Burrow stores end offsets without times: they are spread evenly between the last commit and now.
     step = (now_s * 1000 - last.ts_ms) / len(broker_offsets)
     since: list[Observation] = [
         (round(last.ts_ms + step * (position + 1)), last.offset, end, None, last.ts_ms)
@@ -53,7 +53,7 @@ def judged(case: list[Any], limits: LagSettings) -> str:
 
 @pytest.mark.parametrize("case", VECTORS["burrow"]["cases"], ids=lambda case: f"case-{case[0]}")
 def test_burrows_windows_with_its_own_rule_for_stop(case: list[Any]) -> None:
-    # STOP after more than the time that the window's commits span, however short.
+    # STOP after more than the time span of the window's commits, however short.
     spans = len(case[1]) - 1
     limits = dataclasses.replace(LagSettings(), stop_min_seconds=0, stop_gaps=spans + 1e-9, window_seconds=10_000)
     expected, _ = AS_BURROW.get(case[0], (case[6].upper(), ""))

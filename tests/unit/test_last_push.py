@@ -1,4 +1,4 @@
-"""A client that pushes its metrics says with the last push that it closes (KIP-714), not that it delivered all."""
+"""A client's last push shows that it closes (KIP-714), but not that it delivered everything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BUFFER = 33_554_432.0
 
 
 def verdict(monitor: Stepped) -> dict[str, Any]:
-    """What is said of the end of the client that was pushed until second 60."""
+    """Return the verdict on the end of the client that was pushed until second 60."""
     of_mode = [v for v in monitor.records["shop|h:1|p"]["verdicts"] if v["mode"] == "producer-not-closed"]
     assert len(of_mode) == 1
     return dict(of_mode[0])
@@ -21,7 +21,7 @@ def verdict(monitor: Stepped) -> dict[str, Any]:
 def ended(
     left: float, terminating: bool, *lines: Any, version: str = "3.9.1", idle_since: float = 60
 ) -> dict[str, Any]:
-    """A producer of whose records so many bytes were left at its last push, ten minutes later."""
+    """Return the verdict on a producer ten minutes after a last push with `left` bytes in its buffer."""
     inputs: list[Any] = [*lines]
     for second in range(0, 70, 10):
         metrics = {
@@ -61,7 +61,7 @@ def test_it_says_why() -> None:
 
 
 def test_a_close_that_is_proved_proves_no_delivery() -> None:
-    """librdkafka pushes no word of its queue; whoever destroys a handle without flush() loses what is in it."""
+    """librdkafka does not push its queue; destroying a handle without flush() loses the queue's content."""
     monitor = Stepped()
     pushes = [snapshot(s, {"terminating": float(s == 60)}, "p", instance="h:1") for s in range(0, 70, 10)]
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]

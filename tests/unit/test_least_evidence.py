@@ -1,4 +1,4 @@
-"""How little is enough: recordings cut to the least by which each failure mode is found, and one step less is not."""
+"""Test how little evidence is enough: recordings cut to the minimum for each mode are found, with less they are not."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """Of a recording so many `dumps` during the failure, `lines` (that hold `what`), or `readings` each 10 s.
+    """A part of a recording: `dumps` during the failure, `lines` that contain `what`, or `readings` every 10 s.
 
-    `what` of readings: how many ms after the onset they begin. `least`: amount → verdict; empty: as many as there are
-    (ten of them) find nothing.
+    For readings, `what` is the time from the onset to the first one (ms). `least`: amount → verdict; if empty, even all
+    of them (ten) find nothing.
     """
 
     mode: str
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
     least: Mapping[int, str]
 
     def attached(self, folder: Path, amount: int) -> Path:
-        """What is attached, cut to an amount."""
+        """Write the recording's part, cut to an amount, to a folder; return the folder."""
         folder.mkdir()
         source = RECORDINGS / self.recording
         if self.kind == "dumps":
@@ -52,7 +52,7 @@ class Cell(NamedTuple):
         return folder
 
     def found(self, folder: Path, amount: int) -> str:
-        """The worst verdict on the mode; `unknown` where nothing names a client, or nothing is there to read."""
+        """Return the worst verdict on the mode; `unknown` if no client is named or nothing can be read."""
         if not amount:
             return "unknown"
         judged = examine([self.attached(folder / f"app{amount}", amount)], Settings()).clients
@@ -65,7 +65,7 @@ def _text(file: Path) -> list[str]:
 
 
 def _each(file: Path, since_ms: int, amount: int) -> list[str]:
-    """Of each client of a recording so many readings, 10 s apart."""
+    """Return at most `amount` samples of each client of a recording, 10 s apart."""
     chosen, last = list[str](), dict[str, tuple[int, int]]()
     for line in _text(file):
         row = json.loads(line)

@@ -1,4 +1,4 @@
-"""The demo's shipper: lines become records, storms are sampled and counted, rotation loses nothing."""
+"""Test the demo's log shipper: lines become records, bursts are sampled and counted, rotation loses nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STORM = "2026-11-20 21:21:44,790 INFO  [events-worker] kafka.client.ClientUtils$
 
 
 def drained(file: LogFile) -> list[LogEvent]:
-    """All events until nothing came three times."""
+    """Return all events until three reads in a row give none."""
     events: list[LogEvent] = []
     empty_reads = 0
     while empty_reads < 3:

@@ -1,4 +1,4 @@
-"""What a library says again and again does not drown what we say."""
+"""Test that repeated messages of libraries do not drown our own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_our_own_lines_always_come() -> None:
 
 
 def test_the_classes_that_spark_is_kept_quiet_about_exist() -> None:
-    """A release moves a class, and its lines are back in everybody's log."""
+    """If a release of Spark moves a class, its lines appear in every log again."""
     of_spark = Path(pyspark.__file__).parent / "jars"
     sources = [*of_spark.glob("spark-*.jar"), *of_spark.glob("hadoop-*.jar"), *jars.classpath("spark")]
     entries = {name for jar in sources for name in ZipFile(jar).namelist()}

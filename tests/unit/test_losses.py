@@ -1,4 +1,4 @@
-"""Input that is not there: topics are told once, with what to do, and again when they are there; records counted."""
+"""Test missing input: missing topics are reported once with advice, and when they return; lost records are counted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_what_waits_is_told_from_the_start_until_spark_does(monkeypatch: pytest.
 
     losses.look({("client-metrics", 0): 600, ("client-metrics", 1): 100, ("client-logs", 0): 50})
     assert (waits("client-metrics"), waits("client-logs")) == (300, 0)
-    # A batch that takes long: more has come.
+    # During a long batch, more records arrive.
     ends["client-logs", 0] = 60
     losses.look({("client-metrics", 0): 600, ("client-metrics", 1): 100, ("client-logs", 0): 50})
     assert waits("client-logs") == 10
@@ -57,7 +57,7 @@ def test_what_is_deleted_is_counted_once_and_nothing_where_all_was_read(
     metrics = SelfMetrics()
     losses = Losses(MagicMock(), Settings(), metrics)
     losses._admin.listTopics.return_value.names.return_value.get.return_value = {"client-metrics", "client-logs"}
-    # Kafka begins where the query is in one, and 25 records later in the other.
+    # Kafka's first offset equals the query's position in one topic, and is 25 records later in the other.
     first = {("client-metrics", 0): 600, ("client-logs", 0): 75}
     monkeypatch.setattr(losses, "_offsets", lambda positions, which: {where: first[where] for where in positions})
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""MBeans of Kafka clients, as JVMs of any age have them, become canonical snapshots."""
+"""Test that MBeans of Kafka clients, from JVMs of any age, become canonical snapshots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clienthealth.read.mbeans import RUNTIME, MBeans, object_name, parts, proces
 
 
 def written(mbeans: MBeans, process: ClientProcess, ts_ms: int = 0) -> list[dict[str, Any]]:
-    """What the exporter publishes of a JVM."""
+    """Return what the exporter publishes for a JVM."""
     return [canonical.written(snapshot) for snapshot in snapshots(mbeans, process, ts_ms)]
 
 
@@ -29,7 +29,7 @@ JAVA: MBeans = {
     },
     "kafka.producer:type=producer-topic-metrics,client-id=p-1,topic=orders.v2": {"record-send-total": 42.0},
     "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node-1": {"request-latency-avg": 7.0},
-    # The connection to broker 2 as a coordinator, and one to nobody knows whom.
+    # The connection to broker 2 as a coordinator, and one to an unknown broker.
     "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node-2147483645": {"request-latency-avg": 9.0},
     "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node--1": {"request-latency-avg": 40.0},
     "kafka.producer:type=app-info,client-id=p-1": {"version": "3.9.1", "start-time-ms": 1795208530625},
@@ -140,7 +140,7 @@ def test_names_in_quotes() -> None:
 
 
 def test_a_long_name_that_is_none_costs_little() -> None:
-    """A record of 4 MB would have held its reader for hours."""
+    """A record of 4 MB would have occupied its reader for hours."""
     begin = time.process_time()
     for piece in ("a", " ", ",", "=", '"', "\\", 'a="', ", a"):
         assert parts("kafka.producer:" + piece * (1_000_000 // len(piece))).kind is None

@@ -1,4 +1,4 @@
-"""The server for assistants, asked by the client of the official SDK."""
+"""Test the server for assistants with the client of the official SDK."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def exporter(*records: dict[str, Any]) -> Iterator[Server]:
 
 
 def ask(of: Any, tool: str, **arguments: object) -> tuple[bool, Any]:
-    """Whether the tool failed, and its answer."""
+    """Return whether the tool failed, and its answer."""
 
     async def asked() -> tuple[bool, Any]:
         async with Client(of) as client:

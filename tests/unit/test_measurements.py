@@ -1,4 +1,4 @@
-"""The four measurements in words, as the status page shows them."""
+"""Test the texts of the four measurements on the status page."""
 
 from __future__ import annotations
 

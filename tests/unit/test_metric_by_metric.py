@@ -1,4 +1,4 @@
-"""A client whose metrics arrive one per record (prometheus-kafka-adapter, jmxtrans) is judged like any other."""
+"""A client with one metric per record (prometheus-kafka-adapter, jmxtrans) is judged like any other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STYLES = ("canonical", "adapter", "jmxtrans")
 
 
 def stuck_consumer() -> list[Reading]:
-    """A consumer that has not polled since T0, with two partitions of which one falls behind."""
+    """Return a consumer that has not polled since T0, with two partitions, one of which lags more and more."""
     return [
         Reading(
             at(second),
@@ -66,7 +66,7 @@ def canonical(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str,
 
 
 def samples(kind: str, reading: Reading) -> Iterator[tuple[str, str, float, TopicReading | None]]:
-    """MBean group, attribute, value, and whose it is where not the client's."""
+    """Yield MBean group, attribute, value, and the topic unless the metric belongs to the client."""
     for topic in (None, *reading.topics):
         for name, value in (topic or reading).metrics.items():
             groups = [g for g, names in metric_names.JAVA.items() if name in names and g.startswith(kind)]
@@ -89,7 +89,7 @@ def adapter(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, A
 def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, Any]]:
     for group, name, value, topic in samples(kind, reading):
         if topic and topic.partition is None:
-            continue  # Which of several names is the topic's, a keyspace does not tell.
+            continue  # A keyspace does not show which of several names is the topic.
         suffix = f".{topic.topic}.{topic.partition}" if topic else ""
         yield {
             "keyspace": f"servers.web-1_7.kafka_{kind}.{client_id}{suffix}.{group}.{name}",
@@ -101,7 +101,7 @@ def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, 
 
 @pytest.fixture(scope="module")
 def clients() -> dict[tuple[str, str], Recorded]:
-    """The same readings of two clients in three formats, each as a service of its own; service and client → client."""
+    """Return (service, client id) → client: the samples of two clients in three formats, one service per format."""
     packer = Packer(1)
     values = [
         value

@@ -1,4 +1,4 @@
-"""A mistake in a mode's file is a sentence with the file and the key."""
+"""A mistake in a mode's file gives a sentence with the file and the key."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ pattern = 'resting'
 
 
 def limits(folder: Path, text: str) -> type[Limits]:
-    """The thresholds of a mode `too-slow` whose file is this text."""
+    """Return the thresholds of a mode `too-slow` with this text as its file."""
     place = folder / "too_slow"
     place.mkdir()
     (place / "mode.toml").write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""`kafka-health modes` and `kafka-health explain`."""
+"""Test `kafka-health modes` and `kafka-health explain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitor's own port: its metrics, and probes that notice a query which hangs."""
+"""Test the monitor's port: its metrics, and probes that notice a hanging query."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.streamed import arrow
 
 
 class Monitor:
-    """Probes of a monitor that started at second 0, by a clock that stands until it is moved."""
+    """Probes of a monitor that started at second 0, with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -31,7 +31,7 @@ class Monitor:
         self.port = Port(SelfMetrics().registry, lambda: self.last, lambda: self.now)
 
     def probes(self) -> tuple[int, int]:
-        """The statuses of /healthz and /readyz."""
+        """Return the statuses of /healthz and /readyz."""
         healthz, readyz = (int(self.port(Request(path, {})).status) for path in ("/healthz", "/readyz"))
         return healthz, readyz
 
@@ -56,7 +56,7 @@ def test_a_query_that_hangs_turns_both_bad_until_a_batch_ends() -> None:
 
 
 def test_how_new_clients_are_is_not_said_by_groups_of_the_same_topic() -> None:
-    """The client's record has no time of its own and counts as of its arrival, 22:00; the group's is of 18:40:30."""
+    """The client's record has no time and counts from its arrival at 22:00; the group's is from 18:40:30."""
     (client,), (group,) = sample("kafka_python_producer_metrics.json"), sample("metricbeat_kafka_consumergroup.json")
     key = b"pricing|pricing-0:17|pricing-py"
     raws = [replace(client, topic="client-metrics", key=key), replace(group, topic="client-metrics", offset=1)]
@@ -85,13 +85,13 @@ def test_a_client_with_an_impossible_value_is_read_all_the_same() -> None:
 
 @pytest.mark.parametrize("arrived_ms", [-1, 10**15, 2**62])
 def test_a_time_that_a_producer_made_up_is_none_that_no_history_holds(arrived_ms: int) -> None:
-    """Brokers before 4.0 take any; the minute of arrival is then the one in which it is read."""
+    """Brokers before 4.0 accept any time; then the minute of arrival is the minute of reading."""
     (count,) = counted(Raw("client-metrics", b"{"), arrived_ms)
     assert abs(count.minute_ms / 1000 - time.time()) < 120
 
 
 def counted(raw: Raw, arrived_ms: int) -> list[Count]:
-    """What is counted of a record."""
+    """Return the counts for a record."""
     (read,) = decoder(Settings(), ("Kafka",))([arrow([raw], arrived_ms)])
     by_bucket = dict(zip(*(column.to_pylist() for column in read.columns), strict=True))
     counts: list[Count] = msgspec.msgpack.decode(by_bucket[COUNTS], type=list[Count])

@@ -1,4 +1,4 @@
-"""Incidents that the history shows as open: with every task until they are in the state, and no longer."""
+"""Test incidents that are open in the history: each task gets them until they are in the state, and no longer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INCIDENTS = [
 
 
 class Notes:
-    """What is kept beside a checkpoint."""
+    """The files kept beside a checkpoint."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -62,7 +62,7 @@ def test_they_are_read_until_every_bucket_has_them_and_its_batch_is_committed(mo
     first.committed()
     first.stepped([None, buckets[0], buckets[1]])
     first.committed()
-    # A start before all are taken over, and one whose batch was not committed: each begins from the history again.
+    # A start before all buckets have them, and one with an uncommitted batch, both begin from the history again.
     second = begun(notes)
     assert sorted(second.by_bucket) == buckets
     second.stepped(buckets)
@@ -83,6 +83,6 @@ def test_a_bucket_without_a_state_takes_over_its_own_and_keeps_them_at_once() ->
     assert summary.bucket == bucket
     (kept,) = load(decompressed(state.get[0]), BUCKETS).incidents.all
     assert (kept.client in [i.client for i in INCIDENTS], kept.verdict) == (True, INCIDENTS[0].verdict)
-    # As long as any other until its client counts as gone; a recovery counts since what is read begins.
+    # Kept as long as any other until its client counts as gone; a recovery counts from the beginning of the input.
     assert kept.heard_ms >= now_ms
     assert 0 <= kept.seen_ms - (now_ms - 900_000) < 60_000

@@ -1,4 +1,4 @@
-"""OTLP metrics as protobuf are remembered by their shape: what is remembered says what the message itself says."""
+"""OTLP protobuf metrics are decoded with cached shapes, which must give the same as the message itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ODD = (float("nan"), float("inf"), -1.0, 0.0, 1e300)
 
 @pytest.fixture(autouse=True)
 def shapes(monkeypatch: pytest.MonkeyPatch) -> Shapes:
-    """None seen yet."""
+    """Start with an empty cache."""
     fresh = Shapes()
     monkeypatch.setattr(otlp_metrics_protobuf, "_SHAPES", fresh)
     return fresh
@@ -43,7 +43,7 @@ def decoded(value: bytes) -> Decoded:
 
 
 def push(layout: int, numbers: int) -> MetricsData:
-    """A push; `layout` decides which metrics it has and of what, `numbers` what they say."""
+    """Return a push; `layout` determines its metrics and types, `numbers` their values."""
     laid, numbers_dice = random.Random(layout), random.Random(numbers)
     data = MetricsData()
     at, since = AT_NS + numbers_dice.randrange(60) * 10**9, AT_NS - numbers_dice.randrange(1, 60) * 10**9
@@ -106,7 +106,7 @@ def test_what_is_remembered_says_what_the_same_push_says_as_json(layout: int) ->
 
 
 def without_flagged(data: MetricsData) -> str:
-    """As JSON, where points without a recorded value say so by having none."""
+    """Return the data as JSON; points without a recorded value lose their value."""
     for resource in data.resource_metrics:
         for scope in resource.scope_metrics:
             for metric in scope.metrics:

@@ -1,4 +1,4 @@
-"""Owners of services: their files, what is wrong with them, and where the exporter, the doctor and routes have them."""
+"""Test owners of services: their files, errors in these, and their use in the exporter, the doctor and routes."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_hostile_names_of_owners_stay_within_their_matcher() -> None:
     assert teams == [{"receiver": "a-b-c--tickets", "matchers": ['team="a\'b\\"c: #"']}]
 
 
-#: The same failure of two services, of which one has an owner of tier 3.
+#: The same failure in two services, one of which has an owner of tier 3.
 TIERS = """
 rule_files: [rules.yml]
 evaluation_interval: 1m

@@ -1,4 +1,4 @@
-"""What stands around a payload: compression, frames of a schema registry, envelopes of Kafka Connect and Debezium."""
+"""Test what surrounds a payload: compression, frames of a schema registry, envelopes of Kafka Connect and Debezium."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def metrics(value: bytes, settings: Settings | None = None) -> Decoded:
 
 
 def is_the_reading(decoded: Decoded) -> bool:
-    """Says it what READING says?"""
+    """True if the result is the content of READING."""
     assert decoded.errors == []
     (snapshot,) = decoded.snapshots
     who = snapshot.client

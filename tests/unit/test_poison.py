@@ -1,4 +1,4 @@
-"""What ended the monitor is found and left out, whatever else happens; on a query that exists in memory only."""
+"""Records that kill the monitor are found and skipped, whatever else happens; the query exists in memory only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from clienthealth.spark.checkpoint import Part, Pending
 from clienthealth.spark.poison import DEATHS, KILLS, Guard, narrowed
 
 MOST = 10_000
-#: How a process that reads a deadly record ends: the supervisor says that its heap was exhausted, Spark says that a
-#: worker has ended, or nobody is left to say anything.
+#: How a process that reads a deadly record ends: the supervisor reports an exhausted heap, Spark reports a dead worker,
+#: or there is no message at all.
 HEAP, WORKER, KILLED = "heap", "Python worker exited unexpectedly (crashed)", None
 
 
@@ -24,9 +24,9 @@ class DiedError(Exception):
 
 
 class Query:
-    """A checkpoint, and a query that reads what it says: `sizes` records of each part.
+    """A checkpoint, and a query that reads from it: `sizes` records of each part.
 
-    `deadly`: the records that end the process which reads them; `sign`: what that leaves.
+    `deadly`: records that kill the process that reads them; `sign`: the message that this leaves.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Query:
         self.files[name] = text
 
     def process(self, fault: Callable[[str], None] = lambda _: None, certain: bool = False) -> None:
-        """One process, to its end: all is read, or it died. `fault`: what happens to it before and while it reads."""
+        """Run one process until it has read everything or died. `fault`: called before and during reading."""
         self.starts += 1
         guard = Guard(self)  # type: ignore[arg-type]
         guard.begin(certain)
@@ -97,7 +97,7 @@ class Query:
         self.ends.append({part: offset + step[part] for part, offset in self.ends[-1].items()})
 
     def killed(self, at: str) -> None:
-        """One process that somebody kills while it starts, or while it reads a batch."""
+        """Run one process that is killed from outside while it starts, or while it reads a batch."""
 
         def fault(stage: str) -> None:
             if stage == at:
@@ -107,7 +107,7 @@ class Query:
             self.process(fault)
 
     def run(self) -> None:
-        """Processes one after the other, until all is read."""
+        """Run one process after another until everything is read."""
         for _ in range(1000):
             try:
                 self.process(certain=self.sign == HEAP and self.starts > 0)
@@ -133,7 +133,7 @@ def test_all_but_the_deadly_records_are_read_once_and_these_are_told_of(
     assert sorted((s.topic, s.partition, s.offset) for s in query.rejected) == sorted(
         (part[1], part[2], offset) for part, offset in deadly
     )
-    # Some dozen starts for a bomb among many partitions, not one for each record; more where nothing shows why.
+    # Some dozen starts for a bomb among many partitions, not one per record; more if there is no message.
     starts = 12 if parts == 1 else 50
     assert query.starts <= (starts * bombs if sign else 3 * starts * bombs + 2 * KILLS * bombs)
 
@@ -171,7 +171,7 @@ def test_kills_beyond_number_cost_what_is_under_suspicion_and_then_all_goes_at_f
     query = Query({(0, "metrics", 0): 100_000})
     for _ in range(KILLS):
         query.killed("read")
-    # 10,000 were narrowed to 625: two kills more, while these are read, are none of theirs.
+    # 10,000 were narrowed to 625; two more kills during these are not caused by them.
     query.killed("read")
     query.killed("read")
     query.run()
@@ -200,7 +200,7 @@ def test_after_the_culprit_is_out_all_else_is_read_at_full_speed(sign: str) -> N
     assert len(query.read_records) == 99_999 and len(query.rejected) == 1
     out = query.read_records.index(((0, "metrics", 0), 34))
     before = query.batches[: next(n for n in range(len(query.batches)) if sum(query.batches[:n]) >= out)]
-    # After it only whole batches, the last one for what is left.
+    # After the bomb there are only full batches, and a last one for the rest.
     assert query.batches[len(before) :] in ([0, *[MOST] * 9, 9966], [*[MOST] * 9, 9966])
 
 

@@ -1,4 +1,4 @@
-"""The text that Prometheus gets: exact lines, no value that is none, nothing twice, nothing left behind."""
+"""Test the text for Prometheus: exact lines, no invalid values, no duplicates, no leftovers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEMBER = 'member_host="/10.0.0.8",consumer_id="worker-1-aa",client_id="worker-1"
 
 
 def served(*records: dict[str, Any], trouble: str | None = None, **options: Any) -> list[str]:
-    """The lines of a scrape, without comments."""
+    """Return the lines of a scrape, without comments."""
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), **options))
     states = States(settings, clock=lambda: NOW)
     for one in records:
@@ -120,7 +120,7 @@ def test_consumers_own_lag_counts_only_where_no_group_record_speaks() -> None:
 
 
 def test_last_seen_is_never_in_the_future() -> None:
-    """A window that still runs ends 30 s from now."""
+    """A window that is still open ends 30 s from now."""
     assert f"kafka_client_last_seen_timestamp_seconds{{{WHO}}} 1795208640" in served(record(end_ms=NOW_MS + 30_000))
 
 
@@ -170,7 +170,7 @@ def test_no_metric_for_what_is_unknown() -> None:
 
 
 def room(most: int, *records: dict[str, Any], looked_every: float = 10.0) -> States:
-    """States with room for so many; before each record some seconds pass."""
+    """Return states with room for `most` clients; `looked_every` seconds pass before each record."""
     now = [NOW]
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_clients=most))
     states = States(settings, clock=lambda: now[0])
@@ -199,7 +199,7 @@ def test_beyond_the_bound_the_gone_make_room_then_the_healthy_for_those_that_fai
 
 
 def test_ids_without_end_fill_neither_memory_nor_page() -> None:
-    """Departures keep coming, as of names that change with every start; all arrive at one moment."""
+    """Departed clients keep coming, as if names changed with every start; all arrive at one moment."""
     many = [healthy(n, instance=f"i{n}", departed=n % 2 == 0) for n in range(3000)]
     states = room(100, *many, looked_every=0.0)
     assert len(states.live()) == 100

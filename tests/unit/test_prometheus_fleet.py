@@ -1,4 +1,4 @@
-"""A large fleet: fixed labels, series of the unhealthy alone, sums per service, shards that add up to the whole."""
+"""Test a large fleet: fixed labels, series for unhealthy clients only, sums per service, shards that add up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOW = NOW_MS / 1000
 
 
 def served(*records: dict[str, Any], cluster: str = "", **options: Any) -> list[str]:
-    """The lines of a scrape, without comments and without those of the exporter itself."""
+    """Return the lines of a scrape, without comments and the exporter's own metrics."""
     settings = Settings(monitor=MonitorSettings(cluster=cluster), prometheus=PrometheusSettings(port=0, **options))
     states = States(settings, clock=lambda: NOW)
     for one in records:
@@ -43,7 +43,7 @@ def consumer(**more: Any) -> dict[str, Any]:
 
 
 def test_what_the_producers_of_a_service_send_together() -> None:
-    """Of who has gone, or does not tell, nobody knows: that is no zero."""
+    """Clients that are gone or do not report a rate are unknown, which is not zero."""
 
     def sends(number: int, rate: float | None, **more: Any) -> dict[str, Any]:
         indicators = {} if rate is None else {"record_send_rate": rate}
@@ -91,7 +91,7 @@ def test_sums_of_a_service() -> None:
         '{service="b",mode="n",status="unknown"} 2',
         '{service="b",mode="producer-not-closed",status="unknown"} 1',
     ]
-    # Of callbacks the average counts, and that of the deadlocked one is unknown.
+    # For callbacks the average counts, and the deadlocked producer's average is unknown.
     assert of("kafka_client_service_producer_callback_seconds_max", lines) == ['{service="a"} 0.00013']
     assert of("kafka_client_service_producer_buffer_used_ratio_max", lines) == ['{service="a"} 1']
 
@@ -178,7 +178,7 @@ def test_shards_add_up_to_the_whole() -> None:
 
 
 def test_the_record_of_a_group_speaks_for_its_lag_in_whichever_shard_it_is() -> None:
-    """A consumer's own figures are those of its group where there is a record of that, else its own."""
+    """A consumer's own figures are exported only if its group has no record."""
     members = [consumer(instance=f"i-{number}", group="order-workers") for number in range(20)]
     for number in (1, 2):
         assert all(
@@ -223,7 +223,7 @@ def asked(exporter: Exporter, names: dict[str, str]) -> Response:
 
 
 def other_shard(one: dict[str, Any]) -> str:
-    """A shard of four that does not serve a client."""
+    """Return one of four shards, one that does not serve the client."""
     name = wire(one)[0]
     return next(f"{n}/4" for n in range(1, 5) if not installation.served(PrometheusSettings(shard=f"{n}/4"))(name))
 
@@ -287,7 +287,7 @@ def test_links_of_alerts_and_dashboards_lead_to_the_status_page_of_the_cluster()
 
 
 def test_a_service_has_a_bounded_number_of_versions_and_no_client_is_left_out() -> None:
-    """Clients say their version themselves: the rarest of many are one."""
+    """Clients report their own version; the rarest of many versions are combined."""
     records = [healthy(number, instance=f"bill-{number}:77") for number in range(60)]
     for number, one in enumerate(records):
         one["client"]["version"] = "3.9.1" if number < 10 else f"build-{number}"

@@ -1,4 +1,4 @@
-"""What peers may do to the web server: send garbage, send nothing, read slowly, come in crowds."""
+"""Test what peers may do to the web server: send garbage, send nothing, read slowly, come in crowds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def connected(server: Server) -> socket.socket:
 
 
 def received(connection: socket.socket) -> bytes:
-    """All that the server sends until it ends the connection."""
+    """Return everything that the server sends until it closes the connection."""
     data = b""
     try:
         while piece := connection.recv(65_536):
@@ -65,7 +65,7 @@ def received(connection: socket.socket) -> bytes:
 def exchange(server: Server, request: bytes) -> bytes:
     with connected(server) as connection:
         connection.sendall(request)
-        with suppress(OSError):  # who refuses a request may have hung up before it was all sent
+        with suppress(OSError):  # a server that refuses a request may close the connection before everything is sent
             connection.shutdown(socket.SHUT_WR)
         return received(connection)
 
@@ -133,7 +133,7 @@ def test_slow_readers_are_sent_from_one_copy_and_others_told_to_come_again() -> 
         assert exchange(server, b"GET /livez HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200"), (
             "probes are always answered"
         )
-        # 32 readers of 5 MB each: a copy for each would be 160 MB.
+        # 32 readers of 5 MB each: one copy per reader would be 160 MB.
         assert memory() - before < 40e6
         assert server.places._value == 0
         for connection in list(server._deadlines):
@@ -150,7 +150,7 @@ def memory() -> int:
 
 
 def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A byte now and then keeps any time-out of a single read from passing."""
+    """A byte now and then keeps every single read within its time-out."""
     monkeypatch.setattr(web, "REQUEST_SECONDS", 0.5)
     with serving(answer) as server, connected(server) as connection:
         began, cut = time.monotonic(), False
@@ -170,7 +170,7 @@ def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) 
 def test_of_a_crowd_that_only_waits_the_first_make_room_for_probes_and_scrapes(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody of the crowd runs out of time, however slow the machine is."""
+    """No peer in the crowd runs out of time, however slow the machine is."""
     monkeypatch.setattr(web, "REQUEST_SECONDS", 600.0)
     monkeypatch.setattr(web._Handler, "timeout", 600.0)
     with ExitStack() as stack:
@@ -250,7 +250,7 @@ def test_a_client_is_found_by_its_names_whatever_its_key_is() -> None:
 
 
 def test_before_the_topic_is_read_a_scrape_fails() -> None:
-    """A page without clients would say that all of them are gone."""
+    """A page without clients would mean that all clients are gone."""
     trouble: list[str | None] = ["reading client-health: 9 records left", None, "Kafka at x is lost"]
     exporter = Exporter(Settings(), States(Settings()), lambda: trouble[0])
     statuses = []

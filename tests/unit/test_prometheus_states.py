@@ -1,4 +1,4 @@
-"""Which record of a client counts: the newest by window, until it is old, removed, or its client has gone."""
+"""Test which record of a client counts: the newest by window, until it is old or removed, or its client is gone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY = key("orders-api", "web-7:31337", "order-producer")
 
 
 class Clock:
-    """A clock that stands until it is moved (epoch seconds)."""
+    """A clock that the test moves (epoch seconds)."""
 
     def __init__(self) -> None:
         self.now = NOW_MS / 1000
@@ -74,7 +74,7 @@ OTHER = record(client_id="another")
 
 
 def other_writes(states: States, clock: Clock) -> None:
-    """The monitor goes on: it says something of another client."""
+    """Simulate that the monitor continues: it writes a record for another client."""
     put(states, OTHER, at_ms=round(1000 * clock.now))
 
 
@@ -97,7 +97,7 @@ def test_series_vanish_after_the_time_to_live(states: States, clock: Clock) -> N
 def test_where_nothing_arrives_nobody_is_ok_and_no_failure_ends(
     states: States, clock: Clock, seconds: int, unknown: bool
 ) -> None:
-    """Nothing from any client, or no monitor: a silence that all share says nothing of a single one."""
+    """If nothing arrives from any client, or the monitor is down, missing data proves nothing about a single client."""
     put(states, deadlock())
     put(states, healthy(1))
     put(states, record(client_id="left", departed=True))
@@ -134,7 +134,7 @@ def test_a_slow_reporter_has_as_much_time_as_its_window_is_long(states: States, 
 
 
 def test_age_is_that_of_the_record_and_not_of_its_window(states: States, clock: Clock) -> None:
-    """A replayed recording, or a backlog, speaks of the past and is news all the same."""
+    """A replayed recording, or a backlog, describes the past but is new."""
     put(states, record(end_ms=NOW_MS - 86_400_000), at_ms=NOW_MS)
     assert len(states.live()) == 1
 
@@ -146,7 +146,7 @@ def test_record_without_a_timestamp_is_as_old_as_its_window(states: States) -> N
 
 
 def test_departure_replaces_the_windows_that_overlap_it(states: States) -> None:
-    """Last reading at -60 s: windows end at 0 at the latest, the session at -15 s."""
+    """The last sample is at -60 s: windows end at 0 at the latest, the session at -15 s."""
     put(states, record(end_ms=NOW_MS))
     put(states, record(end_ms=NOW_MS - 15_000, departed=True))
     assert [state.departed for state in states.live()] == [True]

@@ -1,4 +1,4 @@
-"""Reading the topic: caught up or why not, lost and found again, with a stand-in for the consumer."""
+"""Test reading the topic with a fake consumer: caught up or not (with the reason), lost and reconnected."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Record:
 
 @dataclass
 class Broker:
-    """What the topic holds, by partition, and what goes wrong. `polls` are called one by one, at each poll.
+    """The topic's records by partition, and its failures. At each poll, the next function of `polls` is called.
 
-    As an admin client it answers what it is asked of the topic.
+    It also acts as the admin client for this topic.
     """
 
     partitions: dict[int, list[Record]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Broker:
 
 
 class Consumer:
-    """The part of KafkaConsumer that is used."""
+    """The used part of KafkaConsumer."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker

@@ -1,4 +1,4 @@
-"""The web server: pages, health, password, TLS, compression; what a broken request or a stalled peer may do."""
+"""Test the web server: pages, health, password, TLS, compression, broken requests and stalled peers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_pages(path: str, status: int, content_type: str, part: bytes) -> None:
 
 
 def test_behind_a_proxy_all_links_stay_under_its_path() -> None:
-    """`/ops/health/…` of a proxy is `/…` here, which nobody told the exporter."""
+    """A proxy serves `/…` as `/ops/health/…`, without any setting of the exporter."""
     seen: set[str] = set()
     todo = ["/ops/health/"]
     with serving() as server:
@@ -142,7 +142,7 @@ HASH = "$2b$04$h4sFzPqsfKDbzhZJ3yqqw.uqsSCt.08LYwv/qSxeGJk8uJv0ttSM6"
 
 
 def config(folder: Path, text: str) -> PrometheusSettings:
-    """Settings with this `web.config.file`."""
+    """Return settings with this `web.config.file`."""
     file = folder / "web-config.yml"
     file.write_text(text, "utf-8")
     return replace(LOCAL, web_config_file=str(file))
@@ -223,7 +223,7 @@ def test_whose_certificate_is_not_verified_does_not_get_in(certificate: tuple[st
     text = f"tls_server_config: {{cert_file: {cert}, key_file: {key}, client_ca_file: {cert}, "
     with serving(config(tmp_path, text + "client_auth_type: RequireAndVerifyClientCert}\n")) as server:
         context = ssl.create_default_context(cafile=cert)
-        # With TLS 1.3 the client hears of it when it reads: an alert, a reset, or an end, as the packets come.
+        # With TLS 1.3 the client gets the error when it reads: an alert, a reset or an end, depending on packets.
         with pytest.raises(OSError):
             urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=context)
         context.load_cert_chain(cert, key)

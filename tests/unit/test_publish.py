@@ -1,4 +1,4 @@
-"""What an exporter publishes: sent again where it failed, bounded, nothing lost in silence."""
+"""Test an exporter's publisher: failed records are retried, the queue is bounded, and losses are reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clienthealth_exporters.publish import Publisher
 
 
 class FakeProducer:
-    """Hands out a future for each record; what it is told to fail, fails."""
+    """A producer that returns a future for each record, with given failures."""
 
     def __init__(self, *outcomes: BaseException | None) -> None:
         self.outcomes = list(outcomes)
@@ -40,7 +40,7 @@ class FakeProducer:
 
 
 class KafkaFuture(Future[None]):
-    """concurrent.futures.Future with the callbacks of kafka-python's."""
+    """A concurrent.futures.Future with the callback methods of kafka-python's futures."""
 
     def add_callback(self, function: Callable[[Any], None]) -> None:
         self.add_done_callback(lambda done: None if done.exception() else function(done.result()))
@@ -99,7 +99,7 @@ def test_a_topic_that_is_missing_is_told_with_what_to_do(caplog: pytest.LogCaptu
 def test_records_that_are_not_delivered_are_logged_once_a_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A partition without a leader costs a line for each record otherwise, again and again."""
+    """Otherwise a partition without a leader would cost a line for each record."""
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     publisher = Publisher(FakeProducer(*[KafkaTimeoutError("late")] * 31), pause_seconds=60)

@@ -1,4 +1,4 @@
-"""Who pushed, by the headers of our broker plugin; pushes as Kafka's clients make them, a resource for each metric."""
+"""Test which client pushed, by our broker plugin's headers; Kafka's clients push one resource per metric."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADERS = {
 
 
 def push(**headers: str) -> Raw:
-    """A push of 100 records sent, 4 kB free in the buffer and 7 records to topic `orders`, by a clock an hour ahead."""
+    """Return a push: 100 records sent, 4 kB free in the buffer, 7 records to `orders`; its clock is an hour ahead."""
     data = MetricsData()
     end = (ARRIVED_MS + 3_600_000) * 1_000_000
     for name, value, topic in (
@@ -46,7 +46,7 @@ def push(**headers: str) -> Raw:
 
 
 def read(raw: Raw, identity: IdentitySettings | None = None) -> Snapshot:
-    """The only snapshot of a push."""
+    """Return the only snapshot of a push."""
     settings = replace(Settings(), identity=identity or IdentitySettings())
     decoded = decode_metrics(raw.record, settings, ARRIVED_MS)
     assert decoded.errors == []
@@ -69,7 +69,7 @@ def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
     [("10000", 10_000), ("300000", 300_000), ("-1", 30_000), ("soon", 30_000), ("9" * 30, 60_000), ("0", 60_000)],
 )
 def test_brokers_since_4_2_tell_how_often_a_client_is_asked(told: str, interval_ms: int) -> None:
-    """Else the time that a push spans counts, shorter of the first and the last; a minute where none can be."""
+    """Without this header, the push's time span counts, or else a minute; first and last pushes span less."""
     assert read(push(push_interval_ms=told)).interval_ms == interval_ms
 
 

@@ -1,7 +1,7 @@
-"""What real clients pushed through our plugin, and nothing else: what is found of that, and what is not.
+"""Judge real clients by their pushes through our plugin alone: what is found, and what is not.
 
-Recorded by `deploy.demo.record --pushes` of the demo's clients 3.9.1 and 4.1.2 on brokers 4.1.2, which asked them every
-10 and every 30 s: one record a line, as it stood on the topic. `truth.json` says what was wrong with each, since when.
+Recorded by `deploy.demo.record --pushes` from the demo's clients 3.9.1 and 4.1.2 on brokers 4.1.2, with push intervals
+of 10 and 30 s: one record a line, as on the topic. `truth.json` states what was wrong with each client, and since when.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tests.support.stepped import SETTINGS, Stepped
 
 PUSHES = Path(__file__).parents[1] / "pushes"
 TRUTH: Mapping[str, Mapping[str, Any]] = json.loads((PUSHES / "truth.json").read_text(encoding="utf-8"))
-#: Of two of one process, the one that is stuck and the one beside it, tests of their own tell; so they do of one that
-#: pushes until it leaves its group.
+#: Other tests cover the two clients in one process (one stuck, one not), and the client that pushes until it leaves its
+#: group.
 OF_JAVA = [name for name in TRUTH if not name.startswith(("librdkafka", "deadlock-beside", "handler-hangs"))]
-#: Of each failure what 3.9 pushes each 30 s and 4.1 each 10 s; the others of the same clients are long.
+#: For each failure, the 3.9 client at 30 s and the 4.1 client at 10 s; the other combinations are long.
 CROSSED = [
     name
     if name.partition("-3.9")[2].startswith("-30s") or name.partition("-4.1")[2].startswith("-10s")
@@ -40,18 +40,18 @@ CROSSED = [
     for name in OF_JAVA
 ]
 OF_LIBRDKAFKA = [name for name in TRUTH if name.startswith("librdkafka")]
-#: Modes during which a client goes on pushing, or whose end shows.
+#: Modes in which the client keeps pushing, or its end is visible.
 SEEN = {"send-blocked-on-metadata", "producer-not-closed", "delivery-stalled"}
-#: From the onset, by how often it pushes: two pushes that show it whole, of what begins between two pushes and fails by
-#: waiting (max.block.ms = 20 s; delivery.timeout.ms = 60 s).
+#: Longest time from onset to verdict, by push interval: two complete pushes after the onset plus the wait until the
+#: failure (max.block.ms = 20 s; delivery.timeout.ms = 60 s).
 FOUND_SECONDS = {10: 80, 30: 115}
-#: How long the callback of the recorded producer takes, and how far off the measurement may be.
+#: Duration of the recorded producer's callback, and the tolerance of its measurement.
 CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1
 
 
 @dataclass(frozen=True)
 class Said:
-    """What the monitor says of the client at a time: status by mode, and what it measured."""
+    """The monitor's result for the client at a time: status by mode, and indicators."""
 
     ts_ms: int
     verdicts: Mapping[str, str]
@@ -59,7 +59,7 @@ class Said:
 
 
 def pushed(name: str) -> Iterator[Snapshot]:
-    """The pushes of a client, decoded: one snapshot each."""
+    """Yield the decoded pushes of a client, one snapshot each."""
     with gzip.open(PUSHES / f"{name}.jsonl.gz", "rt") as lines:
         for offset, line in enumerate(lines):
             push = json.loads(line)
@@ -72,7 +72,7 @@ def pushed(name: str) -> Iterator[Snapshot]:
 
 @cache
 def said_of(name: str) -> Sequence[Said]:
-    """After each push, and for five minutes after the last one, while another client goes on."""
+    """Return the result after each push, and for five minutes after the last, while another client keeps reporting."""
     monitor, said = Stepped(), list[Said]()
 
     records: dict[str, Mapping[str, Any]] = {}
@@ -138,9 +138,10 @@ def test_who_pushes_on_the_thread_that_is_stuck_falls_silent_and_is_not_called_h
 
 
 def told_together(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
-    """A producer whose callback waits for ever, once nothing was delivered for long, and one beside it in its process.
+    """Run a producer with a callback that never returns, beside another producer in its process.
 
-    `seconds`: for how much longer that one goes on; `without`: it is not there; `as_well`: another of this name comes.
+    `seconds`: how much longer the other producer pushes; `without`: leave it out; `as_well`: add another with this
+    name.
     """
     name, monitor = f"deadlock-beside-{version}-{every}s", Stepped()
     beside = [*pushed(f"{name}-audit")]
@@ -159,7 +160,7 @@ def told_together(version: str, every: int, seconds: int = 0, without: str = "",
 
 
 def of_the_deadlock(monitor: Stepped) -> list[tuple[str, str, float]]:
-    """What changed of the one that is stuck, and by which mode."""
+    """Return the stuck producer's changes: mode, change and status, time."""
     return [
         (of.verdict.mode, f"{of.change} {of.verdict.status}", of.ts_ms)
         for published in monitor.published
@@ -170,7 +171,7 @@ def of_the_deadlock(monitor: Stepped) -> list[tuple[str, str, float]]:
 
 @pytest.mark.parametrize("every", [10, 30])
 def test_a_deadlocked_one_whose_neighbour_goes_on_is_suspected_and_stays_so(every: int) -> None:
-    """Its buffer filled, and nothing was sent, until it pushed no more; the other one of its process pushes on."""
+    """Its buffer filled and nothing was sent until it stopped pushing; its neighbour in the process keeps pushing."""
     monitor = told_together("4.1", every, seconds=400)
     ((mode, change, _),) = of_the_deadlock(monitor)
     assert (mode, change) == (MODE.id, "opened suspected")
@@ -208,7 +209,7 @@ def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of
 
 @pytest.mark.parametrize("name", OF_LIBRDKAFKA)
 def test_of_librdkafka_s_few_metrics_nobody_is_accused_nor_called_healthy(name: str) -> None:
-    """Its connections are counted so that a push tells how long it counts; the last one says that it closes."""
+    """Its connection count shows the interval that a push covers; the last push shows that it closes."""
     snapshots, said = [*pushed(name)], said_of(name)
     assert all(one.client.library == "librdkafka" and one.client.version == "2.16.0" for one in snapshots)
     assert all(9_000 <= (one.interval_ms or 0) <= 10_500 for one in snapshots[:-1])
@@ -217,7 +218,7 @@ def test_of_librdkafka_s_few_metrics_nobody_is_accused_nor_called_healthy(name: 
 
 
 def test_librdkafka_pushes_on_while_its_application_hangs_and_says_that_nobody_polls() -> None:
-    """`max.poll.interval.ms` was 30 s: then it gave its partition up."""
+    """`max.poll.interval.ms` was 30 s; after that it gave up its partition."""
     truth = TRUTH["librdkafka-handler-hangs-2.16-10s"]
     of_seconds = [
         (((one.ts_ms or 0) - truth["onset_ms"]) / 1000, one.metrics)

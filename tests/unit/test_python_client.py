@@ -1,4 +1,4 @@
-"""What the reporter counts and times, against clients that do what they are told, with a clock that is set by hand."""
+"""Test the reporter's counts and times, with fake clients and a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Clock:
 
 
 class Producer:
-    """As far as the probe is concerned, a KafkaProducer."""
+    """A fake KafkaProducer, with everything that the probe uses."""
 
     def __init__(self) -> None:
         self.futures: list[FutureRecordMetadata] = []
@@ -60,7 +60,7 @@ class Producer:
 
 
 class Consumer:
-    """As far as the probe is concerned, a KafkaConsumer; a poll takes 2 s."""
+    """A fake KafkaConsumer, with everything that the probe uses; a poll takes 2 s."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -279,7 +279,7 @@ def test_polls_are_timed_and_positions_known() -> None:
             "metrics": {"records-consumed-total": 2, "position": 10, "records-lag": 40},
         }
     ]
-    # After a rebalance the partition that went is forgotten.
+    # After a rebalance the revoked partition is forgotten.
     consumer.assigned = {audit}
     consumer.batches = [{audit: [SimpleNamespace(offset=49)]}]
     consumer.poll()
@@ -353,7 +353,7 @@ def test_what_is_counted_can_be_written() -> None:
 
 
 def test_a_bar_in_a_name_does_not_make_two_clients_one() -> None:
-    """`a|b` of service `s` and `b` of service `s|a` had one key, and the table of clients kept one of them."""
+    """`a|b` of service `s` and `b` of service `s|a` used to share one key, so the table of clients lost one of them."""
     one = canonical.snapshot(Client("s", "h", "i", "a|b", "producer"), 1, {})
     other = canonical.snapshot(Client("s|i", "h", "a", "b", "producer"), 1, {})
     assert (canonical.key(one), canonical.key(other)) == (r"s|i|a\|b", r"s\|i|a|b")

@@ -1,4 +1,4 @@
-"""The command of our front page, as it stands there."""
+"""Run the command of our front page as printed there."""
 
 from __future__ import annotations
 

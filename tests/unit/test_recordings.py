@@ -1,4 +1,4 @@
-"""Recordings and files as raw records; times that are moved for a replay."""
+"""Test recordings and files as raw records, and times moved for a replay."""
 
 from __future__ import annotations
 
@@ -135,5 +135,5 @@ def test_a_replay_takes_as_long_as_the_recording_or_a_part_of_it(
         cli.main(["replay", "--speed", speed, str(tmp_path / "metrics.jsonl")])
     assert left.value.code == 0
     assert waits == waited
-    # The last reading is of the time at which it is sent.
+    # The last sample has the time at which it is sent.
     assert json.loads(sink.send.call_args.kwargs["value"])["ts"] == 1000 * now

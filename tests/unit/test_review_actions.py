@@ -1,4 +1,4 @@
-"""Actions carried over: what is kept, in which order, and what is wrong with a file."""
+"""Test actions that are carried over: selection, order, and errors in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which histories a review reads, and by which names of clusters."""
+"""Test which histories a review reads, and the clusters' names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending the review, against a small mail server of our own on this machine."""
+"""Test sending the review, against a small local mail server of our own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.review_example import review
 
 
 class Post(socketserver.ThreadingTCPServer):
-    """Speaks just enough SMTP; `refuse` maps the first word of a command to the answer."""
+    """A server that speaks enough SMTP; `refuse` maps a command's first word to the answer."""
 
     allow_reuse_address = True
     daemon_threads = True

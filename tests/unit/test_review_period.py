@@ -1,4 +1,4 @@
-"""Which stretch of time the options of a review ask for."""
+"""Test the period that a review's options select."""
 
 from __future__ import annotations
 

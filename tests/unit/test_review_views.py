@@ -1,4 +1,4 @@
-"""Page and text are written by a template each: they have the same sections, tables and sentences."""
+"""Test that page and text, each from its own template, have the same sections, tables and sentences."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from clienthealth.review.model import Review
 from clienthealth.review.render import html, markdown
 from tests.support.review_example import everything, review
 
-#: Elements whose text is one line of the other view.
+#: Elements with text that is one line of the other view.
 LINES = ("h2", "h3", "p", "caption", "li", "tr")
 
-#: Headings of plots, which only the page has, and their keys, which are lists there.
+#: Headings of plots, which only the page has, and their legends, which are lists there.
 PLOTS = ["Buffersclientminutesbypeakuse", "Laggroupminutesbyrecordsbehind"]
 KEYS = ("nodatanotjudged", "Allservices1left")
 
 
 class Lines(HTMLParser):
-    """What <main> says, a line for each of LINES, without the keys of plots; the cells of a row are apart."""
+    """The text of <main>, a line for each of LINES, without the plots' legends; a row's cells are separated."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -61,20 +61,20 @@ def on_the_page(page: str) -> list[str]:
 
 
 def in_the_text(text: str) -> list[str]:
-    """Its lines below the figures: links without their address, rows without the bars below their head."""
+    """Return the text's lines below the figures: links without address, tables without the line below their head."""
     body = text[text.index("\n## ") :]
     body = re.sub(r"\]\([^)]*\)", "", body).replace("<br>", " ")
     return [plain(line) for line in body.splitlines() if plain(line) and not set(line) <= set("|-: ")]
 
 
 def plain(line: str) -> str:
-    """Letters and digits, and the bars between cells, without the trend: bars on the page, numbers in the text."""
+    """Return letters, digits and the bars between cells, without the trend: a plot on the page, numbers in the text."""
     cells = line.replace("\\|", "").strip().removeprefix("|").removesuffix("|").split("|")
     return "|".join(re.sub(r"\W+", "", cell) for cell in (cells[:-1] if len(cells) > 10 else cells))
 
 
 def different(page: str, text: str) -> tuple[list[str], list[str]]:
-    """What only one of them says."""
+    """Return the lines that only one of the views contains."""
     shown, written = on_the_page(page), in_the_text(text)
     return [line for line in shown if line not in written], [line for line in written if line not in shown]
 

@@ -1,4 +1,4 @@
-"""The headline and the page: what a person reads, also when there is little or hostile data."""
+"""Test the headline and the page as people read them, also with little or hostile data."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_a_bad_week_after_good_ones() -> None:
     reviewed = review(
         overall=overall, services=[orders, audit], themes=[theme()], quality=watched(), actions=[late, late]
     )
-    # 100 of 20,160 client-minutes were unhealthy: 99.504 % healthy; the budget is 100.8, so 99 % of it is spent.
-    # Over four weeks orders-api has spent 100 of 0.005 × 30,240 = 151.2: not overspent.
+    # 100 of 20,160 client-minutes were unhealthy: 99.504 % healthy; the budget is 100.8, so 99 % of it is spent. Over
+    # four weeks orders-api has spent 100 of 0.005 × 30,240 = 151.2: not overspent.
     assert sentences(reviewed) == [
         "Clients were healthy 99.50 % of their observed time, worse than the 2 weeks before (100.00 %, −0.50 points); "
         "99 % of the week's error budget is spent, 1 % is left; "
@@ -102,7 +102,7 @@ def test_an_overspent_month_puts_reliability_first() -> None:
 
 
 class Elements(HTMLParser):
-    """Which elements a page has, and their attributes."""
+    """The elements of a page, and their attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class Elements(HTMLParser):
 
 
 class Around(HTMLParser):
-    """The elements around each place where a name is shown, from the outside in."""
+    """The enclosing elements of each place where a name is shown, outermost first."""
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def test_names_of_others_keep_their_direction_to_themselves() -> None:
     name = "\u05d0\u05d1-\u05d2"
     reviewed = everything(name)
     around = Around(html(reviewed), name).paths
-    # The headline is one text, and the plots hold no markup.
+    # The headline is one text, and the plots contain no markup.
     shown = [path for path in around if "svg" not in path and path[-3:] != ["header", "ol", "li"]]
     assert len(shown) > 30
     assert [path for path in shown if path[-1] != "bdi"] == []
@@ -299,7 +299,7 @@ def test_what_is_ill_in_staging_spends_no_budget_of_production(tmp_path: Path) -
     ]
     _, text, numbers = (file.read_text("utf-8") for file in write_all(side_by_side(reviews), tmp_path)[""])
     rows = [line.replace(NB, " ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    # Healthy, spent and pages: ILL is 100 unhealthy of 10,080 client-minutes, twice the budget of 50.4.
+    # Healthy, spent and pages: ILL has 100 unhealthy of 10,080 client-minutes, twice the budget of 50.4.
     assert [(row[0], row[1], row[3], row[7]) for row in rows[2:7]] == [
         ("| [prod-eu](#prod-eu)", "100.00 %", "0 %", "1"),
         ("| [prod-us](#prod-us)", "100.00 %", "0 %", "0"),

@@ -1,4 +1,4 @@
-"""A rolling restart of the programs that read clients: for a while two of them read, or none does."""
+"""Test a rolling restart of exporters that read clients: for a while two of them read, or none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 pytestmark = pytest.mark.long
 
 BEGIN, LENGTH, EVERY = 60, 900, 10
-#: When the one that goes reads for the last time, and the next one, which is a few seconds off, for the first time.
+#: Last sample of the old exporter, and first sample of the new one, which is a few seconds off.
 ROLLS = {"both for half a minute": (430, 400), "none for half a minute": (400, 430)}
 BY_METRICS = [f for f in FAILURES if f.mode not in ("consumer-shutdown-loop", "producer-not-closed")]
 WELL = [Failure(name, "", "", 10) for name in ("healthy-4.1", "slow-callback-4.1", "slow-consumer-4.1")]
