@@ -1,11 +1,10 @@
 """The documented failure modes: one folder each, whose name, with hyphens, is the mode's id everywhere.
 
-The id is the metric label, the name of the runbook, the argument on the command line. Modes are found by themselves:
-there is no list to keep. All that is said of a mode stands in its folder.
+The id is the metric label, the name of the runbook and the argument on the command line. Modes are discovered: no list
+names them. All facts of a mode are in its folder.
 
-Each condition on metrics is stated once, as a function of arrays of windows. The gate evaluates it for the windows of
-all clients. A window that it suspects goes to the judge, which evaluates the same function for this window and words
-the evidence.
+Each condition on metrics is one function over arrays of windows. The gate evaluates it for the windows of all clients.
+A window that it suspects goes to the judge, which evaluates the same function for this window and words the evidence.
 """
 
 from __future__ import annotations
@@ -41,36 +40,36 @@ from clienthealth.settings.fields import Checked
 T = TypeVar("T", bound=Checked)
 
 FEW = f"fewer than {MIN_READINGS} readings"
-#: One text per window; empty where it does not apply.
+#: One text per window; empty if it does not apply.
 Texts = NDArray[np.object_]
 
 
 @dataclass(frozen=True)
 class Gate(Generic[T]):
-    """What the metrics of many windows say of a mode: which must be judged, and which cannot be.
+    """A mode's conditions on the metrics of many windows: which windows must be judged, and which cannot be.
 
-    blind     windows, thresholds → why the mode cannot be judged by metrics, '' where it can; the judge asks it too
-    suspects  windows, thresholds → must it be judged: true wherever `judge` is neither ok nor unknown on metrics alone
+    blind windows, thresholds → reason why metrics cannot decide, '' if they can; the judge uses it too suspects
+    windows, thresholds → True where `judge` would return more than ok or unknown on metrics alone
     """
 
     blind: Callable[[Windows, T], Texts]
     suspects: Callable[[Windows, T], Bools]
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
-        """Why the mode cannot be judged by metrics: too few readings, or what `blind` says; '' where it can."""
+        """Return the reason why metrics cannot decide (too few samples, or `blind`), '' if they can."""
         texts = self.blind(w, thresholds)
         texts[w.samples < MIN_READINGS] = FEW
         return texts
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
-        """`reasons` of one window, as a verdict has it."""
+        """Return the reason for one window, None if there is none."""
         text: str = self.reasons(w, thresholds)[0]
         return text or None
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a verdict means for the person who reads it. `cause`: why ('': nobody knows); `first`: before the remedy."""
+    """The meaning of a verdict for its reader. `cause`: '' if unknown; `first`: what to do before the remedy."""
 
     title: str
     summary: str
@@ -81,20 +80,16 @@ class Told:
 
 @dataclass(frozen=True, kw_only=True)
 class FailureMode(Facts, Generic[T]):
-    """A failure mode: what its file says, and its rules. Its catalogue entry, alert, dashboard and help are made of it.
+    """A failure mode: its file and its rules. Catalogue entry, alert, dashboard and help are made from it.
 
-    id             hyphenated; the folder's name has underscores instead
-    thresholds     every number that the judgement uses, with its reason and bounds
-    judge          window, thresholds → Verdict
-    lines          what log lines say of it, or of its end
-    reads          the lines that the judge looks at, of whatever mode they are
-    doubt          all that there is of a client that is looked at once → why the mode cannot be called absent, '' where
-                   it can
-    worth_a_dump   two readings, thresholds → what in them only a thread dump could explain, in words
-    explicable     verdict → may another mode explain it?
+    id hyphenated; the folder's name has underscores instead thresholds every number that the judgement uses, with its
+    reason and bounds judge window, thresholds → Verdict lines the log events of the mode, or of its end reads the log
+    events that the judge reads, of any mode doubt all data of a client in a post-mortem → why the mode cannot be called
+    absent, '' if it can worth_a_dump two samples, thresholds → observations that only a thread dump could explain, in
+    words explicable verdict → True if another mode may explain it
     """
 
-    #: Does it speak of clients that are gone? Then it is judged when a session ends, not while it lasts.
+    #: True if the mode is about clients that are gone: it is judged when a session ends, not while it lasts.
     absence: ClassVar[bool]
 
     id: str
@@ -108,19 +103,19 @@ class FailureMode(Facts, Generic[T]):
 
     @property
     def symptoms(self) -> frozenset[str]:
-        """Ids of the wordings that speak of the mode and not of its end: they keep its incident open."""
+        """Return the ids of log patterns that show the mode and not its end: they keep its incident open."""
         return frozenset().union(*(meaning.ids for meaning in self.lines if not meaning.relief))
 
     @property
     def advice(self) -> str:
-        """What to do, where nothing is known of the cause or the library."""
+        """The advice if neither cause nor library is known."""
         return f"{self.first} {self.action}".lstrip()
 
     def told(self, verdict: Verdict, library: str | None) -> Told:
-        """What a verdict means where this library runs.
+        """Return the meaning of a verdict for a client of this library.
 
-        What cannot be undone (ending the process) is advised only where the verdict is confirmed; what is to be done
-        before that, only where no dump has shown it.
+        Irreversible advice (ending the process) is given only for a confirmed verdict; what must come before it only if
+        no dump has shown it already.
         """
         cause = self.cause(verdict) or Cause("")
         remedy = cause.advice_for(library or "", verdict.detail) or self.action
@@ -138,24 +133,23 @@ class FailureMode(Facts, Generic[T]):
         )
 
     def cause(self, verdict: Verdict) -> Cause | None:
-        """Why what the verdict says happens; None where nobody knows."""
+        """Return the cause of a verdict, None if it is unknown."""
         name = str(verdict.detail.get("cause") or "")
         return next((cause for cause in self.causes if cause.id == name), None)
 
     def with_thresholds(self, changes: Mapping[str, float]) -> Self:
-        """The mode with other thresholds. Raises SettingsError where one is out of its bounds."""
+        """Return the mode with other thresholds. Raises SettingsError if one is out of its bounds."""
         return replace(self, thresholds=replace(self.thresholds, **changes)) if changes else self
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveMode(FailureMode[T]):
-    """A mode that befalls clients that report.
+    """A mode of clients that report.
 
-    gate       what its judge says of metrics, over many windows
-    recovered  window, thresholds → does the newest window of a client show that the fault is over? None where it is
-               enough that nothing speaks of it any more
-    silence    window of its end with all that its process said since, thresholds → what it says that a client reports
-               no more; None where that says nothing of the mode
+    gate its judge's conditions on metrics, over many windows recovered window, thresholds → True if the client's newest
+    window shows that the fault is over; None if it is enough that no evidence is left silence last window with all
+    later lines of its process, thresholds → verdict on the missing data; None if missing data is no evidence of the
+    mode
     """
 
     absence: ClassVar[bool] = False
@@ -167,19 +161,19 @@ class LiveMode(FailureMode[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class AbsenceMode(FailureMode[T]):
-    """A mode that shows when a client has gone."""
+    """A mode that shows when a client is gone."""
 
     absence: ClassVar[bool] = True
 
     doubt: Callable[[Look], str] = lambda look: ""
 
 
-#: A mode, whatever its thresholds are.
+#: A mode with any thresholds.
 Mode = LiveMode[Any] | AbsenceMode[Any]
 
 
 def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
-    """For each of so many windows the first text that applies, '' where none does."""
+    """Return for each window the first text that applies, '' if none does."""
     reasons = np.full(size, "", np.object_)
     for text, applies in reversed(cases):
         reasons[applies] = text
@@ -188,7 +182,7 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
 
 @cache
 def modes() -> Mapping[str, Mode]:
-    """All failure modes by id, in alphabetical order."""
+    """Return all failure modes by id, in alphabetical order."""
     folders = sorted(folder.name for folder in files(__name__).iterdir() if (folder / "mode.toml").is_file())
     rules = (importlib.import_module(f"{__name__}.{folder}.rules") for folder in folders)
     by_id: dict[str, Mode] = {module.MODE.id: module.MODE for module in rules}
@@ -200,7 +194,5 @@ def modes() -> Mapping[str, Mode]:
 
 @cache
 def catalogue() -> Catalogue:
-    """Every log line that a mode knows, those in which clients say what they are, and those of trouble that no mode is
-    about; compiled once per process.
-    """
+    """Return all log events of modes, clients' descriptions and known issues; compiled once per process."""
     return Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])

@@ -1,10 +1,9 @@
-"""What the judges share: runs of a metric, events by what they say, threads by frame.
+"""Helpers that judges share: runs of a metric, log events, threads by frame, and the rule that makes a verdict.
 
-A judge collects facts. `conclude` turns them into a verdict by one rule for all modes: a direct fact confirms alone,
-indirect facts suspect, and indirect facts of two kinds confirm if they refute all that the mode can be confused with,
-which `monitor/adjust.py` checks. A fact that has an innocent explanation
-names the circumstance that rules it out (`given`): where the circumstance does not hold, the fact accuses nobody; where
-it is not known, the fact proves nothing.
+A judge collects facts. `conclude` turns them into a verdict by one rule for all modes. A direct fact confirms alone.
+Indirect facts suspect; indirect facts of two kinds confirm if they refute all confusions of the mode, which
+`monitor/adjust.py` checks. A fact with an innocent explanation names the circumstance that rules it out (`given`): if
+the circumstance does not hold, the fact accuses no client; if it is unknown, the fact proves nothing.
 """
 
 from __future__ import annotations
@@ -24,21 +23,20 @@ from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Proof, Ve
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
-#: Of a count by half minutes (`Verdict.counts`), in ms.
+#: Length (ms) of the half minutes of a count (`Verdict.counts`).
 SLOT_MS = 30_000
-#: Lines about one thing come so close together, in ms: whoever logs an exception may log it twice.
+#: Lines closer together (ms) are about one thing: an exception may be logged twice.
 SAME_MOMENT_MS = 1000
-#: metadata-age counts from 1970 until the first metadata: so old means never.
+#: metadata-age counts from 1970 until the first metadata arrives, so an age above this means never.
 NEVER_SECONDS = 1e8
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstance:
-    """What rules out an innocent explanation.
+    """A condition that rules out an innocent explanation.
 
-    holds  None where no data tells it
-    text   why it holds, or does not, or what is not known
-    name   as a confusion of `mode.toml` may have it in `unless`
+    holds None if no data decides it text why it holds or not, or what is unknown name its name under `unless` in
+    `mode.toml`
     """
 
     holds: bool | None
@@ -46,16 +44,16 @@ class Circumstance:
     name: str = ""
 
 
-#: A line that may speak of another client supports no other evidence either.
+#: A line that may be about another client supports no other evidence either.
 ANOTHERS = Circumstance(None, "another client of which it may speak", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: What an input record holds: it has a time, and its source.
+#: The dated content of an input record, with its source.
 Dated = LogEvent | Reading | ThreadDump | Sign
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing found in a window. `since_ms`: when what it shows began; `given`: what it needs to prove anything."""
+    """One observation in a window. `since_ms`: begin of what it shows; `given`: the circumstance that it needs."""
 
     kind: EvidenceKind
     since_ms: int
@@ -76,7 +74,7 @@ class Fact:
         since: Dated | int | None = None,
         given: Circumstance | None = None,
     ) -> Fact:
-        """What a line, a dump or a reading shows. `since`: when that began, or what showed it first; else then."""
+        """Return the fact that a line, dump or sample shows. `since`: its begin, or its first sign."""
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
             given = ANOTHERS
@@ -84,7 +82,7 @@ class Fact:
 
     @property
     def proof(self) -> Proof:
-        """What it proves."""
+        """Its evidence for a verdict."""
         given = self.given or NOTHING_NEEDED
         return Proof(self.kind, self.direct, given.name, given.holds, given.text)
 
@@ -106,10 +104,11 @@ def conclude(
     otherwise: str | None = None,
     doubts: Sequence[Fact] = (),
 ) -> Verdict:
-    """The verdict that facts allow; without any, ok, or unknown where `otherwise` says why nothing can be seen.
+    """Return the verdict that the facts allow; without facts ok, or unknown if `otherwise` says what cannot be seen.
 
-    `doubts`: what points to the fault and proves nothing: unknown, with them as its evidence; beside facts they show
-    the code that is to blame, and make nothing surer. A fact whose circumstance does not hold is such a doubt.
+    `doubts` point to the fault and prove nothing. Alone they make the verdict unknown, with them as its evidence;
+    beside facts they show the guilty code and add no certainty. A fact whose circumstance does not hold becomes such a
+    doubt.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -126,7 +125,7 @@ def conclude(
     return Verdict(
         mode=mode,
         status="confirmed" if confirmed else "suspected",
-        # A client can claim to wait for thousands of years.
+        # A corrupt sample can claim a wait of thousands of years.
         since_ms=max(EARLIEST_MS, min(fact.since_ms for fact in facts)),
         detail={key: value for key, value in (detail or {}).items() if value is not None},
         evidence=tuple(
@@ -138,19 +137,19 @@ def conclude(
 
 
 def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
-    """A verdict that found its mode with what it counted."""
+    """Add counts to a verdict that found its mode."""
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
 
 
-#: When things happened (epoch ms), and how many at once.
+#: Times (epoch ms) of occurrences, and the number at each.
 Happened = Sequence[tuple[int, float]]
 
 
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
-    """Things of a window as a count by half minutes.
+    """Return occurrences in a window as a count by half minutes.
 
-    What comes in its first moment may go on from the window before: that one has counted it.
+    An occurrence in the window's first moment may belong to the window before, which has counted it.
     """
     slots: dict[int, float] = defaultdict(float)
     for ts_ms, so_many in happened:
@@ -160,24 +159,24 @@ def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happe
 
 
 def number_of(*happened: Happened) -> int | None:
-    """How many there are in a window, as that tells which saw most of them; None where there are none."""
+    """Return the greatest of several totals of the same occurrences; None if there are none."""
     return round(max(sum(so_many for _, so_many in of_kind) for of_kind in happened)) or None
 
 
 def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
-    """The known values of a metric, each with its time."""
+    """Return the known values of a metric with their times."""
     return [(reading.ts_ms, value) for reading in readings if (value := reading.get(name)) is not None]
 
 
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
-    """When a counter had risen, and by how much, from a row of the window on."""
+    """Return when a counter had risen, and by how much, from a row of the window on."""
     pairs = itertools.pairwise(reported(window.readings[first_row:], name))
     return [(ts, after - before) for (_, before), (ts, after) in pairs if after > before]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Readings, in order of time, that report a metric."""
+    """Samples in order of time that have a metric."""
 
     readings: tuple[Reading, ...]
 
@@ -191,29 +190,29 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Time from the first reading to the last."""
+        """Time from the first sample to the last."""
         return (self.last.ts_ms - self.first.ts_ms) / 1000
 
     def values(self, name: str) -> list[float]:
-        """The known values of a metric over the run."""
+        """Return the known values of a metric over the run."""
         return [value for _, value in reported(self.readings, name)]
 
 
 def run(window: ClientWindow, name: str, first: int = 0, last: int | None = None) -> Run:
-    """The readings from row `first` to row `last` (inclusive) of `window.table` that know a metric."""
+    """Return the samples from row `first` to row `last` (inclusive) of `window.table` that have a metric."""
     end = None if last is None else last + 1
     return Run(tuple(reading for reading in window.readings[first:end] if reading.get(name) is not None))
 
 
 def values(window: ClientWindow, name: str) -> list[float]:
-    """The known values of a metric, in order of time."""
+    """Return the known values of a metric in order of time."""
     return run(window, name).values(name)
 
 
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
-    """Did a counter rise between the last reading before `ts_ms − before_ms` and the first after `ts_ms`?
+    """True if a counter rose between the last sample before `ts_ms − before_ms` and the first after `ts_ms`.
 
-    None where no reading on one of the sides knows it.
+    None if no sample on one of the sides has it.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -223,34 +222,34 @@ def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0)
 
 
 def used_bytes(reading: Reading) -> float | None:
-    """Bytes in use in a producer's buffer."""
+    """Return the used bytes of a producer's buffer."""
     total, available = reading.get("buffer-total-bytes"), reading.get("buffer-available-bytes")
     return None if total is None or available is None else max(0.0, total - available)
 
 
 def number_or_none(value: float) -> float | None:
-    """None for NaN, which is how numpy says that it is not known."""
+    """Return None for NaN, numpy's unknown."""
     return None if math.isnan(value) else float(value)
 
 
 def option(window: ClientWindow, name: str) -> float | None:
-    """A numeric option of the client: as it reported it, else as it logged it when it started."""
+    """Return a numeric option: the one that the client reports, else the one that it logged at its start."""
     return option_of(window.config.get(name))
 
 
 def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """The window's log events that say one of these, in order of time."""
+    """Return the window's log events of these kinds, in order of time."""
     return [event for event in window.logs if any(event in meaning for meaning in meanings)]
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
-    """Lines that say that a send() failed; those of an unnamed client unless this one's error count stood still."""
+    """Return lines on failed sends; unattributed ones only unless this client's error count stood still."""
     lines = events(window, meaning)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """How often it happened: the client says it in several lines at once."""
+    """Return one event per occurrence: a client logs several lines about it at once."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:
@@ -259,18 +258,18 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def has_frame(thread: Thread, *parts: str) -> bool:
-    """Has the thread, for each of these texts, a frame that contains it?"""
+    """True if the thread has, for each of these texts, a frame that contains it."""
     return all(any(part in frame for frame in thread.frames) for part in parts)
 
 
 def innermost(thread: Thread) -> str:
-    """The innermost frame that is not the JVM's own, as Class.method."""
+    """Return the innermost frame outside the JVM's own classes, as Class.method."""
     own = (frame for frame in thread.frames if not frame.startswith(JVM_FRAMES))
     return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])
 
 
 def version(window: ClientWindow) -> tuple[int, ...] | None:
-    """The client library's version as numbers, None where it is not known."""
+    """Return the client library's version as numbers, None if unknown."""
     numbers = []
     for part in (window.client.version or "").split("."):
         digits = "".join(itertools.takewhile(str.isdecimal, part))

@@ -1,4 +1,4 @@
-"""The I/O thread of a Java producer in thread dumps: which it is, and what it does inside a callback."""
+"""The I/O thread of a Java producer in thread dumps: which thread it is, and what it does inside a callback."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
-#: Frames of a caller whose records, or whose metadata, only an I/O thread can send or fetch.
+#: Frames of a caller that waits for records or metadata which only an I/O thread can send or fetch.
 SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
-#: How frames begin that a thread passes through wherever it is: of the JVM, and of what Python waits in.
+#: Prefixes of frames that prove no place: the JVM's own, and those in which Python waits.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
-#: The JVM calls a thread RUNNABLE that waits in one of these: for an answer, or for the disk below a log.
+#: The JVM calls a thread RUNNABLE that waits in one of these for an answer, or for the disk below a log.
 _NATIVE_WAITS = (
     "socketRead0",
     "SocketDispatcher.read0",
@@ -30,20 +30,20 @@ _NATIVE_WAITS = (
 
 
 def is_network_thread(thread: Thread) -> bool:
-    """Is it any producer's I/O thread?"""
+    """True if it is any producer's I/O thread."""
     return thread.name.startswith(NETWORK_THREAD)
 
 
 def on_io_thread(event: LogEvent) -> bool:
-    """Was the line written on a producer's I/O thread? Some layouts leave only the end of a thread's name."""
+    """True if the line was logged on a producer's I/O thread; some layouts keep only the end of a thread's name."""
     before, separator, _ = (event.thread or "").partition("| ")
     return bool(separator) and f"{NETWORK_THREAD} ".endswith(before)
 
 
 def is_own(window: ClientWindow, thread: Thread) -> bool:
-    """Is it the client's I/O thread, by its name; any producer's where the thread's name does not tell whose?
+    """True if it is this client's I/O thread by its name, or any producer's if the name states no client.
 
-    A client that reports without a name can be the one that the thread names; where none reports, that is another one.
+    A client that reports without a name can be the one in the thread's name; without any reporting client it cannot.
     """
     owner = thread.name.partition(" | ")[2]
     named = owner == window.client.client_id or not owner or (not window.client.client_id and bool(window.readings))
@@ -51,34 +51,34 @@ def is_own(window: ClientWindow, thread: Thread) -> bool:
 
 
 def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]:
-    """The client's I/O thread in each dump."""
+    """Yield the client's I/O thread in each dump."""
     return ((dump, thread) for dump in window.dumps for thread in dump.threads if is_own(window, thread))
 
 
 def sends(thread: Thread) -> bool:
-    """Is it an application's thread inside a Java producer that was not closed?"""
+    """True if it is an application's thread inside an open Java producer."""
     return any(frame.endswith(SENDING) for frame in thread.frames) and not any(
         frame.endswith("producer.KafkaProducer.close") for frame in thread.frames
     )
 
 
 def in_callback(thread: Thread) -> bool:
-    """Is it inside a callback?"""
+    """True if it is inside a callback."""
     return any(part in frame for frame in thread.frames for part in CALLBACK_FRAMES)
 
 
 def in_foreign_code(thread: Thread) -> bool:
-    """Is it inside code that is neither the client's nor the runtime's: a callback, an interceptor, a logger?"""
+    """True if it is in code outside client and runtime: a callback, an interceptor, a logger."""
     return bool(_above_runtime(thread)) and not _in_client(thread)
 
 
 def idles(thread: Thread) -> bool:
-    """Is it nowhere but in the runtime: a thread of a pool that waits for work?"""
+    """True if it has only frames of the runtime: a thread of a pool that waits for work."""
     return not _above_runtime(thread)
 
 
 def at_work(thread: Thread) -> bool:
-    """Is it at its selector or elsewhere in the client's own code, and held up by nobody?"""
+    """True if it is at its selector or elsewhere in the client's own code, and not blocked."""
     return _in_client(thread) and not in_callback(thread) and thread.state != "BLOCKED"
 
 
@@ -87,12 +87,12 @@ def _in_client(thread: Thread) -> bool:
 
 
 def _above_runtime(thread: Thread) -> str:
-    """The innermost frame that is neither the JVM's own nor of Python's standard library; '' where there is none."""
+    """Return the innermost frame outside the JVM's own classes and Python's standard library; '' if there is none."""
     return next((frame for frame in thread.frames if not frame.startswith(_RUNTIME)), "")
 
 
 def sleeps(thread: Thread) -> bool:
-    """Does it sleep for a time, rather than wait for something?"""
+    """True if it sleeps for a time, rather than waits for something."""
     if thread.state != "TIMED_WAITING":
         return False
     own = next((at for at, frame in enumerate(thread.frames) if not frame.startswith(JVM_FRAMES)), len(thread.frames))
@@ -101,18 +101,18 @@ def sleeps(thread: Thread) -> bool:
 
 
 def waits(thread: Thread) -> bool:
-    """Does it wait for something: a lock, a queue, a result, an answer, a disk?"""
+    """True if it waits for something: a lock, a queue, a result, an answer, a disk."""
     natively = bool(thread.frames) and thread.frames[0].endswith(_NATIVE_WAITS)
     return (thread.state in _WAITING or natively) and not sleeps(thread)
 
 
 def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
-    """Where dumps find an application's threads: their names, each with its frames."""
+    """Return names and frames of the application's threads in some dumps."""
     return {(thread.name, thread.frames) for dump in dumps for thread in dump.others}
 
 
 def where_they_were(window: ClientWindow) -> bool:
-    """Do all dumps since the client fell silent show the application's threads where they were before?"""
+    """True if all dumps since the client's last sample show the application's threads where they were before."""
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]
     return bool(since) and all((thread.name, thread.frames) in before for thread in since)

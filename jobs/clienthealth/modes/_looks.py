@@ -1,8 +1,7 @@
-"""What is at hand outside of the stream's windows: a client that is looked at once, and two readings of one.
+"""Inputs outside the stream's windows: all data of one client in a post-mortem, and two samples of a client.
 
-Looked at once, after the fact: what speaks for health? That is the question that a post-mortem asks. A stream judges a
-client again half a minute later. Here a thread dump that shows nothing wrong is no health: two of them, ten seconds
-apart, are.
+A post-mortem must find evidence of health, because nothing more will come. The stream judges a client again half a
+minute later. Here one thread dump without a fault does not prove health; two of them, ten seconds apart, do.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from clienthealth.model.readings import Reading, ThreadDump
 from clienthealth.modes._evidence import used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 
-#: Dumps so far apart show whether a thread goes on; people count to ten by hand.
+#: Dumps this far apart (ms) show whether a thread goes on; people count to ten by hand.
 APART_MS = 9_000
 NOTHING = "neither metrics nor a thread dump"
 UNMEASURED = "neither a thread dump nor a log shows that it is absent, and there are too few metrics"
@@ -23,11 +22,10 @@ UNMEASURED = "neither a thread dump nor a log shows that it is absent, and there
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All that there is of a client.
+    """All data of a client in a post-mortem.
 
-    window    its log events, and the dumps of its process; not its readings
-    measured  its metrics were read often enough to be judged
-    untimed   nobody says how far its dumps are apart
+    window its log events, and the dumps of its process; not its samples measured True if it has enough samples to be
+    judged untimed True if the time between its dumps is unknown
     """
 
     window: ClientWindow
@@ -35,7 +33,7 @@ class Look:
     untimed: bool
 
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
-        """Why dumps that show what is healthy are not enough, '' where they are; `what` where there are none."""
+        """Return why dumps that show a healthy state are not enough, '' if they are; `what` if there are none."""
         if not dumps:
             return what
         if len(dumps) > 1 and self.untimed:
@@ -46,12 +44,12 @@ class Look:
 
 
 def unmeasured(look: Look) -> str:
-    """Nothing but metrics shows that the mode is absent."""
+    """Return that only metrics can show the mode's absence."""
     return "" if look.measured else UNMEASURED
 
 
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
-    """The dumps that show the client's I/O thread at work, and what they show."""
+    """Return the dumps that show the client's I/O thread at work, and what they show."""
     sightings = list(network_threads(window))
     if any(in_callback(thread) for _, thread in sightings):
         return [window.dumps[-1]], "the I/O thread is inside a callback"
@@ -65,20 +63,18 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
 
 @dataclass(frozen=True, slots=True)
 class TwoReadings:
-    """All that is at hand where it is decided whether to take a dump: the newest reading of a client, the one before it
-    (None at first), and the client's options.
-    """
+    """The data for the decision to take a dump: the newest sample, its predecessor (None at first), and the options."""
 
     before: Reading | None
     now: Reading
     config: Mapping[str, str]
 
     def risen(self, name: str) -> float | None:
-        """By how much a counter rose; None where that is not known."""
+        """Return by how much a counter rose; None if unknown."""
         first, last = None if self.before is None else self.before.get(name), self.now.get(name)
         return None if first is None or last is None else last - first
 
     @property
     def used_bytes(self) -> float:
-        """Bytes of the buffer that are in use, 0 where that is not known."""
+        """Return the used bytes of the buffer, 0 if unknown."""
         return used_bytes(self.now) or 0.0

@@ -1,7 +1,8 @@
-"""When an application called poll(), as its consumer reports it, or as its selector shows.
+"""When an application called poll(), from the consumer's metric or from its selector.
 
-Java clients tell it from 2.4 on. Of those from 1.0 on the selector shows it: an application waits there in poll(), with
-or without records; the thread of the heartbeats looks ten times a second and does not wait. Nobody fetches meanwhile.
+Java clients report it from 2.4 on. From 1.0 on the selector shows it: an application waits there in poll(), with or
+without records, while the heartbeat thread selects ten times a second and does not wait. Without polls there are no
+fetches.
 """
 
 from __future__ import annotations
@@ -17,25 +18,26 @@ from clienthealth.measure.view import Windows
 from clienthealth.model.readings import Reading, Sign
 from clienthealth.modes._evidence import increases, reported, version
 
-#: Known of clients that push their metrics; true of the last push of one that closes.
+#: Reported by clients that push their metrics; true in the last push of a closing client.
 CLOSES = "terminating"
-#: Older ones push no more for good when the connection breaks during a push (KAFKA-19747; 3.9.2 and 4.1.2 measured).
+#: Older clients stop pushing for good if the connection breaks during a push (KAFKA-19747; measured on 3.9.2 and
+#: 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: Of the time between two readings so much is spent waiting where nobody polls (polled: 36 to 100 %, else 0.02 % at
-#: most), and the selector is asked so often in a second (10 to 11 times; more by an application that does not wait).
+#: Limits of a time without polls, between two samples: the share of time that it waits in the selector (with polls 36
+#: to 100 %, without at most 0.02 %), and the selects per second (10 to 11; more if an application does not wait).
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
-#: A client with a coordinator has sent a heartbeat within so long: one is due every 3 to 5 s.
+#: A client with a coordinator sends a heartbeat within this time (s): one is due every 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
 
 
 def seconds_away(w: Windows) -> Floats:
-    """How long the application stayed away from poll() at the longest, in seconds; NaN where that cannot be told."""
+    """Return the longest time (s) between two calls of poll(); NaN if unknown."""
     told = np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
     return _or_by_selector(w, told, lambda windows, seconds: windows.reduced(np.fmax, seconds))
 
 
 def seconds_since(w: Windows) -> Floats:
-    """How long ago the application called poll() last, at the last reading, in seconds; NaN where it cannot be told."""
+    """Return the seconds from the last call of poll() to the last sample; NaN if unknown."""
     told = np.where(
         w.reported("last-poll-seconds-ago"), w.last("last-poll-seconds-ago"), w.max("time-between-poll-max")
     )
@@ -44,12 +46,12 @@ def seconds_since(w: Windows) -> Floats:
 
 
 def _or_by_selector(w: Windows, told: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
-    """What windows are told, else what `how` makes of the seconds by the selector at each of their rows."""
+    """Return the reported values, or for windows without them what `how` makes of the selector's seconds."""
     some = np.flatnonzero(np.isnan(told) & w.reported("io-wait-time-ns-total"))
     if not len(some):
         return told
     windows = w.at(some)
-    # What was before a window is not known to be of its client.
+    # Data from before a window may belong to another client.
     inside = (windows.ts[windows.rows] - windows.ts[windows.lo][windows.window_of_row]) / 1000
     told = told.copy()
     told[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))
@@ -57,7 +59,7 @@ def _or_by_selector(w: Windows, told: Floats, how: Callable[[Windows, Floats], F
 
 
 def _without_waiting(w: Windows) -> Column:
-    """Over all rows: for how many seconds nobody has waited in the selector, nor fetched; NaN where it is not known."""
+    """Return for each row the seconds without a wait in the selector and without a fetch; NaN if unknown."""
 
     def made() -> Column:
         names = ("io-wait-time-ns-total", "select-total", "fetch-total")
@@ -67,7 +69,7 @@ def _without_waiting(w: Windows) -> Column:
         away &= (selected > 0) & (selected <= MOST_SELECTS * passed)
         since = np.maximum.accumulate(np.where(away, 0, np.arange(len(w.ts))))
         known = ~np.isnan(w.col("io-wait-time-ns-total")) & ~np.isnan(w.col("fetch-total"))
-        # The Java clients 1.0 and 1.1 count the nanoseconds of their waits there, too.
+        # The Java clients 1.0 and 1.1 add the nanoseconds of their waits to this counter.
         known &= w.col("select-total") != w.col("io-wait-time-ns-total")
         return Column(np.where(known, (w.ts - w.ts[since]) / 1000, np.nan) if len(w.ts) else np.zeros(0))
 
@@ -75,18 +77,18 @@ def _without_waiting(w: Windows) -> Column:
 
 
 def polled_ms(reading: Reading) -> int | None:
-    """When the application called poll() last, at the latest; None where the client does not say it."""
+    """Return the latest possible time of the last call of poll(); None if the client does not report it."""
     ago = reading.get("last-poll-seconds-ago")
     return None if ago is None else round(reading.ts_ms - 1000 * ago)
 
 
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
-    """Is it known that the application called poll() after this time? What a dump then shows is of another consumer."""
+    """True if the application is known to have polled after this time; a dump then shows another consumer."""
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
     # The metric counts whole seconds.
     if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
         return True
-    # Of a client that does not tell it: fetches are sent in poll() alone.
+    # For a client without the metric: only poll() sends fetches.
     names = (
         ("records-consumed-total",) if any(polled_ms(r) for r in after) else ("records-consumed-total", "fetch-total")
     )
@@ -95,10 +97,10 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
 
 
 class Spell(NamedTuple):
-    """Time outside poll() that lasts, in seconds.
+    """A time outside poll() that still lasts, in seconds.
 
-    longest  the longest time between two polls before
-    needed   what the records of the last poll need at the pace before, twice: they may be harder than most
+    longest the longest earlier time between two polls needed twice the time that the records of the last poll need at
+    the earlier pace, because they may be harder
     """
 
     seconds: float
@@ -107,10 +109,10 @@ class Spell(NamedTuple):
 
 
 def outside(window: ClientWindow) -> Spell | None:
-    """For how long the application has been outside poll(); None where it may be inside, or where its pace is unknown.
+    """Return how long the application has been outside poll(); None if it may be inside, or its pace is unknown.
 
-    Fetches are sent in poll() alone: it is outside where none was sent for half of the time. Heartbeats go on: a client
-    sends none once its broker has not answered for request.timeout.ms. A first batch has no pace to be held against.
+    Only poll() sends fetches, so it was outside if no fetch was sent for half of the time. Heartbeats must go on: a
+    client sends none once its broker has not answered for request.timeout.ms. A first batch has no earlier pace.
     """
     w, readings = window.table, (*window.earlier_readings, *window.readings)
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -131,27 +133,27 @@ def outside(window: ClientWindow) -> Spell | None:
 
 
 def reports_in_poll(library: str | None) -> bool:
-    """Does a library hand out its statistics (and, in Python, its log) in poll(), so that both stop with it?"""
+    """True if the library delivers its statistics (and, in Python, its log) in poll(), so that both stop with it."""
     return "rdkafka" in (library or "").lower()
 
 
 def told_in_poll(window: ClientWindow) -> bool:
-    """Do the readings of a client stop where nobody calls poll()? What librdkafka pushes comes from its own thread."""
+    """True if the client's samples stop without poll(). librdkafka's pushes come from its own thread and go on."""
     return reports_in_poll(window.client.library) and not pushes(window)
 
 
 def pushes(window: ClientWindow) -> bool:
-    """Are a client's readings what it pushes by itself (KIP-714)?"""
+    """True if a client's samples are its own pushes (KIP-714)."""
     return bool(window.readings) and window.readings[-1].get(CLOSES) is not None
 
 
 def pushes_on(window: ClientWindow) -> bool:
-    """Does a Java client push whatever happens to its connections? Before 4.1.2 KAFKA-19747 ends it for good."""
+    """True if a Java client goes on pushing after connections break; before 4.1.2 KAFKA-19747 ends its pushes."""
     return (version(window) or (0,)) >= PUSHES_ON_SINCE
 
 
 def lived(window: ClientWindow) -> Sign | None:
-    """The newest sign that the process of a client goes on which reports no more; None where nothing shows it."""
+    """Return the newest sign of life of the process of a client without data; None if there is none."""
     return max(window.alive, key=lambda sign: sign.ts_ms, default=None)
 
 

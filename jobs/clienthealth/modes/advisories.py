@@ -1,7 +1,7 @@
-"""Versions of client libraries that are known to fail, or to look as if they failed: what `advisories.toml` says.
+"""Versions of client libraries that are known to fail, or to look as if they failed, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) has patches of its own: it counts as the last one of its release, so a
-failure that any release of that line has mended is not held against it.
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) has its own patches: it counts as the last patch of its release, so a bug
+that any patch of that line fixed is not held against it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clienthealth.model.errors import CatalogueError
 from clienthealth.model.tables import converted, table
 
 FILE = Path(__file__).with_suffix(".toml")
-#: Numbers of a version, the newest last; a patch that nobody knows is the greatest.
+#: Numbers of a version; an unknown patch counts as the greatest.
 Number = tuple[float, ...]
 _RELEASE = re.compile(r"v?(\d{1,4}(?:\.\d{1,6}){1,3})(.{0,80})", re.ASCII)
 _PLATFORM = ("-ccs", "-ce")
@@ -29,16 +29,12 @@ Release = Annotated[str, msgspec.Meta(pattern=r"^\d+(\.\d+){2,3}$")]
 
 
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of some versions of a library.
+    """A known bug of some versions of a library.
 
-    bug     its number in the library's tracker, or a name where it has none
-    kinds   the kinds of client that it befalls; empty: all
-    since   the first version that is known to have it
-    fixed   the versions that mend it, in their order: the last one and all later ones, the others in their own line
-    says    one sentence
-    causes  ids of the modes that it causes
-    mimics  ids of the modes that it looks like
-    source  an address; '' where that is the tracker's
+    bug its number in the library's tracker, or a name if it has none kinds the kinds of client that have it; empty: all
+    since the first version that is known to have it fixed the versions that fix it, in order: the last one and all
+    later ones, the others in their own line says one sentence causes ids of the modes that it causes mimics ids of the
+    modes that it looks like source an address; '' for the tracker's
     """
 
     bug: str
@@ -51,7 +47,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
 
     def concerns(self, number: Number, kind: str | None = None) -> bool:
-        """True if a version has it; `kind`: of the client, None: of any."""
+        """True if a version has the bug; `kind`: of the client, None for any."""
         if number < numbers(self.since) or (kind and self.kinds and kind not in self.kinds):
             return False
         *lines, last = map(numbers, self.fixed)
@@ -59,9 +55,9 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A library. `parts`: of its clients' names for it; `tracker`: where its bugs are, before their number.
+    """A library. `parts`: parts of its clients' names for it; `tracker`: address of its bugs, before their number.
 
-    platform: by the major number of a distribution that counts for itself the release that this number began with
+    platform: maps major numbers of a distribution with its own versions to the releases on which they are based
     """
 
     parts: tuple[str, ...]
@@ -70,7 +66,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known: tuple[Known, ...] = ()
 
     def number(self, version: str) -> Number | None:
-        """The numbers of a version, None where it has none."""
+        """Return the numbers of a version, None if it has none."""
         match = _RELEASE.fullmatch(version)
         if match is None:
             return None
@@ -83,13 +79,13 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def numbers(release: str) -> Number:
-    """The numbers of a release: 3.9.1 is (3, 9, 1)."""
+    """Return the numbers of a release: 3.9.1 is (3, 9, 1)."""
     return tuple(map(float, release.split(".")))
 
 
 @cache
 def libraries() -> Mapping[str, Library]:
-    """All libraries by name. Raises CatalogueError, with file and key, where the file holds a mistake."""
+    """Return all libraries by name. Raises CatalogueError, with file and key, for a mistake in the file."""
     found = {}
     for name, entry in table(FILE).items():
         for known in entry.get("known", ()):
@@ -103,18 +99,18 @@ def libraries() -> Mapping[str, Library]:
 
 @dataclass(frozen=True)
 class Advised:
-    """What is known of a version. `upgrade_to`: the next release of which nothing is known, '' where there is none."""
+    """The known bugs of a version. `upgrade_to`: the next release without known bugs, '' if there is none."""
 
     known: tuple[tuple[Known, str], ...] = ()
     upgrade_to: str = ""
 
     @property
     def bugs(self) -> list[str]:
-        """The numbers of what causes a failure mode, or looks like one."""
+        """The ids of bugs that cause a failure mode, or look like one."""
         return [known.bug for known, _ in self.known if known.causes or known.mimics]
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the same as JSON."""
         fields = ("bug", "says", "causes", "mimics", "fixed")
         known = [{name: getattr(one, name) for name in fields} | {"source": source} for one, source in self.known]
         return {"known": known, "upgrade_to": self.upgrade_to}
@@ -122,7 +118,7 @@ class Advised:
 
 @lru_cache(maxsize=1024)
 def advised(name: str | None, version: str | None, kind: str | None = None) -> Advised:
-    """What is known of a library's version, each with its source, what causes a mode first; of a client of a kind."""
+    """Return the known bugs of a library's version, causes of modes first; optionally for one kind."""
     named = (name or "").lower()
     library = next((one for one in libraries().values() if any(part in named for part in one.parts)), None)
     number = library.number(version or "") if library is not None else None

@@ -1,8 +1,8 @@
-"""Circumstances that more than one mode asks about before it accuses an application, each answered from data.
+"""Circumstances that several modes check before they accuse an application, each decided by data.
 
-A client of Kafka does not return to its application while brokers are away: a commit, a flush, a framework's own calls
-wait inside it, and nobody polls meanwhile. So a consumer that does not poll is stalled by its application only if its
-brokers, and its coordinator, answered it at that time.
+A Kafka client does not return to its application while brokers are away: a commit, a flush, or a framework's own calls
+wait inside it, and the application does not poll meanwhile. So an application stalls its consumer only if brokers and
+coordinator answered the client at that time.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from clienthealth.modes._evidence import Circumstance
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
-#: What waits inside a client comes back so long (ms) after its brokers, at the latest: request.timeout.ms is 30 s.
+#: Calls inside a client return at most this long (ms) after the brokers: request.timeout.ms is 30 s.
 SETTLES_MS = LEAD_MS
-#: An answer is as good as one now for so long (ms): heartbeats are sent every 3 to 5 s.
+#: An answer counts as current for this long (ms): heartbeats are sent every 3 to 5 s.
 FRESH_MS = 15_000
-#: A request is answered within so long (ms): fetches wait for 0.5 s, heartbeats for nothing.
+#: Brokers answer a request within this time (ms): fetches wait 0.5 s, heartbeats not at all.
 ANSWER_MS = 10_000
 #: Frames of an application's thread that waits for brokers inside a Java client.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: Calls that return between dumps so far apart (ms) do not explain why no dump shows one.
+#: Calls that return between dumps this far apart (ms) do not explain why no dump shows one.
 STANDS_MS = 10_000
 
 
-#: So many readings, whose distances differ by no more than this factor, come evenly.
+#: This many samples count as evenly spaced if their intervals differ by at most this factor.
 READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """Of the time from `since_ms` to `ts_ms`: was the client served? `text`: where it was not."""
+    """Whether the client was served from `since_ms` to `ts_ms`. `text`: the place of an error."""
 
     since_ms: int
     ts_ms: int
@@ -45,10 +45,10 @@ class _Sign(NamedTuple):
 
 
 def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Did brokers and, of a consumer with a group, its coordinator answer the client around a moment?
+    """Check that brokers and, for a consumer with a group, its coordinator answered the client around a moment.
 
-    True only if they did so within FRESH_MS before it or later, and were not away within SETTLES_MS before it as far as
-    samples tell, which must reach back so far.
+    True only if they answered within FRESH_MS before it or later, and samples show no outage within SETTLES_MS before
+    it; the samples must reach back that far.
     """
     samples = (*window.earlier_readings, *window.readings)
     signs = [*_measured(samples), *_logged(window)]
@@ -66,9 +66,9 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Did the client's process run until a moment, neither frozen nor in a collection?
+    """Check that the client's process ran until a moment, neither frozen nor in a garbage collection.
 
-    It did where a thread dump was taken of it, or where its readings came at equal distances until then.
+    It ran if a thread dump was taken of it, or if its samples came at even intervals until then.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump was taken of it", "process-runs")
@@ -80,10 +80,10 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Return `coordinator_answers` at a moment of the window; earlier windows have judged what was before that.
+    """Return `coordinator_answers` at a moment of the window; earlier windows judged earlier moments.
 
-    Where no sample reaches back to the moment, nothing is known of it; if dumps show that a client's calls hold no
-    thread, that remains a suspicion.
+    The answer is unknown if no sample reaches back to the moment; if dumps show that a client's calls hold no thread, a
+    suspicion remains.
     """
     known = (*window.earlier_readings, *window.readings)
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -101,13 +101,13 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """What lines say is true unless brokers were away each time: the log would have told of that, too."""
+    """Trust lines unless brokers were away each time, which the log would have shown too."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
 
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
-    """A thread inside a Kafka client waits for its brokers; librdkafka is C, so that a stack does not show it."""
+    """Return that a thread inside a Kafka client waits for brokers; stacks do not show librdkafka's C calls."""
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
     return Circumstance(False, INSIDE) if answers and answers.holds is None and not own else answers
@@ -119,7 +119,7 @@ INSIDE = "it is inside the Kafka client, and nothing shows that brokers answer i
 
 
 def _logged(window: ClientWindow) -> Iterator[_Sign]:
-    """Lines of the client's own that say that its brokers or its coordinator do not serve it."""
+    """Yield the client's own lines on brokers or a coordinator that do not serve it."""
     by_id = catalogue().by_id
     for event in (*window.earlier_logs, *window.logs):
         if event.signature in by_id and by_id[event.signature].unserved:
@@ -127,7 +127,7 @@ def _logged(window: ClientWindow) -> Iterator[_Sign]:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """What each reading says of the time since the one before it, or since the last answer."""
+    """Yield what each sample shows since its predecessor, or since the last answer."""
     answered: Reading | None = None
     asks = False
     for before, reading in itertools.pairwise(readings):
@@ -143,7 +143,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"it sent no heartbeat for {elapsed(silent)}, although it asks brokers: no coordinator is known"
                 yield _Sign(since_ms, reading.ts_ms, False, text)
         if _rose("response-total", before, reading) or not _rose("select-total", before, reading):
-            # Where nobody selects, an answer may lie there unread.
+            # Without a select an answer may lie there unread.
             answered, asks = reading, False
             continue
         waited_ms = reading.ts_ms - answered.ts_ms
@@ -158,7 +158,7 @@ def _rose(name: str, before: Reading, reading: Reading) -> bool:
     return first is not None and last is not None and last > first
 
 
-#: What refutes an innocent explanation where it holds, by its name in `mode.toml`: window, moment (epoch ms) → does it?
+#: Circumstances that refute a confusion, by their name in `mode.toml`: window, moment (epoch ms) → Circumstance.
 CIRCUMSTANCES: Mapping[str, Callable[[ClientWindow, int], Circumstance]] = {
     "brokers-answer": coordinator_answers,
     "process-runs": process_runs,

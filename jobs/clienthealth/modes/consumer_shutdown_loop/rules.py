@@ -39,7 +39,7 @@ CONNECTOR_CONFIG = FILE.reads("self-descriptions.connector-config")
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
-#: A thread that waits for a socket is RUNNABLE to the JVM as well. One that makes and closes sockets is not waiting.
+#: The JVM also calls a thread RUNNABLE that waits for a socket. A thread that opens and closes sockets does not wait.
 SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
 
 
@@ -62,7 +62,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See `background` in mode.toml for the rules. A look-up from before a shutdown that completed is over."""
+    """Judge by the rules in `background` of mode.toml. A look-up before a completed shutdown is over."""
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
@@ -80,7 +80,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
-    """A consumer of the Java client: is it inside close() for longer than that may take?"""
+    """Judge whether a consumer of the Java client stays inside close() for longer than that may take."""
     seen = closing(window)
     facts = [] if seen is None else _hanging(window, seen, limits)
     facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
@@ -127,7 +127,7 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """What log and dumps show of the thread that spins longest: both see the same loop, so its length decides."""
+    """Return facts from log and dumps on the thread that spins longest: both show the same loop."""
     longest: tuple[float, list[Fact]] = (0.0, [])
     spinning = _spinning(window, limits)
     for name in sorted({e.thread or "" for e in events(window, LOOKUPS)} | spinning.keys()):
@@ -148,7 +148,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """Is too little known to see how long it spins, and what is known nothing else than that it does?"""
+    """True if the data is too short to see how long it spins, and contains only that it spins."""
     if window.readings or events(window, OUTAGE):
         return False
     if stay and any(has_frame(thread, STOPPING_FRAME) for _, thread in stay.seen):
@@ -178,10 +178,10 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """The longest row of bursts of a thread's failed look-ups.
+    """Return the longest row of bursts of a thread's failed look-ups.
 
-    A log that is rate-limited on its way has gaps that the thread did not make. Where both sides of a gap are bursts of
-    lookups of one broker without a pause, the thread spun in between, too.
+    A log that is rate-limited on its way has gaps that the thread did not make. If both sides of a gap are bursts of
+    look-ups of one broker without a pause, the thread spun in between, too.
     """
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
@@ -189,7 +189,7 @@ def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEve
 
 
 def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEvent]]:
-    """Parts joined where the next follows without such a pause."""
+    """Join parts that follow each other without such a pause."""
     rows: list[list[LogEvent]] = []
     for part in parts:
         if rows and part[0].ts_ms - rows[-1][-1].ts_ms < 1000 * pause_seconds:
@@ -200,7 +200,7 @@ def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEve
 
 
 def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
-    """Is one broker looked up again and again, many times a second?"""
+    """True if one broker is looked up many times a second."""
     by_address: Counter[str | None] = Counter()
     for event in lines:
         by_address[event.captures.get("address")] += event.repeats
@@ -210,7 +210,7 @@ def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
 
 
 def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
-    """Threads that dumps find in the look-up, by name; none that hardly ran from the first to the last of them."""
+    """Return the threads that dumps find in the look-up, by name, without those that hardly ran in between."""
     looking = held(window.dumps, lambda _, thread: LOOKUP_FRAME if has_frame(thread, LOOKUP_FRAME) else None)
     runs = [tuple((dump, thread) for dump, thread in stay.seen if _in_lookup(thread)) for stay in looking]
     spinning: dict[str, Held] = {}
@@ -224,7 +224,7 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """Is the thread elsewhere in the look-up each time? Then it spins, even if others starve it."""
+    """True if the thread is at changing places in the look-up: then it spins, even if others starve it."""
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
 
@@ -234,10 +234,10 @@ def _in_lookup(thread: Thread) -> bool:
 
 
 def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """After a shutdown that failed fetchers run on, and keep alive a JVM whose main thread has ended.
+    """Return facts on fetchers that run on after a failed shutdown and keep a JVM alive whose main thread has ended.
 
-    Where the failure itself lies before the window, the JVM must want to exit, the fetcher must not have run between
-    two dumps, and the connector must report no metrics any more.
+    If the failure itself lies before the window, the JVM must want to exit, the fetcher must not have run between two
+    dumps, and the connector must report no metrics any more.
     """
     errors = events(window, FAILED)
     facts = []
@@ -291,17 +291,17 @@ BLIND_POLLS = "nothing shows that it polls, and no thread dump whether it is bei
 
 
 def polls_ago(w: Windows) -> Floats:
-    """How long ago consumers of the Java client polled, as last reported, in seconds; NaN where it is not reported."""
+    """Return the reported seconds since the last poll of Java consumers; NaN if not reported."""
     return w.last("last-poll-seconds-ago")
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """Has a consumer of the Java client not polled for long?"""
+    """True where a consumer of the Java client has not polled for long."""
     return (polls_ago(w) >= limits.silent_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Nothing is fetched, or not polled for."""
+    """Return why metrics cannot decide: fetches or polls are not reported."""
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
     ago = polls_ago(w)
@@ -311,7 +311,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Metrics alone show only doubts: a consumer of the Java client that has not polled for long."""
+    """True where a Java consumer has not polled for long, which alone is only a doubt."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -319,7 +319,7 @@ GATE = Gate(blind, suspects)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """The shutdown completed after the last look-up, or the consumer fetches or polls and looks nothing up."""
+    """True if the shutdown completed after the last look-up, or the consumer works and looks nothing up."""
     w = window.table
     if window.client.kind == "consumer":
         ended = events(window, CLOSED)
@@ -337,12 +337,11 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A thread inside close(): found there by dumps, the first at `since_ms`, and not back by `last_ms`.
+    """A thread that dumps find inside close(), first at `since_ms`, and that has not returned by `last_ms`.
 
-    where      the innermost frame that is not the JVM's own
-    waits      it is inside the client there, and may wait for brokers
-    measured   that it was not back is known of the client's own metrics
-    certain    it is this client that is being closed: its metrics say so, or the process has no other consumer
+    where the innermost frame outside the JVM's own classes waits True if it is inside the client there, and may wait
+    for brokers measured True if the client's own metrics show that it had not returned certain True if this client is
+    being closed: by its metrics, or because the process has no other consumer
     """
 
     thread: str
@@ -361,11 +360,11 @@ class Closing:
 
 
 def closing(window: ClientWindow) -> Closing | None:
-    """The thread that has been closing the client for longest, None where none is."""
+    """Return the thread that has been closing the client for longest, or None."""
     inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
     closed = events(window, CLOSED)
     if closed and not any(reading.ts_ms > closed[-1].ts_ms for reading in window.readings):
-        return None  # It has come back: the thread closes another client.
+        return None  # The thread has returned: it closes another client.
     still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
     return max((_of(window, stay) for stay in still), key=lambda candidate: candidate.seconds, default=None)
 
@@ -389,9 +388,9 @@ def _of(window: ClientWindow, stay: Held) -> Closing:
 
 
 def doubt(look: Look) -> str:
-    """A shutdown that completed; else metrics, or two dumps in which no thread looks for its offset manager.
+    """Accept a completed shutdown; else metrics, or two dumps without a thread that looks for its offset manager.
 
-    None of these where a shutdown, or a search, has begun whose end nobody saw.
+    A shutdown or search that begins without a visible end is never accepted.
     """
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
@@ -409,7 +408,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Nobody has polled for so long that the consumer may be being closed."""
+    """Yield a long time without polls, because the consumer may be closing."""
     away = readings.now.metrics.get("last-poll-seconds-ago", 0.0)
     if away >= thresholds.silent_poll_seconds:
         yield f"the last poll() was {away:.0f} s ago"
