@@ -22,7 +22,7 @@ WELL = [Failure(name, "", "", 10) for name in ("healthy-4.1", "slow-callback-4.1
 
 
 def rolled(client: Failure, goes: float, comes: float) -> Iterator[Snapshot]:
-    """Its readings as the two exporters take them."""
+    """Yield a client's samples as the two exporters take them."""
     for reading in client.snapshots(BEGIN, LENGTH, every=1):
         second = round(((reading.ts_ms or 0) - START) / 1000)
         by_first, by_next = second % EVERY == 0 and second < goes, second % EVERY == 4 and second >= comes
@@ -31,7 +31,7 @@ def rolled(client: Failure, goes: float, comes: float) -> Iterator[Snapshot]:
 
 
 def said_of(client: Failure, roll: str) -> list[Transition]:
-    """What is said of it."""
+    """Return the changes of incidents during a rolling restart."""
     others = (
         snapshot(second, {"select-total": second + 1000}, "other", instance="o:1", host="o", every=EVERY)
         for second in range(-120, BEGIN + LENGTH + 300, EVERY)

@@ -1,4 +1,4 @@
-"""The code in the runbooks compiles: Java with javac and the clients' own jars, Python by Python."""
+"""Compile the code in the runbooks: Java with javac and the clients' jars, Python by Python."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.WakeupException;
 """
 SCALA = "import kafka.consumer.*;\nimport kafka.javaapi.consumer.ConsumerConnector;\n"
-#: What the application around the code has.
+#: Names that the surrounding application defines.
 PRODUCING = """
 KafkaProducer<String, String> producer; ProducerRecord<String, String> record; Properties properties;
 void delivered(RecordMetadata metadata, Exception error) {}
@@ -68,7 +68,7 @@ OF_SCALA = """ConsumerConnector connector; ConsumerConfig config; List<String> t
 
 
 def blocks(language: str) -> dict[str, str]:
-    """Name → code of a language in all runbooks."""
+    """Return name → code for all blocks of a language in all runbooks."""
     return {
         f"{name}-{place}": code
         for name, text in RUNBOOKS.items()
@@ -77,7 +77,7 @@ def blocks(language: str) -> dict[str, str]:
 
 
 def test_the_runbooks_have_code() -> None:
-    """None of it is left without its language."""
+    """No block of code lacks its language."""
     assert len(blocks("java")) >= 20 and len(blocks("python")) >= 10
     for name, text in RUNBOOKS.items():
         blocks_of = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
@@ -92,7 +92,7 @@ def test_python_compiles(name: str) -> None:
 
 @pytest.mark.long
 def test_java_compiles(tmp_path: Path) -> None:
-    """All of it at once, each within a class that has what the application around it has."""
+    """Compiles all blocks at once, each in a class with the names that its application would define."""
     files = []
     for name, code in blocks("java").items():
         runbook = name.rpartition("-")[0]
@@ -113,7 +113,7 @@ def test_java_compiles(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", RUNBOOKS)
 def test_it_stands_when_and_whom_to_call(name: str) -> None:
-    """Above what is explained, where it is read at night."""
+    """The table is above the explanations, so that it is found at night."""
     do_now, _, _ = RUNBOOKS[name].partition("## Meaning")
     _, _, table = do_now.partition("\n### When to call whom\n\n| when | to whom | with what |\n|---|---|---|\n")
     rows = table.partition("\n\n")[0].splitlines()

@@ -1,4 +1,4 @@
-"""No secret in what we print: every setting, malformed in every way, with a secret planted in its value."""
+"""No output contains a secret: every setting is malformed in every way, with a secret planted in its value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEYS = [
     if section.name != "modes"
     for key in dataclasses.fields(typing.get_type_hints(Settings)[section.name])
 ]
-#: Values as TOML that fit some settings and no others, and some that are no TOML.
+#: TOML values that fit only some settings, and some that are invalid TOML.
 MALFORMED = (
     PLANTED,
     f'"{PLANTED}"',
@@ -51,7 +51,7 @@ MALFORMED = (
 
 
 def messages(work: typing.Callable[[], object]) -> Iterator[str]:
-    """All that an error says: its message, its traceback, those of its causes."""
+    """Yield everything that an error shows: its message, its traceback, and those of its causes."""
     try:
         work()
     except HealthError as error:
@@ -67,7 +67,7 @@ def test_no_error_of_a_setting_repeats_its_value(section: str, key: str, tmp_pat
         variable = {f"KAFKA_HEALTH_{section.upper()}_{key.upper()}": value}
         file.write_text(f"[{section}]\n{key} = {value}\n", "utf-8")
         for message in (*messages(lambda: load(None, variable)), *messages(lambda: load(str(file), {}))):  # noqa: B023
-            # The key of a table has to be named; a value never.
+            # The key of a table may be named; a value must not be.
             errors += 1
             assert PLANTED not in message.replace(f"options.{PLANTED}", ""), message
     assert errors
@@ -96,7 +96,7 @@ def test_where_a_file_is_wrong_is_told(tmp_path: Path) -> None:
     assert next(messages(lambda: load(str(file), {}))) == f"{file}: not valid TOML (at line 2, column 22)"
 
 
-#: Options of Kafka's Java clients that hold secrets, and what else might.
+#: Options of Kafka's Java clients that contain secrets, or may contain them.
 SECRET_OPTIONS = (
     *("sasl.jaas.config", "ssl.keystore.key", "ssl.keystore.password", "ssl.key.password", "ssl.truststore.password"),
     *(
@@ -226,7 +226,7 @@ def test_no_command_shows_a_secret(
     monkeypatch.setenv("KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     monkeypatch.setitem(records.CLIENT, "bootstrap_timeout_ms", 300)
     monkeypatch.setenv(variable, value)
-    # The doctor tries the folders of the settings, which are below the current one.
+    # The doctor tries the settings' folders, which are below the current one.
     monkeypatch.chdir(tmp_path)
     if "with Spark" not in command:
         found = importlib.util.find_spec

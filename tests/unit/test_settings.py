@@ -1,4 +1,4 @@
-"""Settings: defaults, file, environment; unknown keys are errors with what would be known."""
+"""Test settings: defaults, file, environment; for unknown keys the error lists similar ones."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_is_in_force_reads_back_and_hides_secrets(tmp_path: Path) -> None:
 def test_what_the_settings_name_lies_in_the_current_folder_and_urls_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Delta takes absolute folders only: with relative ones the monitor would be started again for ever."""
+    """Delta needs absolute folders: with relative ones, the monitor would restart forever."""
     (tmp_path / "else").mkdir()
     path = written(tmp_path / "else", '[monitor]\nhistory = "h"\n[review.histories]\neu = "eu"\nus = "s3a://us/h"\n')
     monkeypatch.chdir(tmp_path)

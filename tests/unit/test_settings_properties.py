@@ -1,4 +1,4 @@
-"""No file of settings makes a traceback: it is read, or one sentence says what is wrong, without repeating a text."""
+"""No settings file causes a traceback: it is read, or one sentence explains the error without quoting a text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ODD = ("modes = 5", "[modes]\nx = 5", "[modes]\nproducer-not-closed = [1]", "kaf
 
 @st.composite
 def documents(draw: st.DrawFn) -> str:
-    """Sections and keys that there are, mostly, with values of every type."""
+    """Return a document with mostly existing sections and keys, and values of every type."""
     lines = []
     for section in draw(st.lists(st.sampled_from(sorted(SECTIONS)), max_size=3, unique=True)):
         lines.append(f"[{section}]")
@@ -59,7 +59,7 @@ def documents(draw: st.DrawFn) -> str:
 
 
 def written(value: Any) -> str:
-    """A value as TOML writes it."""
+    """Return a value in TOML syntax."""
     if isinstance(value, list):
         return f"[{', '.join(map(written, value))}]"
     if isinstance(value, dict):
@@ -70,7 +70,7 @@ def written(value: Any) -> str:
 
 
 def outcome(text: str) -> str:
-    """What check-config and explain print of a file, or what is wrong with it."""
+    """Return what check-config and explain print for a file, or the error."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as printed:
         path = Path(folder) / "health.toml"
         path.write_text(text, "utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""Python clients that fall silent: librdkafka's statistics end with poll(), and processes end in many ways."""
+"""Test Python clients that stop reporting: librdkafka's statistics end with poll(), and processes end in many ways."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.support.stepped import START, Stepped, logged, snapshot
 
 STALLED, DEADLOCK, NOT_CLOSED = "consumer-stalled", "producer-callback-deadlock", "producer-not-closed"
 IN, OUT = "stock-in", "stock-out"
-#: When its last dump was written: 2026-11-23 04:13:39 UTC.
+#: Time of the last dump: 2026-11-23 04:13:39 UTC.
 RECORDED = 1795407219
 
 
 @cache
 def diagnosed(folder: Path) -> dict[tuple[str, str], Verdict]:
-    """By client id and mode what `diagnose` finds."""
+    """Return (client id, mode) → verdict by `diagnose`."""
     diagnosis = examine([folder], Settings())
     return {(client.client_id, v.mode): v for client, verdicts in diagnosis.clients for v in verdicts}
 
@@ -54,7 +54,7 @@ def test_what_real_clients_show(name: str, client: str, mode: str, status: str, 
 
 
 def test_the_time_away_is_at_least_what_the_newest_sign_shows() -> None:
-    """The hang began 22 s after the start; the last dump of it was taken 120 s after."""
+    """The hang began 22 s after the start; its last dump was taken 120 s after the start."""
     verdict = diagnosed(RECORDINGS / "librdkafka-hangs")[IN, STALLED]
     assert 90 <= verdict.detail["seconds_since_poll"] <= 120 - 22
     assert verdict.detail["cause"] == "handler-hangs"
@@ -67,7 +67,7 @@ def test_a_producer_whose_process_logs_on_has_not_ended() -> None:
 
 
 def test_a_dump_without_a_time_takes_it_from_its_name(tmp_path: Path) -> None:
-    """py-spy prints no time; the clock in the name is in another zone than all else: then it says nothing."""
+    """py-spy prints no time. If the clock in the name is in another zone than all other times, it is ignored."""
     folder = RECORDINGS / "librdkafka-hangs"
     for hour, status in (("04", "suspected"), ("09", "unknown")):
         copy = tmp_path / f"shop{hour}"
@@ -83,7 +83,7 @@ def test_a_dump_without_a_time_takes_it_from_its_name(tmp_path: Path) -> None:
 
 
 def inputs_of(name: str) -> Iterator[Snapshot | LogEntry]:
-    """A recording as its process would have sent it."""
+    """Yield a recording's inputs as its process would have sent them."""
     for record in read([RECORDINGS / name]):
         raw = sent(record)
         decoded = DECODERS[record.stream](raw, Settings(), 2**42)
@@ -96,7 +96,7 @@ def inputs_of(name: str) -> Iterator[Snapshot | LogEntry]:
 
 
 def streamed(inputs: list[Snapshot | LogEntry], seconds: int) -> Stepped:
-    """All in order, and somebody on another host who reports until so long after, so that time goes on."""
+    """Run all inputs in order, with a client on another host that reports `seconds` longer, so that time advances."""
     monitor = Stepped()
     first, last = (int((how(one.ts_ms or 0 for one in inputs) - START) / 1000) for how in (min, max))
     others = [
@@ -140,7 +140,7 @@ def test_the_stream_says_the_same(name: str, client: str, expected: tuple[str, s
 
 
 def consumer(second: float, client_id: str = "in", lag: float = 50.0, instance: str = "h:1") -> Snapshot:
-    """A librdkafka consumer that consumes, so far behind."""
+    """Return a sample of a librdkafka consumer that consumes, with this lag."""
     metrics = {"records-consumed-total": 10.0 * second, "assigned-partitions": 1.0}
     topics = [TopicMetrics("t", 0, metrics={"records-lag": lag, "position": 10 * second})]
     who = Identity("shop", "h", instance, client_id, "consumer", "librdkafka", None)
@@ -166,7 +166,7 @@ def test_a_client_beside_it_in_another_process_of_the_host_is_no_sign_of_life() 
 
 
 def test_one_that_had_nothing_to_handle_accuses_nobody() -> None:
-    """It was closed, as likely as not."""
+    """It was probably closed."""
     lines: list[Any] = [logged(s, "connection-failed", "beside", instance="h:1") for s in range(0, 400, 20)]
     monitor = streamed([*lines, *(consumer(s, lag=0.0) for s in range(0, 100, 10))], 10)
     assert not changes(monitor, "in")
@@ -183,8 +183,8 @@ def test_a_java_consumer_reports_from_elsewhere() -> None:
 
 
 BILLING = "billing-out"
-#: How a process ended, whose client that is, what a post-mortem says, in which words, what may be lost of its records,
-#: and what the stream says.
+#: Recording, client id, status, words and possible losses in the post-mortem, and status in the stream (None: no
+#: incident).
 EXITS = [
     ("librdkafka-flushed", BILLING, "unknown", "201 records or 20 KiB", [0, 201], None),
     ("librdkafka-raises", BILLING, "suspected", "150 records still in its queue or under way", [0, 150], "confirmed"),

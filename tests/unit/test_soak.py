@@ -1,4 +1,4 @@
-"""200,000 records, one in ten of them broken: each is decoded or rejected, and none is both, neither or twice."""
+"""Of 200,000 records, one in ten broken, each is decoded or rejected exactly once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.raw_records import ARRIVED_MS, sample
 pytestmark = pytest.mark.long
 
 SENT = 200_000
-#: Records of other formats than our own, one client each.
+#: Records of formats other than our own, with one client each.
 OTHERS = [r.value or b"" for name in GOLDEN if len(GOLDEN[name]) == 1 and "json" in name for r in sample(name)]
 METRICS = {
     "select-total": 10213.0,
@@ -34,7 +34,7 @@ METRICS = {
 
 
 def canonical(n: int) -> bytes:
-    """A reading of one of 5,000 producers."""
+    """Return a sample of one of 5,000 producers."""
     client = {
         "service": f"service-{n % 500}",
         "host": f"web-{n % 50}",
@@ -50,7 +50,7 @@ def canonical(n: int) -> bytes:
 
 
 def broken(dice: random.Random, value: bytes) -> bytes | None:
-    """The record cut off, without one of its brackets or quotes, as other bytes, or empty: nobody can read it."""
+    """Return an unreadable record: cut off, without one bracket or quote, other bytes, or None."""
     brackets = [at for at, byte in enumerate(value) if byte in b'{}[]"']
     at = dice.choice(brackets)
     cut = value[: dice.randrange(1, len(value.rstrip()))]
@@ -58,7 +58,7 @@ def broken(dice: random.Random, value: bytes) -> bytes | None:
 
 
 def records(dice: random.Random) -> Iterator[tuple[bytes | None, str]]:
-    """Values, and what became of each: `whole`, `broken` for good, or `damaged`, which may still be read."""
+    """Yield values with their state: `whole`, `broken` (unreadable), or `damaged` (may still be readable)."""
     for n in range(SENT):
         value = canonical(n) if dice.random() < 0.97 else dice.choice(OTHERS)
         fate = "whole" if n % 10 else dice.choice(("broken", "damaged"))

@@ -1,4 +1,4 @@
-"""A run of the tests leaves nothing behind, whoever ends it, and its page says what it consists of."""
+"""A test run leaves nothing behind, however it ends, and its page describes its parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests import stages
 from tests.stages import ALL, TEST, Stage
 from tests.support.waiting import eventually
 
-#: An orphan in a session of its own, one that is frozen, and what waits for ever: their process ids go to a file.
+#: Starts an orphan in its own session, a suspended process and one that waits forever; writes their ids to a file.
 STARTS = """
 import os, subprocess, sys, time
 shell = "setsid sh -c 'echo $$ >> {pids}; exec sleep 1000' & setsid sh -c 'echo $$ >> {pids}; kill -STOP $$' &"
@@ -32,13 +32,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"
 
 
 def starting(pids: Path, then: str) -> Sequence[str]:
-    """The command of a program that starts others and then does something."""
+    """Return the command of a program that starts other processes and then runs `then`."""
     pids.touch()
     return [sys.executable, "-c", STARTS.format(pids=pids, then=then)]
 
 
 def running(pids: Path) -> list[str]:
-    """Those that are still there."""
+    """Return the processes that still exist."""
     return [pid for pid in pids.read_text("utf-8").split() if Path(f"/proc/{pid}").exists()]
 
 
@@ -57,7 +57,7 @@ def test_what_a_program_leaves_running_is_named_and_killed(tmp_path: Path, monke
 
 
 def test_whoever_ends_a_run_all_of_it_ends(tmp_path: Path) -> None:
-    """`kill` of the run, and `kill -9`, after which nobody is there to end the rest."""
+    """With SIGTERM, and with SIGKILL, after which the run itself cannot end its children."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         pids = tmp_path / number.name
         sleeps = {"unit": [starting(pids, "time.sleep(1000)")]}

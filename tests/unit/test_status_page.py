@@ -1,4 +1,4 @@
-"""The status page: what it says, in which order, and that nothing of a record becomes markup."""
+"""Test the status page: its content, its order, and that no text of a record becomes markup."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def get(
     settings: Settings | None = None,
     query: Mapping[str, str] | None = None,
 ) -> str:
-    """A page as the server answers it."""
+    """Return a page as the server answers it."""
     chosen = settings or Settings()
     states = States(chosen, clock=lambda: NOW)
     for one in records:
@@ -70,7 +70,7 @@ def parsed(page: str) -> _Text:
 
 
 def text(page: str) -> str:
-    """What a reader sees, on one line."""
+    """Return the text that a reader sees, on one line."""
     return re.sub(r"\s+", " ", " ".join(parsed(page).words))
 
 
@@ -101,7 +101,7 @@ def test_says_who_what_since_when_why_and_what_to_do() -> None:
 
 
 def test_three_facts_decide_and_the_others_are_folded() -> None:
-    """The newest of each kind, then the newest of the rest, in order of time; the cause is told once."""
+    """The newest fact of each kind, then the newest others, in order of time; the cause is shown once."""
     facts = [
         {"kind": kind, "ts": NOW_MS - 1000 * ago, "text": f"fact {ago}"}
         for kind, ago in (("log", 50), ("thread-dump", 40), ("log", 30), ("log", 20), ("log", 10))
@@ -161,12 +161,12 @@ def test_hostile_text_never_becomes_markup() -> None:
         assert not [a for _, a in tags if (a.get("href") or "").lower().startswith(("javascript:", "data:"))]
 
 
-#: Turns the direction of all text that follows it in its paragraph.
+#: A character that reverses the direction of all following text in its paragraph.
 TURNING = "\u202eevil\u05d0"
 
 
 class _Bare(HTMLParser):
-    """The text outside of <bdi>, <title>, <style> and <option>: an option is a line by itself."""
+    """The text outside <bdi>, <title>, <style> and <option>; an option is a line by itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -342,7 +342,7 @@ def test_counts_lead_to_the_clients_that_they_count() -> None:
 
 
 def tracked(seconds: int, step: int = 30) -> list[dict[str, Any]]:
-    """A producer whose buffer fills from empty to full, and which is deadlocked from the middle on."""
+    """Return records of a producer with a buffer that fills completely; from the middle on it is deadlocked."""
     tracked_states = []
     for back in range(seconds, -1, -step):
         share = 1 - back / seconds
@@ -362,7 +362,7 @@ def test_a_clients_page_shows_its_last_hour_and_says_it_in_words() -> None:
     assert line == "Buffer, last hour: 0 % to 100 %, last 100 %, 61 readings"
     (points,) = re.findall(r'<desc>Buffer.*?<polyline class="curve" points="([^"]+)"', page)
     drawn = [tuple(map(float, point.split(","))) for point in points.split()]
-    # Of 1000 across: half an hour ago, and now.
+    # Of 1000 units across: half an hour ago, and now.
     assert drawn[0] == (500.0, 55.0) and drawn[-1] == (1000.0, 1.0) and len(drawn) == 61
 
 

@@ -1,4 +1,4 @@
-"""The step: who is who, what is said of whom, and a fault for one client that costs nobody else anything."""
+"""Test the step: identities of clients, attribution of log lines, and that a fault of one client affects no other."""
 
 from __future__ import annotations
 

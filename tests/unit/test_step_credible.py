@@ -1,4 +1,4 @@
-"""Lines that a client's own metrics refute: a file that is shipped anew, and another process of its name."""
+"""Test log lines that a client's own metrics contradict: from a file shipped again, or from a process of its name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IO_THREAD = "kafka-producer-network-thread | p"
 
 
 def producer(second: float, instance: str = "a", stuck_since: float = 1e9, failed: float = 0) -> Any:
-    """A producer that sends; its I/O thread goes on until `stuck_since`."""
+    """Return a sample of a producer that sends; its I/O thread works until `stuck_since`."""
     went = min(second, stuck_since)
     metrics = {
         "record-send-total": 100 * went,
@@ -27,7 +27,7 @@ def producer(second: float, instance: str = "a", stuck_since: float = 1e9, faile
 
 
 def consumer(second: float, instance: str = "a", away_since: float = 1e9) -> Any:
-    """A consumer that polls until `away_since`."""
+    """Return a sample of a consumer that polls until `away_since`."""
     polled = min(second, away_since)
     metrics = {
         "last-poll-seconds-ago": second - polled,
@@ -43,13 +43,13 @@ def consumer(second: float, instance: str = "a", away_since: float = 1e9) -> Any
 
 
 def run(monitor: Stepped, inputs: list[Any], second: int = 420) -> list[Transition]:
-    """All in order in batches of 10 s, with somebody else who reports; how incidents changed."""
+    """Run the inputs in batches of 10 s beside another reporting client; return the changes of incidents."""
     others = [snapshot(s, {"select-total": s}, "other", instance="o:1", host="o") for s in range(0, second, 10)]
     monitor.batches([*inputs, *others], 10, "other")
     return [change for published in monitor.published for change in published.changes]
 
 
-#: What a healthy client cannot have logged: mode, client, lines.
+#: Lines that a healthy client cannot have logged: mode, client, lines.
 REFUTED: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("producer-callback-deadlock", producer, [logged(203, "io-thread-died", "p")]),
     (
@@ -77,7 +77,7 @@ REFUTED: list[tuple[str, Callable[..., Any], list[Any]]] = [
 def test_old_lines_with_new_times_accuse_nobody_whose_metrics_say_otherwise(
     mode: str, client: Callable[..., Any], lines: list[Any]
 ) -> None:
-    """The shipper reads a file from its beginning; its lines bear no time, so they get that of the reading."""
+    """The shipper reads a file from its beginning; lines without a time get the time of reading."""
     monitor = Stepped()
     assert run(monitor, [*(client(s) for s in range(0, 420, 10)), *lines]) == []
     record = monitor.records[f"shop|a|{'p' if client is producer else 'c'}"]
@@ -85,7 +85,7 @@ def test_old_lines_with_new_times_accuse_nobody_whose_metrics_say_otherwise(
 
 
 def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
-    """`partitionsFor` waits for metadata as `send` does; it fails without an error that is counted."""
+    """`partitionsFor` waits for metadata like `send`, but its failure is not counted as an error."""
     monitor = Stepped()
     waits = [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(203, 420, 20)]
     assert run(monitor, [*(producer(s) for s in range(0, 420, 10)), *waits]) == []
@@ -94,7 +94,7 @@ def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
 
 
 def test_a_thread_that_has_died_is_that_of_the_client_whose_selects_ended() -> None:
-    """A canary beside the old version, one client id, one host, and lines that name neither."""
+    """A canary beside the old version: the same client id and host, and log lines with neither."""
     inputs = [producer(s, "a") for s in range(0, 420, 10)] + [producer(s, "b", 200) for s in range(3, 420, 10)]
     changes = run(Stepped(), [*inputs, logged(200, "io-thread-died", "p")])
     assert [(c.client.instance, c.change, c.verdict.status) for c in changes] == [("b", "opened", "confirmed")]
@@ -108,7 +108,7 @@ def test_who_was_thrown_out_of_its_group_is_the_one_that_did_not_poll() -> None:
 
 
 def test_lines_alone_open_an_incident_once_the_metrics_after_them_do_not_speak_against_it() -> None:
-    """Sends fail from 200 s on, as the log and the client's own count say: 30 s later it is known, since it began."""
+    """Log and error count show failing sends from 200 s on; the incident opens 30 s later with the right beginning."""
     inputs: list[Any] = [producer(s, failed=max(0, (s - 195) // 5)) for s in range(0, 400, 10)]
     inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 400, 5)]
     monitor = Stepped()
@@ -119,7 +119,7 @@ def test_lines_alone_open_an_incident_once_the_metrics_after_them_do_not_speak_a
 
 
 def test_a_client_whose_metrics_end_with_the_line_is_accused_by_the_lines_that_follow() -> None:
-    """Its agent fails with its I/O thread: nothing refutes what its process goes on to say."""
+    """Its agent fails together with its I/O thread, so nothing contradicts its later log lines."""
     inputs: list[Any] = [producer(s) for s in range(0, 200, 10)]
     inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 500, 20)]
     changes = run(Stepped(), inputs, 600)
@@ -127,7 +127,7 @@ def test_a_client_whose_metrics_end_with_the_line_is_accused_by_the_lines_that_f
 
 
 def test_other_libraries_count_otherwise() -> None:
-    """kafka-python's producers count no send that got no metadata."""
+    """kafka-python's producers do not count sends that got no metadata."""
     readings = [producer(s) for s in range(0, 420, 10)]
     for reading in readings:
         reading.client.library = "kafka-python"
@@ -144,7 +144,7 @@ def test_an_option_that_is_no_number_costs_nobody_his_log() -> None:
 
 
 def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:
-    """A producer, a consumer and a legacy consumer of one process; none of the lines names its client."""
+    """One process has a producer, a consumer and a legacy consumer; no line contains a client id."""
     monitor = Stepped()
     old = [snapshot(s, {"fetch-total": s}, "l", "legacy-consumer", instance="a") for s in range(0, 420, 10)]
     names = ("topic-not-in-metadata", "records-expired", "poll-timeout-expired", "commit-refused", "consumer-closing")

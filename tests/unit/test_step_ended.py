@@ -1,4 +1,4 @@
-"""What is delivered once more after its client or process has gone is a failure of nobody anew."""
+"""Data delivered again after its client or process is gone must not open new incidents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BUFFER = 33_554_432.0
 
 
 def producer(second: float, instance: str, born: float = 0, stuck_since: float = 1e9) -> Any:
-    """A producer whose I/O thread stands from `stuck_since` on, while its buffer fills."""
+    """Return a sample of a producer with a stuck I/O thread from `stuck_since` on, while its buffer fills."""
     metrics = {
         "select-total": 50 * (min(second, stuck_since) - born),
         "record-send-total": 100 * (min(second, stuck_since) - born),
@@ -25,9 +25,9 @@ def producer(second: float, instance: str, born: float = 0, stuck_since: float =
 
 
 def run(monitor: Stepped, until: int, *arriving: tuple[int, Sequence[Any]]) -> list[tuple[str, str, str]]:
-    """Batches of 10 s (of a minute, while nothing else arrives) with somebody who reports.
+    """Run batches of 10 s (of a minute, while nothing else arrives) beside a reporting client.
 
-    `arriving`: by how many seconds later than made, and inputs.
+    `arriving`: pairs of a delay in seconds and inputs that arrive with this delay.
     """
     by_batch: dict[int, list[Any]] = {}
     for delay, inputs in arriving:
@@ -45,7 +45,7 @@ def run(monitor: Stepped, until: int, *arriving: tuple[int, Sequence[Any]]) -> l
 
 
 def test_an_hour_that_is_sent_once_more_opens_no_incident_of_who_has_gone() -> None:
-    """A deadlock that a restart ended at 400 s; at 2000 s a collector begins to send all of it again."""
+    """A restart ended the deadlock at 400 s; at 2000 s a collector begins to send everything again."""
     monitor = Stepped()
     stuck = [producer(s, "h:1", stuck_since=120) for s in range(0, 400, 10)]
     well = [producer(s, "h:2", born=410) for s in range(420, 2600, 10)]
@@ -71,7 +71,7 @@ def test_a_log_file_that_is_shipped_anew_repeats_no_failure_of_who_reports_nothi
 
 
 def test_who_comes_back_is_heard() -> None:
-    """A job under one name, each ten minutes; its second run hangs."""
+    """A job with the same name runs every ten minutes; its second run hangs."""
     first = [producer(s, "job") for s in range(0, 60, 10)]
     second = [producer(s, "job", born=600, stuck_since=620) for s in range(610, 800, 10)]
     changes = run(Stepped(), 800, (0, [*first, *second]))

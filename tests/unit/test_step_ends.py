@@ -1,4 +1,4 @@
-"""An end is of the process that wrote it: restarts on a host, pods side by side, agents that fail alone."""
+"""An end belongs to the process that logged it: restarts on a host, neighbouring pods, agents that fail alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUFFER = 33_554_432.0
 
 
 def reading(second: float, instance: str, used: float = 0.0, client_id: str = "p") -> Any:
-    """A producer that sends, with so many bytes in its buffer."""
+    """Return a sample of a producer that sends, with this many bytes in its buffer."""
     metrics = {
         "record-send-total": 100.0 * second,
         "record-error-total": 0.0,
@@ -28,7 +28,7 @@ def reading(second: float, instance: str, used: float = 0.0, client_id: str = "p
 
 
 def run(monitor: Stepped, inputs: Sequence[Any], until: int) -> None:
-    """All in order, and somebody on another host who reports all the time, so that time goes on."""
+    """Run all inputs in order, with a client on another host that keeps reporting, so that time advances."""
     others = [
         snapshot(second, {"select-total": 1000 + second}, OTHER, instance="o:1", host="o")
         for second in range(0, until, 10)
@@ -41,14 +41,14 @@ def changes(monitor: Stepped, mode: str = NOT_CLOSED) -> list[Transition]:
 
 
 def verdict(monitor: Stepped, key: str, mode: str = NOT_CLOSED) -> dict[str, Any]:
-    """What was said of a client last."""
+    """Return the newest verdict on a client."""
     of_mode = [v for v in monitor.records[key]["verdicts"] if v["mode"] == mode]
     assert len(of_mode) == 1
     return dict(of_mode[0])
 
 
 def forced_close(second: float, instance: str | None = None) -> list[Any]:
-    """What a producer logs that is closed with a time limit and does not make it."""
+    """Return the log lines of a producer that is closed with a time limit and exceeds it."""
     return [
         logged(second, "producer-closing", "p", instance=instance, timeout="5000"),
         logged(second + 5, "producer-force-close", "p", instance=instance, timeout="5000"),
@@ -80,7 +80,7 @@ def test_a_deadlocked_client_that_is_killed_is_one_failure_that_says_what_may_be
 @pytest.mark.parametrize("instance", [None, "h:1"], ids=["nameless", "named"])
 @pytest.mark.parametrize("speaks", [True, False], ids=["goes on logging", "silent"])
 def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | None, speaks: bool) -> None:
-    """The successor reports well for 100 s; then its agent fails."""
+    """The successor is healthy and reports for 100 s; then its agent fails."""
     monitor = Stepped()
     inputs = [reading(s, "h:1", 4e6) for s in range(0, 60, 10)] + forced_close(55, instance)
     inputs += [logged(66, "producer-config", "p", instance=instance and "h:2")]
@@ -95,7 +95,7 @@ def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | Non
         assert "goes on logging" in of_successor["reason"]
         assert {c.client.instance for c in changes(monitor)} == {"h:1"}
     else:
-        # It was started, has something to deliver, and nobody heard of a close: no more than that.
+        # It started, has data to deliver, and no close is known: that is not enough for more.
         assert of_successor["status"] == "suspected"
     assert verdict(monitor, "shop|h:1|p")["status"] == "confirmed"
 
@@ -110,7 +110,7 @@ def test_an_agent_that_fails_alone_proves_nothing_whatever_waits_in_the_buffer()
 
 
 def test_one_of_two_pods_on_a_node_that_is_closed_by_force_accuses_only_itself() -> None:
-    """One client id, one host, and lines that name no pod: whose they are is not known, so they accuse nobody."""
+    """One client id, one host, and lines that name no pod: their client is unknown, so they accuse none."""
     monitor = Stepped()
     inputs = [reading(s, "a", 4e6) for s in range(0, 100, 10)] + [reading(s, "b", 1e3) for s in range(3, 110, 10)]
     inputs += [*forced_close(100), logged(0, "producer-config", "p"), logged(1, "producer-config", "p")]
@@ -121,7 +121,7 @@ def test_one_of_two_pods_on_a_node_that_is_closed_by_force_accuses_only_itself()
 
 
 def test_a_service_whose_clients_come_and_go_opens_no_tickets() -> None:
-    """One client id on one host, a process every 40 s, each closed well with some records on their way."""
+    """One client id on one host, a process every 40 s, each closed properly with some records in flight."""
     monitor = Stepped()
     inputs: list[Any] = []
     for begin in range(0, 20 * 40, 40):
@@ -135,7 +135,7 @@ def test_a_service_whose_clients_come_and_go_opens_no_tickets() -> None:
 
 
 def test_a_process_whose_successor_closes_well_had_not_closed_itself() -> None:
-    """With instances in the log each is judged by its own lines."""
+    """If the log contains instances, each is judged by its own lines."""
     monitor = Stepped()
     inputs = [logged(0, "producer-config", "p", instance="h:1"), *(reading(s, "h:1", 4e6) for s in range(2, 60, 10))]
     inputs += [logged(62, "producer-config", "p", instance="h:2"), *(reading(s, "h:2") for s in range(64, 100, 10))]
@@ -172,7 +172,7 @@ def test_what_a_process_suffered_from_is_not_its_successors(instance: str | None
 
 
 def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> None:
-    """The restart that mends a deadlock ends its incident."""
+    """The restart that resolves a deadlock ends its incident."""
     deadlock = "producer-callback-deadlock"
     monitor = Stepped()
     inputs: list[Any] = []
@@ -196,7 +196,7 @@ def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> No
 
 
 def test_what_was_killed_on_its_host_before_its_last_reading_was_another() -> None:
-    """An idle pod is killed for memory at 100 s; at 300 s the agent of the busy one beside it fails."""
+    """An idle pod is killed for memory at 100 s; at 300 s the agent of its busy neighbour fails."""
     monitor = Stepped()
     idle = [
         snapshot(s, {"buffer-total-bytes": BUFFER, "buffer-available-bytes": BUFFER}, "q") for s in range(0, 100, 10)

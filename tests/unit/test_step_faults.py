@@ -1,4 +1,4 @@
-"""What the step cannot take costs its process alone, wherever it shows: all others are as if that had never been."""
+"""What the step cannot process removes only its process; all others are as if that process did not exist."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOSTS = ("a", "b", "bad", "c", "d")
 
 
 def batches(monitor: Stepped, *hosts: str) -> Stepped:
-    """Producers and a group that report for two minutes, each host with lines; then one alone goes on for six."""
+    """Run producers and a group for two minutes, each host with log lines; then one client alone for six minutes."""
     for second in range(0, 540, 30):
         inputs: list[Any] = [snapshot(s, {"select-total": s}, "z", instance="z:1", host="z") for s in (second,)]
         for host in hosts if second < 120 else ():
@@ -42,7 +42,7 @@ def batches(monitor: Stepped, *hosts: str) -> Stepped:
 
 
 def told(monitor: Stepped) -> list[tuple[str, Any]]:
-    """All that was published of everybody but `bad`, by batch."""
+    """Return everything published for clients other than `bad`, by batch."""
     return [
         (key, value and json.loads(value) | {"verdicts": []})
         for published in monitor.published
@@ -59,7 +59,7 @@ def rows(monitor: Stepped) -> list[Any]:
 
 
 def unsavable(state: BucketState, entries: Any) -> None:
-    """What no state on disk can hold; the step itself goes well."""
+    """Put a value into the state that cannot be saved, while the step itself succeeds."""
     if any(entry.host == "bad" for entry in entries):
         run = Run("", "", "producer", "x", 2**70, 0, state.time_ms, "", None, 0)
         state.also_seen.remember(("shop", "bad", "", "", "producer", "x"), run, state.time_ms)
@@ -78,7 +78,7 @@ def has_bad(whos: Any) -> bool:
     return any(who.host == "bad" for who in whos)
 
 
-#: Where it shows → what is asked there of what is given.
+#: Place of the failure → patched object and function, and the condition on its arguments.
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "readings enter": (readings, "_numbered", lambda state, whos, numbers: has_bad(whos)),
     "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),
@@ -132,10 +132,10 @@ def test_a_state_that_cannot_be_saved_costs_its_process(
             assert fault.client.key == "shop|bad:1|on-bad"
             assert fault.reason.startswith("step-failed: OverflowError")
             assert sorted(monitor.clients) == [f"on-{host}" for host in HOSTS if host != "bad"]
-    # Once with its traceback, not once for each batch.
+    # Once with its traceback, not in every batch.
     assert len(caplog.records) == 1 and caplog.records[0].exc_info
     monkeypatch.undo()
-    # Whole again when it can be saved.
+    # Complete again once it can be saved.
     monitor.batch([snapshot(60, {"select-total": 60}, "on-bad", instance="bad:1", host="bad")], 70)
     assert "on-bad" in monitor.clients and monitor.faults == []
 
@@ -197,7 +197,7 @@ def test_faults_become_rejects_that_name_their_newest_record(monkeypatch: pytest
     monitor = Stepped(apart=True)
     monitor.batch([snapshot(s, {"select-total": s}, name) for s in (0, 10) for name in ("p", "q")])
     _, key, value, headers = _fault(*monitor.faults)
-    # Of several clients of a process none is named.
+    # If a process has several clients, the reject names none.
     assert (key, value) == (b"shop|h:1|", None)
     assert {h["key"]: base64.b64decode(h["value"]).decode() for h in json.loads(headers or "")} == {
         "reject_reason": "step-failed: ZeroDivisionError: absurd",

@@ -1,4 +1,4 @@
-"""An incident lasts as long as its failure: one opening, one end, and none of them twice or for want of proof."""
+"""An incident lasts as long as its failure: one opening and one end, neither repeated nor without proof."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.stepped import START, Stepped, logged, snapshot
 DEADLOCK, LOOP = "producer-callback-deadlock", "consumer-shutdown-loop"
 BUFFER = 4_194_304.0
 LOOKUP = "offset-manager-lookup-failed"
-#: Somebody who reports all the time, so that time goes on.
+#: A client that reports all the time, so that time advances.
 OTHER = "other"
 
 
@@ -26,12 +26,12 @@ def incident_changes(monitor: Stepped, mode: str) -> list[tuple[str, str]]:
 
 
 def at(change: Transition) -> float:
-    """Seconds since the start."""
+    """Return the seconds since the start."""
     return (change.ts_ms - START) / 1000
 
 
 def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
-    """A producer whose I/O thread stands still from one second to another, its buffer full half a minute later."""
+    """Return a sample of a producer with a stuck I/O thread in [stuck_since, until); its buffer is full after 30 s."""
     standing = stuck_since <= second < until
     moved = min(second, stuck_since) + max(0, second - until)
     free = max(0.0, BUFFER * (1 - max(0, second - stuck_since) / 30)) if standing else BUFFER
@@ -58,12 +58,12 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The last window that shows it ends within half a minute, a minute of calm follows, and a window ends.
+    # The last window that shows it ends within half a minute; a calm minute and the end of a window follow.
     assert 0 < at(last) - end <= 150
 
 
 def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
-    """Its I/O thread stands for 40 s, goes on for 40 s, and so on for twenty minutes; then it goes on for good."""
+    """Its I/O thread is stuck for 40 s, works for 40 s, and so on for twenty minutes; then it keeps working."""
     monitor, end, inputs = Stepped(), 1200, list[Snapshot]()
     for second in range(0, end + 400, 10):
         phase, moved = second % 80, second // 80 * 40 + min(second % 80, 40)
@@ -81,12 +81,12 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
     first, *others, last = changes(monitor, DEADLOCK)
     assert (first.change, [c.change for c in others], last.change) == ("opened", ["escalated"], "closed")
     assert at(first) == 40
-    # It stood until 1200 at the latest; the same, and the windows after it are judged with the one before.
+    # It was stuck until 1200 at the latest; windows after it are judged together with the one before.
     assert 1200 < at(last) <= 1380
 
 
 def storm(second: int) -> list[Any]:
-    """What a rate limit lets through of a loop: twenty lines at the start of a second, then none."""
+    """Return what a rate limit lets through of a shutdown loop: twenty lines at the start of a second, then none."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 
@@ -114,7 +114,7 @@ def test_a_loop_whose_log_is_thinned_stays_one_incident_of_its_client_until_the_
         == [change for _, change in transitions].count("closed")
         == 1
     )
-    # Its last line came in the last second: that is when it was heard of last.
+    # Its last line came in the last second, so that is its last sign.
     assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
 
 
@@ -147,7 +147,7 @@ def test_what_a_nameless_process_said_is_its_clients_once_that_is_known() -> Non
 
 
 def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> None:
-    """A starved JVM answers nobody: its metrics are not read, its name stood in the log minutes before the loop."""
+    """A starved JVM does not answer requests for metrics; its client's name was logged minutes before the loop."""
     monitor = Stepped()
     others = [snapshot(second, {"select-total": second}, OTHER) for second in range(0, 720, 5)]
     named = logged(5, "legacy-client-named", client="group")
@@ -159,14 +159,14 @@ def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> Non
 
 @pytest.mark.long
 def test_where_nothing_arrives_from_anybody_nobody_has_departed() -> None:
-    """A collector that fails for ten minutes: the failure goes on, one incident, and healthy clients had not ended."""
+    """A collector fails for ten minutes: the failure stays one incident, and no healthy client is reported as gone."""
     monitor = Stepped()
     begin, out, back, end = 120, 900, 1500, 2100
     for second in range(0, end + 300, 5):
         if out <= second < back:
             continue
         batch: list[Any] = []
-        # When input comes again, not all are read at once.
+        # When input returns, clients do not all report at once.
         if second % 10 == 0 and not back <= second < back + 40:
             batch.append(snapshot(second, {"select-total": second}, OTHER))
         if second % 10 == 5:

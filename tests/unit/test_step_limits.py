@@ -1,4 +1,4 @@
-"""Limits in the step: what a flood may cost, and what it must not cost the others."""
+"""Test limits in the step: what a flood may cost, and what it must not cost other clients."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support.stepped import START, Stepped, logged, snapshot
 
 
 def limited(**limits: int) -> Settings:
-    """Settings with one bucket and these limits."""
+    """Return settings with one bucket and these limits."""
     return Settings(monitor=dataclasses.replace(MonitorSettings(buckets=1), **limits))  # type: ignore[arg-type]
 
 
 def fleet(second: float, service: str, first: int, count: int) -> list[Snapshot]:
-    """A reading of so many clients of a service, each in a process of its own."""
+    """Return one sample for each of `count` clients of a service, each in its own process."""
     return [
         snapshot(
             second,
@@ -46,7 +46,7 @@ def test_a_flood_of_new_ids_leaves_known_clients_judged_and_is_counted() -> None
     assert len(monitor.state.whos) == 50
     shop = {key: record for key, record in monitor.records.items() if key.startswith("shop|")}
     assert len(shop) == 20
-    assert {record["samples"] for record in shop.values()} == {4}  # of the window that began last
+    assert {record["samples"] for record in shop.values()} == {4}  # of the newest window
 
 
 def test_of_clients_that_reported_once_a_batch_takes_in_few_and_the_others_when_they_report_again() -> None:
@@ -104,7 +104,7 @@ def test_what_ends_at_once_is_looked_through_as_often_as_what_ends_alone() -> No
 
 
 class LookedThrough(list[Client]):
-    """Clients that count how often they are gone through."""
+    """A list of clients that counts its iterations."""
 
     times = 0
 
@@ -177,7 +177,7 @@ def test_events_of_all_processes_are_bounded_and_the_loud_pay_first() -> None:
 
 
 def of_host(entry: LogEntry, host: str) -> LogEntry:
-    """The same, said by a process at this place."""
+    """Return the entry as logged by a process on another host."""
     return LogEntry(entry.service, host, entry.instance, entry.event)
 
 

@@ -1,4 +1,4 @@
-"""Minutes of the history: each finished one of every client exactly once, however the records come."""
+"""Minutes of the history: each finished minute of each client is written exactly once, however records arrive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 15 * 60
 
 
 def minutes_of() -> list[Snapshot]:
-    """Three clients in a quarter of an hour, a reading every 1, 10 and 60 s."""
+    """Return samples of three clients over a quarter of an hour, every 1, 10 and 60 s."""
     return [
         snapshot(
             second,
@@ -31,7 +31,7 @@ def minutes_of() -> list[Snapshot]:
 
 
 def later(after: float) -> list[Snapshot]:
-    """Somebody else reports for a while."""
+    """Return later samples of another client."""
     return [snapshot(SECONDS + after + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
 
 
@@ -39,7 +39,7 @@ def later(after: float) -> list[Snapshot]:
 def rows(seconds: float) -> list[dict[str, object]]:
     monitor = Stepped()
     monitor.batches(minutes_of(), seconds)
-    # Nobody was heard of for half an hour; then all of them have gone, and all their minutes are over.
+    # Nothing arrives for half an hour; then all clients are gone and all their minutes are finished.
     for after in range(1800, 2101, 60):
         monitor.batch(later(after), SECONDS + after + 60)
     mine = [row for row in monitor.minutes if row["client_id"] != "z"]
@@ -58,7 +58,7 @@ def test_what_a_minute_says() -> None:
     (row,) = (row for row in rows(ONE_BATCH) if row["client_id"] == "a" and row["minute"] == START + 120_000)
     assert (row["samples"], row["kind"], row["service"], row["instance"]) == (60, "producer", "shop", "h:a")
     assert row["buffer_used_ratio_max"] == pytest.approx(0.02)
-    # It does not count what it sent, so that only the deadlock could be judged.
+    # It does not count sent records, so only the deadlock could be judged.
     assert row["status"] == "partial"
 
 
@@ -84,17 +84,17 @@ def test_the_rows_are_the_same_in_batches_of_any_length(seconds: float) -> None:
 
 
 def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_nothing_comes_after() -> None:
-    """Whether they have departed is not decided. A record may be late by 120 s; a batch comes each 15 s."""
+    """Whether they are gone is undecided. A record may be late by 120 s; there is a batch every 15 s."""
     monitor = Stepped()
     monitor.batches(minutes_of(), 10)
     assert len(monitor.minutes) == 3 * 12
     wrote = {second: len(monitor.batch([], SECONDS + second).minutes) for second in range(0, 300, 15)}
-    # They were heard of last at 899, 890 and 840 s, and their last minutes end at 780, 840 and 900 s.
+    # Their last samples are at 899, 890 and 840 s, and their last minutes end at 780, 840 and 900 s.
     assert {second: n for second, n in wrote.items() if n} == {15: 2, 60: 1, 75: 2, 120: 1, 135: 2, 180: 1}
     assert Counter((row["client_id"], row["minute"]) for row in monitor.minutes) == Counter(
         (name, START + 60_000 * n) for name in CLIENTS for n in range(15)
     )
-    # What comes late of the minute that is written makes no second row; those after it are whole.
+    # Late samples do not repeat a minute that is written; later minutes are complete.
     again = [snapshot(SECONDS - 60 + s, {"select-total": s}, "b", instance="h:b") for s in range(5, 240, 10)]
     monitor.batch(again, SECONDS + 320)
     monitor.batch([], SECONDS + 330)
@@ -110,9 +110,10 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
     monitor.batches(readings_of_a_group()[:30], 10)
     assert [row["minute"] for row in monitor.minutes] == [START + 60_000 * n for n in range(4)]
     (second,) = (second for second in range(300, 700, 15) if monitor.batch([], second).minutes)
-    # Its last reading is of 290 s, its minute ends at 300 s, and another may be late by 120 s: 130 s from 300 s on.
+    # Its last sample is at 290 s, its minute ends at 300 s, and another sample may be late by 120 s: 130 s from 300 s
+    # on.
     assert second == 435
-    # What comes late makes no second row of that minute.
+    # Late samples do not repeat that minute.
     monitor.batch(readings_of_a_group()[24:37], 700)
     for second in range(715, 1000, 15):
         monitor.batch([], second)
@@ -120,7 +121,7 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
 
 
 def readings_of_a_group() -> list[Snapshot]:
-    """Three quarters of an hour of a consumer group, of which the lag is looked at over a quarter."""
+    """Return three quarters of an hour of samples of a consumer group; lag windows cover a quarter of an hour."""
     offsets = {"end-offset": 50.0, "start-offset": 0.0}
     return [
         snapshot(
@@ -139,7 +140,8 @@ def test_a_group_s_minutes_are_the_same_in_batches_of_any_length(seconds: float)
     monitor = Stepped()
     monitor.batches(readings_of_a_group(), seconds)
     samples = {(row["minute"] - START) // 60_000: row["samples"] for row in monitor.minutes}
-    # Lag windows begin every five minutes: the one that holds a minute and ends next reaches back ten to fifteen.
+    # Lag windows begin every five minutes: the window that contains a minute and ends next reaches back 10 to 15
+    # minutes.
     offset = START // 1000 % 300
     windows = {minute: (minute * 60 + offset) // 300 * 300 + 300 - 900 - offset for minute in range(44)}
     assert samples == {minute: 6 * (minute + 1) - max(0, begin) // 10 for minute, begin in windows.items()}

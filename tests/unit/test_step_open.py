@@ -1,6 +1,6 @@
-"""An open incident of a client that falls silent stays, and is shown, until evidence ends it or its time is over.
+"""An incident stays open and shown after its client's data stops, until evidence ends it or its time is over.
 
-Stepped as the stream does it: the state is kept where `streaming.stepping` keeps it, else the one before is read again.
+The test steps like the stream: the state is kept where `streaming.stepping` keeps it, else the previous one is reused.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.unit.test_pushed_recordings import TRUTH, pushed
 
 STALLED, DEADLOCK, LOOP = "consumer-stalled", "producer-callback-deadlock", "consumer-shutdown-loop"
 HOUR, BUFFER = Settings().absence.shown_seconds, 33_554_432.0
-#: Real pushes of a consumer 3.9 whose handler hangs, until its client leaves the group after max.poll.interval.ms.
+#: Real pushes of a 3.9 consumer with a hanging handler, until the client leaves its group after max.poll.interval.ms.
 HANGS = "handler-hangs-3.9-30s"
 ONSET = (int(TRUTH[HANGS]["onset_ms"]) - START) / 1000
 OF_HANGS = [*pushed(HANGS)]
 
 
 class Monitor:
-    """A bucket as a worker of Spark steps it. `now`: this machine's clock, in seconds after START."""
+    """A bucket stepped as in a Spark worker. `now`: this machine's clock, in seconds after START."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: Settings | None = None) -> None:
         self.settings, self.now = settings or Settings(), 0.0
@@ -41,7 +41,7 @@ class Monitor:
         monkeypatch.setattr("clienthealth.spark.stepping.time.time", lambda: START / 1000 + self.now)
 
     def run(self, inputs: Iterable[Snapshot | LogEntry], until: float, since: float, step: float = 10) -> None:
-        """All of it in order, and somebody on another host who reports all the time, so that time goes on."""
+        """Run all inputs in order, with a client on another host that keeps reporting, so that time advances."""
         others = (
             snapshot(since + n * step, {"select-total": n}, "other", instance="o:1", host="o")
             for n in range(int((until - since) / step))
@@ -58,11 +58,11 @@ class Monitor:
                     self.changes.append((self.now, *what, (row["ts"] - START) / 1000))
 
     def of(self, client_id: str) -> list[tuple[str, str]]:
-        """What became of its incidents."""
+        """Return the changes of the client's incidents."""
         return [(mode, change) for _, who, mode, change, _ in self.changes if who == client_id]
 
     def shown(self, client_id: str, at: float) -> Mapping[str, Any] | None:
-        """What `client-health` holds of a client at a time."""
+        """Return the client's record on `client-health` at a time."""
         return next((v for t, key, v in self.records[::-1] if t <= at and key.endswith(f"|{client_id}")), None)
 
     @property
@@ -80,7 +80,7 @@ def statuses(record: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def push_of(after: float, **metrics: float) -> Snapshot:
-    """Another push of the consumer that hung, so many seconds after the onset."""
+    """Return another push of the consumer that hung, that many seconds after the onset."""
     last = OF_HANGS[-1]
     polls = {"last-poll-seconds-ago": 0.0, "last-heartbeat-seconds-ago": 0.0, "records-consumed-total": after}
     ts_ms = START + int(1000 * (ONSET + after))
@@ -136,7 +136,7 @@ def test_a_line_that_says_that_it_has_closed_ends_it(monitor: Monitor, after: in
 
 
 def successor(instance: str, begin: int, until: int) -> Iterable[Snapshot]:
-    """Another consumer of its name at its address, which is well."""
+    """Yield samples of a healthy consumer with the same name at the same address."""
     for after in range(begin, until, 30):
         one = push_of(after)
         who = one.client
@@ -159,7 +159,7 @@ def test_where_replicas_share_its_name_and_host_a_new_one_is_no_proof(monitor: M
 
 
 def stuck(until: int, begin: int = 0) -> list[Snapshot]:
-    """A producer whose I/O thread stands, while its buffer fills."""
+    """Return samples of a producer with a stuck I/O thread and a buffer that fills."""
     return [
         snapshot(
             second,
@@ -195,14 +195,14 @@ def test_the_word_of_its_end_ends_the_incident_of_a_producer(monitor: Monitor, l
 
 
 def test_a_close_that_has_begun_is_no_end(monitor: Monitor) -> None:
-    """Its I/O thread is stuck: the process that was told to stop hangs in close()."""
+    """Its I/O thread is stuck, so the stopping process hangs in close()."""
     monitor.run([*stuck(200), logged(205, "producer-closing", "p", timeout="1")], 1200, 0)
     assert (DEADLOCK, "closed") not in monitor.of("p")
 
 
 @pytest.mark.long
 def test_a_loop_that_logs_no_more_has_gone_after_three_minutes(monitor: Monitor) -> None:
-    """Its own rule: as long as it lasts, it logs."""
+    """A loop logs as long as it lasts, so it has its own rule."""
     reads = [snapshot(s, {"fetch-requests-total": 10.0 * s}, "group", "legacy-consumer") for s in range(0, 120, 10)]
     loop = [logged(120 + n / 20, "offset-manager-lookup-failed", thread="w", address="k:9092") for n in range(400 * 20)]
     monitor.run([*reads, *loop], 1200, 0)

@@ -1,4 +1,4 @@
-"""A client that goes on under another instance, and one that merely follows another on its host."""
+"""A client continues under another instance, unlike a client that merely follows another on its host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_CLOSED, DEADLOCK = "producer-not-closed", "producer-callback-deadlock"
 
 
 def producer(second: float, instance: str, born: float = 0, stuck_since: float = 1e9, delta: bool = False) -> Any:
-    """A producer under load, a quarter of its buffer in use; from `stuck_since` on its I/O thread stands."""
+    """Return a sample of a busy producer, a quarter of its buffer in use; its I/O thread works until `stuck_since`."""
     went = min(second, stuck_since) - born
     filled = 8e6 + max(0, second - stuck_since) * BUFFER / 60
     metrics = {
@@ -38,14 +38,14 @@ STARTED = [logged(0, "producer-config", "p"), logged(0.1, "producer-started", "p
 
 
 def test_a_client_that_is_called_otherwise_has_not_ended() -> None:
-    """Its agent is redeployed at 200 s and names the pod, where it named the process."""
+    """Its agent is redeployed at 200 s and then reports the pod instead of the process."""
     monitor = Stepped()
     inputs = [producer(s, "h:1") for s in range(5, 200, 10)] + [producer(s, "pod-x") for s in range(205, 400, 10)]
     assert run(monitor, [*STARTED, *inputs]) == []
     assert [who.instance for who in monitor.state.whos if who.client_id == "p"] == ["pod-x"]
     gone = [key for published in monitor.published for key, value in published.records if value is None]
     assert gone == ["shop|h:1|p"]
-    # Nothing of the last minutes is lost, and none is told twice.
+    # No recent minute is lost, and none is written twice.
     minutes = [row["minute"] for row in monitor.minutes if row["client_id"] == "p"]
     assert len(minutes) == len(set(minutes)) >= 3
 
@@ -81,7 +81,7 @@ def test_one_that_only_follows_it_is_another(successor: list[Any]) -> None:
 
 
 def test_replicas_beside_each_other_stay_two() -> None:
-    """They count alike, and the agent of the second begins when the first one ends; which then is heard of again."""
+    """Their counts are similar. The second one's agent begins when the first one pauses, which then reports again."""
     monitor = Stepped()
     first = [s for s in range(0, 400, 10) if not 100 <= s < 110]
     run(monitor, [*(producer(s, "a") for s in first), *(producer(s, "b") for s in range(103, 400, 10))])

@@ -1,4 +1,4 @@
-"""A gateway that repeats the last reading of a client that is there no more: it is neither ill nor well."""
+"""If a gateway repeats the last sample of a client that is gone, the client is neither healthy nor failing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.stepped import Stepped, snapshot
 
 
 def producer(second: float, said: float) -> Any:
-    """What it said last at `said`, with something in its buffer, passed on at `second`."""
+    """Return a producer's sample from time `said`, with data in its buffer, passed on at `second`."""
     metrics = {
         "select-total": 50 * said,
         "record-send-total": 100 * said,
@@ -37,7 +37,7 @@ def statuses(monitor: Stepped, client_id: str) -> set[str]:
 
 
 def test_a_reading_that_is_repeated_says_nothing_of_its_client() -> None:
-    """Both end at 200 s; what they said then is passed on until 600 s."""
+    """Both clients end at 200 s; their last samples are repeated until 600 s."""
     monitor = Stepped()
     for second in range(0, 600, 10):
         monitor.batch([producer(second, min(second, 200)), consumer(second, min(second, 200))], second + 10)
@@ -48,7 +48,7 @@ def test_a_reading_that_is_repeated_says_nothing_of_its_client() -> None:
 
 
 def test_an_idle_client_says_that_time_passes() -> None:
-    """Nothing is sent, nothing is selected for a while; its metadata grow old."""
+    """Nothing is sent or selected for a while, but the age of its metadata grows."""
     monitor = Stepped()
     for second in range(0, 100, 10):
         idle = producer(second, 0)

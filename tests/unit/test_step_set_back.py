@@ -1,4 +1,4 @@
-"""Clocks that are set while their client runs: it is judged by what it says now, and nobody else by it."""
+"""A client's clock jumps while the client runs: its current data is judged, and no other client is affected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def producer(second: float, shift: float, stuck_since: float) -> Any:
 
 
 def run(monitor: Stepped, until: int, shifts: list[tuple[int, int]], stuck_since: float) -> list[tuple[str, int]]:
-    """`shifts`: from which second on the clock is off, and by how much. Changes of incidents, with the true second."""
+    """Return incident changes with their true second. `shifts`: second from which the clock is off, and by how much."""
     changes: list[tuple[str, int]] = []
     for second in range(0, until, 10):
         shift = next(by for since, by in reversed(shifts) if since <= second)
@@ -39,7 +39,7 @@ def run(monitor: Stepped, until: int, shifts: list[tuple[int, int]], stuck_since
 
 @pytest.mark.parametrize("shifts", [[(0, 0), (300, -300)], [(0, 270), (300, 0)], [(0, 0), (200, 270), (300, 0)]])
 def test_a_failure_after_a_clock_was_set_back_is_seen_as_soon_and_as_one(shifts: list[tuple[int, int]]) -> None:
-    """It stands from 380 s on: 20 s suspect it, 30 s confirm it, whatever the clock had said before 300 s."""
+    """It is stuck from 380 s on: suspected after 20 s, confirmed after 30 s, whatever the clock showed before 300 s."""
     monitor = Stepped()
     (opened, begin), (escalated, sure) = run(monitor, 800, shifts, 380)
     assert (opened, escalated) == ("opened", "escalated")

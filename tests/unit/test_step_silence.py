@@ -1,4 +1,4 @@
-"""Time passes without input: a fleet that falls silent at once is known to be gone, and loses nothing by it."""
+"""Time passes without input: a fleet that stops at once is recognised as gone, and loses nothing by it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLIENTS = [f"p{number}" for number in range(20)]
 
 
 def reading(second: float, client_id: str, every: float = 10, stuck: bool = False) -> Any:
-    """A producer that sends and has some records on their way; `stuck`: its I/O thread stands, its buffer fills."""
+    """Return a sample of a producer with records in flight; `stuck`: its I/O thread is stuck and its buffer fills."""
     moved = 0.0 if stuck else second
     metrics = {
         "record-send-total": 100.0 * moved,
@@ -35,7 +35,7 @@ def report(monitor: Stepped, begin: int, end: int, clients: list[str], every: in
 
 
 def wait(monitor: Stepped, begin: int, end: int, step: int = 10) -> dict[str, int]:
-    """Nothing arrives; after how many seconds each client was said to be gone."""
+    """Run empty batches; return after how many seconds each client was reported as gone."""
     gone: dict[str, int] = {}
     for second in range(begin, end, step):
         for key, value in monitor.batch([], second).records:
@@ -67,13 +67,13 @@ def test_clients_that_fall_silent_at_once_are_known_to_be_gone(every: int) -> No
 
 @pytest.mark.parametrize("late", [20, 31, 45, 600])
 def test_silence_of_all_is_noticed_though_the_first_batch_of_it_comes_late(late: int) -> None:
-    """What silences everybody can make that batch slow as well; the next ones come every 15 s."""
+    """The cause of the missing data can also delay this batch; the next ones come every 15 s."""
     monitor = Stepped()
     report(monitor, 0, 100, CLIENTS)
     last = 91
     gone = wait(monitor, last + late, last + late + 120, 15)
     assert len(gone) == len(CLIENTS)
-    # Said after two intervals and 30 s, of which a late batch counts for 20 s.
+    # Reported after two intervals plus 30 s; a late batch counts for 20 s.
     assert set(gone.values()) == {30}
 
 
@@ -96,7 +96,7 @@ def test_what_is_known_of_them_stays_and_who_comes_back_is_as_before() -> None:
     back = [c for c in CLIENTS if c != "p7"]
     report(monitor, 800, 1000, back, stuck="p3")
     assert not monitor.records["shop|p0:1|p0"].get("departed")
-    # It alone stays away: it has gone, and only now its end is judged.
+    # It alone stays away: it is gone, and only now its end is judged.
     assert monitor.records["shop|p7:1|p7"]["departed"]
     assert "collectors" not in json.dumps(monitor.records["shop|p7:1|p7"])
     assert [(c.client.client_id, c.verdict.mode, c.change) for c in changes(monitor)] == opened
@@ -114,7 +114,7 @@ def test_what_a_client_logged_of_its_end_is_judged_at_once() -> None:
 
 
 def test_a_monitor_that_slept_accuses_nobody() -> None:
-    """It was frozen for an hour, and its first step finds nothing yet."""
+    """It was suspended for an hour, and its first step finds no input yet."""
     monitor = Stepped()
     report(monitor, 0, 100, CLIENTS)
     monitor.batch([], 105)

@@ -1,4 +1,4 @@
-"""A clock that is off is a finding of its own client, and of no other."""
+"""A wrong clock is a finding about its own client only."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_client_alone_on_its_topic_is_measured_by_the_clock_of_this_machine() 
 
 
 def test_who_has_gone_within_a_long_backlog_of_few_clients_has_no_wrong_clock() -> None:
-    # Four clients report for half a minute each and end; five begin as late as the others are gone, and go on.
+    # Four clients report for half a minute each and end; five begin after the others are gone, and continue.
     early = [
         snapshot(s, metrics(s), f"early-{n}", instance=f"h:e{n}", host=f"e{n}") for n in range(4) for s in (0, 15, 30)
     ]

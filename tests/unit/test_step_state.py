@@ -1,4 +1,4 @@
-"""The state of a bucket as bytes: whole, bounded, and read by programs that know other metrics."""
+"""Test a bucket's state as bytes: complete, bounded, and readable by programs with other metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState, Memory, load, s
 from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, logged, snapshot
 
-#: How many columns are before the values in the rows of readings, of what these say of topics, and of clients.
+#: Numbers of columns before the values in the rows of samples, of topics, and of clients.
 HEAD, PART_HEAD, CLIENT_HEAD = 9, 4, 6
 QUEUES = [
     TopicMetrics("slow", thread="0", metrics={"queue-chunks": 2.0}),
@@ -33,7 +33,7 @@ QUEUES = [
 
 
 def monitor() -> Stepped:
-    """A producer that is stuck, an old consumer, a group, and lines of all kinds."""
+    """Return a monitor with a stuck producer, an old consumer, a group, and lines of all kinds."""
     stepped = Stepped(saved=False)
     for second in range(0, 90, 10):
         stuck = {
@@ -77,9 +77,9 @@ def test_what_is_loaded_is_what_was_saved() -> None:
 
 @pytest.mark.parametrize("seed", long_after(1, range(3)))
 def test_what_the_stream_keeps_is_all_that_the_next_step_needs(seed: int) -> None:
-    """Half an hour by chance: batches of any length, clients that come and go, lines, and times without any of it.
+    """Half an hour of random input: batches of any length, clients that come and go, log lines, and gaps.
 
-    A state that is left in memory is what no rule of saving can lose anything of.
+    The comparison keeps its state in memory, where no save rule can lose anything.
     """
     chosen = random.Random(seed)
     stream, memory = Stepped(), Stepped(saved=False)
@@ -102,7 +102,7 @@ def test_what_the_stream_keeps_is_all_that_the_next_step_needs(seed: int) -> Non
 
 
 def _inputs(begin: float, end: float, chosen: random.Random) -> Iterator[Snapshot | LogEntry]:
-    """What three clients, one of which hangs, a group and their logs say in [begin, end)."""
+    """Yield samples and lines of three clients (one of which hangs) and a group in [begin, end)."""
     for second in range(math.ceil(begin), math.ceil(end)):
         for name, every in (("p0", 10), ("p1", 10), ("p2", 60)):
             moved = 7 if name == "p0" and 300 < second < 700 else second
@@ -114,7 +114,7 @@ def _inputs(begin: float, end: float, chosen: random.Random) -> Iterator[Snapsho
             partitions = [TopicMetrics("orders", 0, None, None, {"committed-offset": second, "end-offset": second + 5})]
             yield snapshot(second, {"members": 1}, "billing", "group", topics=partitions, instance="groups")
         if chosen.random() < 0.02:
-            # Some lines are far ahead of the readings of their time.
+            # Some lines are far ahead of the samples of their time.
             yield logged(
                 second + chosen.choice([0, 0, 200]), "producer-close-begins", chosen.choice(["p0", "p1", None])
             )
@@ -138,7 +138,7 @@ def test_another_form_is_refused_in_one_sentence() -> None:
 
 
 def of_form(form: int, saved: dict[str, Any]) -> bytes:
-    """A state as an earlier form has it, of `saved`, which is of form 4 but for what a test changes."""
+    """Return a state in an earlier form, from `saved`, which has form 4 except for the test's changes."""
     groups = [{**group, "heard_ms": heard_ms} for heard_ms, group in saved["groups"][0].values()]
     return b"KCH" + bytes([form]) + msgspec.msgpack.encode({**saved, "groups": groups})
 
@@ -230,19 +230,19 @@ def test_the_form_is_the_one_that_0_2_reads_and_writes() -> None:
     names = saved["readings"][3]
     assert saved["heads"] == [HEAD, PART_HEAD, CLIENT_HEAD]
     assert sorted(names) == ["0", "a", "b", "client-metrics"]
-    # Time, partition, offset, topic, client, configuration, interval, delta, fresh; then the first metric of the kind.
+    # Time, partition, offset, topic, client, configuration, interval, delta, fresh; then the kind's first metric.
     topic = names.index("client-metrics")
     assert rows[:, : HEAD + 1].tolist() == [
         [START + 9000, 0, 0, topic, 0, -1, 10_000, 0, 1, 7],
         [START + 7000, 0, 1, topic, 1, -1, 20_000, 1, 1, 5],
     ]
-    # Reading, topic, partition, thread.
+    # Sample, topic, partition, thread.
     assert parts[:, :PART_HEAD].tolist() == [
         [1, names.index("a"), 3, -1],
         [1, names.index("b"), -1, names.index("0")],
     ]
     assert parts[:, PART_HEAD + 2].tolist()[1] == 4
-    # First and last reading, heard of, interval, minute, configuration; then the first of UNDELIVERED.
+    # First and last sample, last seen, interval, minute, configuration; then the first of UNDELIVERED.
     assert clients[0, : CLIENT_HEAD + 1].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, 6]
     assert clients[1, :CLIENT_HEAD].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1]
 
@@ -258,9 +258,9 @@ def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> 
 
 
 def of_another_release(state: BucketState) -> bytes | bytearray:
-    """The state as a program wrote it that knew the producers' third metric not yet, and one more after the fourth.
+    """Return the state as written by a program without the producers' third metric, but with one more after the fourth.
 
-    The same for what is said of topics, and for what tells how much was not delivered.
+    Metrics of topics, and those that show undelivered data, differ in the same way.
     """
     data = save(state, 1)
     saved = msgspec.msgpack.decode(data[4:])
@@ -317,7 +317,7 @@ def test_a_storm_of_100_000_lines_keeps_the_state_bounded(threads: int) -> None:
         )
         bounded.batch([snapshot(second, {"select-total": second}), *storm], second + 10)
         sizes.append(len(save(bounded.state, 1)))
-    # Of a second of it ten lines of each thread, for the three minutes in which a window can still be judged.
+    # Of each second, ten lines of each thread are kept, for the three minutes in which a window can still be judged.
     assert len(bounded.state.log_entries) <= 10 * threads * 19
     assert sizes[-1] <= 1.1 * sizes[len(sizes) // 2] < 1_000_000
 

@@ -1,4 +1,4 @@
-"""Time in the step: late readings, clocks that are wrong, clients that leave and return, slow reporters."""
+"""Test time in the step: late samples, wrong clocks, clients that leave and return, slow reporters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HONEST = [f"client-{n}" for n in range(20)]
 
 
 def metrics(second: float) -> dict[str, float]:
-    """A producer that is well."""
+    """Return metrics of a healthy producer."""
     return {
         "select-total": 100 * second + 100_000,
         "io-time-ns-total": 1e8 * (second + 10_000),
@@ -31,7 +31,7 @@ def metrics(second: float) -> dict[str, float]:
 
 
 def honest(until: int, begin: int = 0) -> list[Snapshot]:
-    """A reading of each every ten seconds, a second apart from the next client's."""
+    """Return a sample of each client every ten seconds, a second after the previous client's."""
     return [
         snapshot(second + n % 10, metrics(second), name, instance=f"h:{n}", host=f"h{n}")
         for second in range(begin, until, 10)
@@ -40,18 +40,18 @@ def honest(until: int, begin: int = 0) -> list[Snapshot]:
 
 
 def stepped(by_second: dict[int, list[Snapshot]], batches: range) -> tuple[Stepped, list[Published]]:
-    """Batches of ten seconds, by number."""
+    """Run batches of ten seconds, by number."""
     monitor = Stepped()
     return monitor, [monitor.batch(by_second.get(n, []), 10.0 * (n + 1)) for n in batches]
 
 
 def in_order(snapshots: list[Snapshot]) -> list[Snapshot]:
-    """As they stand on the topic."""
+    """Return the samples in their order on the topic."""
     return sorted(snapshots, key=lambda one: (one.ts_ms or 0) % 10_000)
 
 
 def by_batch(snapshots: list[Snapshot], ahead: int = 0) -> dict[int, list[Snapshot]]:
-    """As they arrive; `ahead`: how many seconds the clock of their client is ahead."""
+    """Group samples by batch of arrival; `ahead`: seconds by which their client's clock is ahead."""
     batches: dict[int, list[Snapshot]] = {}
     for one in snapshots:
         assert one.ts_ms is not None
@@ -65,7 +65,7 @@ def records_of_the_honest(published: list[Published]) -> list[list[tuple[str, by
 
 @cache
 def undisturbed() -> list[Published]:
-    """What is published of the honest alone."""
+    """Return what is published for the clients with correct clocks alone."""
     return stepped({n: in_order(of) for n, of in by_batch(honest(600)).items()}, range(60))[1]
 
 
@@ -90,7 +90,7 @@ def test_one_wrong_clock_changes_nothing_for_twenty_honest_clients(ahead: int) -
 def test_what_no_window_is_open_for_is_counted_as_late() -> None:
     monitor = Stepped()
     monitor.batch([snapshot(s, metrics(s)) for s in range(0, 300, 10)], 300)
-    # The newest is 290, windows close 120 s after their end: what belongs to none that ends after 170 is late.
+    # The newest is at 290, and windows close 120 s after their end: what belongs only to windows ending by 170 is late.
     published = monitor.batch([snapshot(s + 1, metrics(s)) for s in (60, 80, 110, 120, 200)], 301)
     assert published.late == 3
     kept = [(reading.ts_ms - START) // 1000 for reading in monitor.clients["p"].readings]

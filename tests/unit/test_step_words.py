@@ -1,4 +1,4 @@
-"""What a process says in words: of which of its clients it is, how long it is remembered, and what it proves alone."""
+"""Test a process's log lines: their client, how long they are remembered, and what they prove alone."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def departed(monitor: Stepped, client_id: str) -> str:
     ("signature", "others", "expected"),
     [
         ("producer-closing", [], "ok"),
-        ("producer-closing", ["q"], "suspected"),  # it may be the other's close
-        ("process-killed-for-memory", ["q"], "confirmed"),  # it is of all
+        ("producer-closing", ["q"], "suspected"),  # it may be the other client's close
+        ("process-killed-for-memory", ["q"], "confirmed"),  # it concerns all clients of the process
     ],
 )
 def test_whose_a_line_of_the_end_is(signature: str, others: list[str], expected: str) -> None:
@@ -166,7 +166,7 @@ def test_the_client_is_named_by_its_prefix_or_by_what_a_layout_left_of_its_threa
 
 
 def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_its_process_was_read() -> None:
-    """A misspelt topic of a producer that is connected: metrics do not tell it from one that is idle."""
+    """A connected producer with a misspelt topic: its metrics look the same as those of an idle producer."""
 
     def statuses(sends: bool, speaks: bool) -> set[str]:
         monitor = Stepped()
@@ -183,7 +183,7 @@ def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_
 
 
 def test_failures_of_a_producer_and_a_consumer_of_one_name_are_both_told() -> None:
-    """They share a key (`deploy/operate.md`, known gaps): neither's failure may be hidden by the other's health."""
+    """They share a key (`deploy/operate.md`, known gaps): the health of one must not hide the other's failure."""
     stuck = {"buffer-total-bytes": 4e6, "select-total": 7.0, "record-send-total": 9.0}
     told: dict[str, set[str]] = {}
     for ill in ("producer", "consumer"):

@@ -1,11 +1,11 @@
-"""Signals that come amid each other: a terminal tells the monitor and its supervisor, which passes it on."""
+"""Test overlapping signals: a terminal signals the monitor and also its supervisor, which forwards the signal."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-#: A second signal arrives while the event is being set: as early, and with the same lock held, as can be.
+#: A second signal arrives while the event is being set: as early as possible, while the same lock is held.
 PROGRAM = """
 import os, signal, threading
 from clienthealth.platform.stopping import stop_event

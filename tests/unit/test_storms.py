@@ -1,4 +1,4 @@
-"""Storms of log lines: few are decoded, all are counted, and nothing rare is lost in them."""
+"""Test bursts of log lines: few lines are decoded, all are counted, and no rare line is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOST = "INFO  [{thread}] kafka.client.ClientUtils$ - Failed to fetch consumer me
 
 
 class Decoded:
-    """What a task makes of log records, all of one partition, ten a millisecond."""
+    """The output of one decoding task for log records of one partition, ten per millisecond."""
 
     def __init__(self, values: Sequence[bytes], keys: Sequence[bytes | None], monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
@@ -63,7 +63,7 @@ class Decoded:
 
     @property
     def repeats(self) -> Counter[str]:
-        """How many lines each process is known to have said."""
+        """Return the number of lines counted for each process."""
         by_host: Counter[str] = Counter()
         for entry in self.log_entries:
             by_host[entry.host] += entry.repeats

@@ -1,4 +1,4 @@
-"""The subscription by which clients push what we read, and what the doctor says of plugin, subscription and brokers."""
+"""Test the subscription for clients' pushes, and the doctor's findings on plugin, subscription and brokers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from clienthealth.settings import Settings
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 
-#: A reporter beside our plugin that stands for wrong settings of the plugin.
+#: A reporter beside our plugin that represents wrong settings of the plugin.
 BROKEN = "broken"
 
 
 class Cluster:
-    """An admin client of brokers with these reporters (None: this user may not see them) and subscriptions."""
+    """An admin client of brokers with these reporters (None: hidden from this user) and subscriptions."""
 
     def __init__(self, reporters: list[str | None], subscriptions: dict[str, dict[str, str]] | Exception) -> None:
         self.reporters, self.subscriptions = reporters, subscriptions
@@ -36,7 +36,7 @@ class Cluster:
         return send(request, node)
 
     def send(self, request: Any, node: int) -> Any:
-        """Each broker offers to take pushes if its plugin works."""
+        """Answer as a broker that accepts pushes if its plugin works."""
         works = BROKEN not in (self.reporters[node - 1] or "")
         return SimpleNamespace(api_keys=[SimpleNamespace(api_key=key) for key in ([3, 71, 72] if works else [3])])
 
@@ -61,7 +61,7 @@ class Cluster:
 
 
 def findings(*reporters: str | None, subscriptions: dict[str, dict[str, str]] | Exception) -> list[tuple[str, str]]:
-    """State and text of what is found of such a cluster."""
+    """Return state and text of the findings on such a cluster."""
     client = cast("KafkaAdminClient", Cluster(list(reporters), subscriptions))
     checked = brokers.clients_asked(Settings(), client, range(1, len(reporters) + 1))
     return [(finding.state, finding.text) for finding in checked]
@@ -105,7 +105,7 @@ def test_one_for_java_does_not_ask_librdkafka() -> None:
     ],
 )
 def test_who_is_asked(name: str, version: str, asked: str | None) -> None:
-    """As brokers do it: each regular expression has to fit the whole text."""
+    """As in brokers, each regular expression has to match the whole text."""
     said = {"client_software_name": name, "client_software_version": version}
 
     def fits(subscription: Subscription) -> bool:

@@ -1,4 +1,4 @@
-"""Who starts the monitor again, what spark-submit must be told, and what doctor says of the limits."""
+"""Test the monitor's restarts, the options for spark-submit, and the doctor's findings on limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clienthealth.spark.stepping import Summary
 
 
 def supervised(codes: list[int], monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[list[str]], list[float]]:
-    """Jobs that end with these codes: the code in the end, the commands, and the waits between them."""
+    """Run jobs that end with these codes; return the final code, the commands, and the waits between them."""
     commands: list[list[str]] = []
     waits: list[float] = []
 

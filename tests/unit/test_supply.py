@@ -1,4 +1,4 @@
-"""The bill of materials, and the check of jars against known vulnerabilities."""
+"""Test the bill of materials, and the check of jars against known vulnerabilities."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_answer_that_did_not_come_is_neither_good_nor_bad(
 
 
 class Osv(BaseHTTPRequestHandler):
-    """Knows of one advisory of lib 1.3, on the second page of its answer."""
+    """A server with one advisory for lib 1.3, on the second page of its answer."""
 
     def do_POST(self) -> None:
         queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]

@@ -1,4 +1,4 @@
-"""The units of systemd, as systemd itself reads them."""
+"""Test the systemd units with systemd's own tools."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
 
 
-#: Of 100, by systemd's own weights; it calls 50 "medium". The network is left, system calls and the JVM's compiler.
+#: Of 100, by systemd's own weights; 50 is "medium". What remains is the network, system calls and the JVM's compiler.
 MOST_EXPOSED = 35
 SYSTEMD = shutil.which("systemd-analyze")
 
 
 @pytest.fixture(scope="module")
 def units(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The units with a program that is there, so that systemd's complaints are about them alone."""
+    """Return the units with an existing program, so that systemd's complaints concern only the units."""
     if SYSTEMD is None:
         pytest.skip("needs systemd-analyze (apt-get install systemd)")
     folder = tmp_path_factory.mktemp("units")
@@ -70,13 +70,13 @@ def test_a_service_runs_a_command_of_ours_without_privileges(unit: Path) -> None
 
 
 def test_state_lies_where_a_service_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both what settings without a folder mean in a unit, and what the page has `init` write for the units."""
+    """Checks default folders in a unit, and the settings that the page has `init` write for the units."""
     page = (ROOT / "deploy/README.md").read_text("utf-8")
     (state,) = re.findall(r"kafka-health init --out /etc/kafka-client-health/health.toml --state (\S+)", page)
     for unit in SERVICES:
         service = dict(re.findall(r"^(\w+)=(.*)$", unit.read_text("utf-8"), re.MULTILINE))
         assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}" == state, unit
-    # What systemd does before it starts one.
+    # systemd does this before it starts a unit.
     folder = tmp_path / state[1:]
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)

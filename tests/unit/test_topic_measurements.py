@@ -1,4 +1,4 @@
-"""What clients tell of their topics: queues and own lag, by hand."""
+"""Test what clients report about topics (queues and their own lag), with values calculated by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMITS = LagSettings(allowed_lag={"batch-*/audit": 50, "*/audit": 20})
 
 
 def of(client_id: str, kind: Kind, readings: list[Reading], group: str | None = None, **config: str) -> ClientWindow:
-    """A window of 60 s; options with `_` for a full stop."""
+    """Return a window of 60 s; option names have `_` for a dot."""
     client = msgspec.structs.replace(making.client(kind), client_id=client_id, group=group)
     options = {name.replace("_", "."): value for name, value in config.items()}
     return ClientWindow(client, making.T0, making.at(60), tuple(readings), config=options)
@@ -37,9 +37,9 @@ def lagging(
     kind: Kind = "consumer",
     **more: list[float],
 ) -> ClientWindow:
-    """Readings 10 s apart: the lag by `topic-partition` of each, and the client's consumption so far.
+    """Return samples 10 s apart: each with lag by `topic-partition`, and the client's consumption so far.
 
-    `more`: further metrics, `_` for a hyphen, with the value of each reading.
+    `more`: further metrics (`_` for a hyphen), with their value in each sample.
     """
     readings = []
     for i, by_partition in enumerate(lags):
@@ -73,7 +73,7 @@ CASES = {
     "young": lagging("young", *one(100, 200)),
     "one dip": lagging("one dip", *one(1000, 1200, 1190, 1600, 1800, 2000)),
     "noise": lagging("noise", *one(300, 310, 290, 330, 280, 320)),
-    # 1.5 a second, but ten seconds of what it consumes is more than its lag.
+    # 1.5 a second, but the records consumed in ten seconds exceed the lag.
     "keeps up": lagging("keeps up", *one(100, 115, 130, 145), rate=100.0),
     "many": lagging("many", *({"a-0": 10 * i, "a-1": 0, "b-0": 500.0 + 100 * i} for i in range(4)), paused=("a-0",)),
     "given up": lagging("given up", {"a-0": 5, "a-1": 7}, {"a-0": 5, "a-1": 7}, {"a-1": 0}),
@@ -89,7 +89,7 @@ CASES = {
 def queueing(
     client_id: str, kind: Kind, *topics: TopicReading, limit: float | None = None, **config: str
 ) -> ClientWindow:
-    """One reading with figures of queues."""
+    """Return a window with one sample that contains queue figures."""
     metrics: dict[str, float] = {}
     if kind == "producer":
         metrics = {"queue-records": 12.0} | ({} if limit is None else {"queue-records-limit": limit})
@@ -101,7 +101,7 @@ def topic(name: str, partition: int | None = None, thread: str | None = None, **
 
 
 QUEUES = {
-    # Of the chunks of two threads the fuller queue counts; two chunks are the default.
+    # With two threads the fuller queue counts; its limit is two chunks by default.
     "old Scala consumer": queueing(
         "old Scala consumer",
         "legacy-consumer",
@@ -115,7 +115,7 @@ QUEUES = {
         topic("orders", thread="a-0", queue_chunks=2),
         queued_max_message_chunks="8",
     ),
-    # By records 60,000 of the default 100,000 of the fuller partition; by bytes 8 of 64 MiB of both.
+    # By records 60,000 of the default 100,000 in the fuller partition; by bytes 8 of 64 MiB in both.
     "librdkafka consumer": queueing(
         "librdkafka consumer",
         "consumer",
@@ -129,7 +129,7 @@ QUEUES = {
         queued_max_messages_kbytes="1024",
         queued_min_messages="1000",
     ),
-    # Of 100,000 records that it may hold.
+    # It may hold 100,000 records.
     "librdkafka producer": queueing(
         "librdkafka producer",
         "producer",
@@ -140,7 +140,7 @@ QUEUES = {
     ),
     "kafka-python producer": queueing("kafka-python producer", "producer", topic("orders", record_send_total=1)),
     "Java consumer": queueing("Java consumer", "consumer", topic("orders", 0, records_lag=5)),
-    # No limit is no ratio, and no text is no number.
+    # Without a limit there is no ratio, and an invalid text is no number.
     "odd options": queueing(
         "odd options",
         "consumer",
@@ -154,7 +154,7 @@ QUEUES = {
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, dict[str, Any]]:
-    """The indicators of each client, worked out for all clients of a kind at once."""
+    """Return the indicators of each client, computed for all clients of a kind at once."""
     windows = [*CASES.values(), *QUEUES.values()]
     by_client: dict[str, dict[str, Any]] = {}
     for kind in ("producer", "consumer", "legacy-consumer"):
@@ -166,7 +166,7 @@ def rows() -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def reported(rows: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, list[dict[str, Any]]]:
-    """The lag that consumers tell, by client."""
+    """Return the lag that consumers report, by client."""
     return {client: rows[client]["lag"] for client in CASES}
 
 
@@ -241,7 +241,7 @@ def test_one_window_alone_is_told_alike(rows: dict[str, dict[str, Any]]) -> None
 
 
 def figures(*windows: ClientWindow) -> list[dict[str, Any]]:
-    """The figures of the history, None for NaN."""
+    """Return the history's figures, with None for NaN."""
     columns = {name: values.tolist() for name, values in minute_figures(stacked(windows)).items()}
     rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     return [{name: None if value != value else value for name, value in row.items()} for row in rows]

@@ -1,4 +1,4 @@
-"""Errors, retries, throttling, batches, the slowest broker, rebalances and commits: from the wire to Prometheus."""
+"""Test errors, retries, throttling, batches, slowest broker, rebalances and commits, from the wire to Prometheus."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LINE = re.compile(r'kafka_client_(\w+)\{.*client_id="([^"]+)"(?:,(\w+="[^"]*"))
 
 
 def scraped(recording: str) -> dict[tuple[str, str, str | None], float]:
-    """What Prometheus gets of a recording's last window: client id, metric and its own label → value."""
+    """Return what Prometheus scrapes for a recording's last window: (client id, metric, its own label) → value."""
     records = [one for one in read([RECORDINGS / recording]) if one.stream != "logs"]
     now_ms = int(time.time() * 1000)
     stepped, states = Stepped(), States(Settings())
@@ -38,22 +38,22 @@ def scraped(recording: str) -> dict[tuple[str, str, str | None], float]:
 
 
 def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
-    """What Prometheus gets of these states."""
+    """Return what Prometheus scrapes for these states."""
     lines = b"".join(Exporter(Settings(), states, lambda: None).metrics()).decode().splitlines()
     matches = [match.groups() for line in lines if (match := _LINE.fullmatch(line))]
     return {(client_id, name, label): float(value) for name, client_id, label, value in matches}
 
 
-#: Recording → what a person reads in the first and the last reading of its last window.
+#: Recording → values that a person calculated from the first and the last sample of its last window.
 RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
-    # From ….680664 to ….700876: 1,061 → 2,117 records given up, 26,220 → 47,660 sent again.
+    # From ….680664 to ….700876: 1,061 → 2,117 records given up, 26,220 → 47,660 retried.
     "not-enough-replicas-2.8": {
         ("feed-uploader", "producer_record_error_rate", None): 1056 / 20.212,
         ("feed-uploader", "producer_record_retry_rate", None): 21440 / 20.212,
         ("feed-uploader", "producer_record_send_rate", None): (49564 - 27932) / 20.212,
         ("feed-uploader", "producer_batch_size_bytes", None): 16376.572702331961,
     },
-    # From ….310280 to ….331458: the fifth rebalance, of 25 ms as those before it; no commit.
+    # From ….310280 to ….331458: the fifth rebalance, which took 25 ms like the earlier ones; no commit.
     "consumer-rejoins-3.9": {
         ("order-billing", "consumer_rebalance_rate", None): 1 / 21.178,
         ("order-billing", "consumer_rebalance_seconds", None): 0.025,
@@ -86,7 +86,7 @@ def test_a_metric_that_nobody_has_gives_no_series() -> None:
 
 
 def measured(kind: str, *readings: Mapping[str, float]) -> Mapping[str, object]:
-    """The indicators of a window with a reading every ten seconds."""
+    """Return the indicators of a window with a sample every ten seconds."""
     client = Client(service="s", host="h", instance="i", client_id="c", kind=kind)  # type: ignore[arg-type]
     rows = tuple(Reading(START + 10_000 * at, metrics) for at, metrics in enumerate(readings))
     (indicators,) = client_indicators(ClientWindow(client, START, START + 60_000, rows).table, LagSettings())
@@ -107,7 +107,7 @@ def test_times_are_seconds_and_rates_are_of_the_window() -> None:
 
 
 def test_compression_and_authentications_that_brokers_refuse() -> None:
-    """By the names that Telegraf has from a real Java client: what is left of a batch, and attempts per second."""
+    """Names as Telegraf gets them from a real Java client: compressed share of a batch, and attempts per second."""
     refused = [{"failed-authentication-total": total, "compression-rate-avg": 0.25} for total in (2.0, 2.0, 5.0)]
     producer = measured("producer", *refused)
     assert (producer["compression_ratio"], producer["failed_authentication_rate"]) == (0.25, 3 / 20)

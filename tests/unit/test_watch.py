@@ -1,4 +1,4 @@
-"""`kafka-health watch`: agents that answer as Jolokia does, a real JVM that the agent is attached to, what is said."""
+"""Test `kafka-health watch`: fake Jolokia agents, a real JVM to which the agent is attached, and the output."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from clienthealth_exporters.jvm.jolokia import Jolokia
 from tests.support.waiting import WAIT_SECONDS, eventually
 from tests.unit.test_jvm_exporter import agent, serving
 
-#: It waits most of the time: others run meanwhile.
+#: This test mostly waits, so others can run meanwhile.
 pytestmark = pytest.mark.early
 
 RUNTIME = "java.lang:type=Runtime"
 STATISTICS = Path(__file__).parents[1] / "formats" / "librdkafka_stats_producer.json"
 PRODUCER = "kafka.producer:client-id=p-1,type=producer-metrics"
-#: As the JVM prints it: a callback of a producer waits for a record of the same producer.
+#: As printed by the JVM: a producer's callback waits for a record of the same producer.
 STUCK = """\
 "kafka-producer-network-thread | p-1" #17 daemon prio=5 tid=0x1 nid=0x2 waiting on condition  [0x3]
    java.lang.Thread.State: WAITING (parking)
@@ -53,7 +53,7 @@ STUCK = """\
 
 
 def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
-    """A JVM with a producer that sends ten records a second, or stands with records in its buffer."""
+    """Return a fake JVM with a producer that sends ten records a second, or is stuck with records in its buffer."""
     reads = 0
 
     def answer(asked: Any) -> tuple[int, bytes]:
@@ -101,13 +101,13 @@ def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second of a watch takes a tenth of one, but two dumps of a thread must be apart."""
+    """Make a watch ten times as fast, but keep a distance between two dumps of a thread."""
     monkeypatch.setattr("clienthealth.diagnose.watch.watching.INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr("clienthealth.diagnose.watch.watching.DUMP_SECONDS", 1.5)
 
 
 def exit_code(*arguments: str) -> int:
-    """Of the command."""
+    """Return the exit code of the command."""
     with pytest.raises(SystemExit) as ended:
         main(["watch", *arguments])
     return int(str(ended.value.code))
@@ -152,7 +152,7 @@ def test_what_was_recorded_is_diagnosed_alike(tmp_path: Path, capsys: pytest.Cap
     assert {Path(attached["name"]).name for attached in client["inputs"]} == set(kept)
 
 
-#: As the JVM prints it: a handler that does not return, whose thread touches no client meanwhile.
+#: As printed by the JVM: a handler that does not return, in a thread that touches no client meanwhile.
 HANGS = """\
 "billing" #21 prio=5 os_prio=0 cpu=12.50ms elapsed=120.00s tid=0x1 nid=0x2 waiting on condition  [0x3]
    java.lang.Thread.State: TIMED_WAITING (parking)
@@ -173,7 +173,7 @@ CONSUMER = "kafka.consumer:client-id=c-1,type="
 
 
 def hanging(asked: Any) -> tuple[int, bytes]:
-    """A JVM with a consumer whose handler has not returned for 91 s; five minutes are allowed."""
+    """Answer like a JVM with a consumer whose handler has run for 91 s; five minutes are allowed."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
     metrics = {
@@ -324,7 +324,7 @@ def test_a_terminal_shows_a_table_in_its_place_and_no_line_is_wider(tmp_path: Pa
         while shown.count(b"orders/p-1 ") < 3:
             shown += os.read(ours, 65536)
         watching.send_signal(signal.SIGINT)
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the process has ended
             while more := os.read(ours, 65536):
                 shown += more
         os.close(ours)
@@ -337,7 +337,7 @@ def test_a_terminal_shows_a_table_in_its_place_and_no_line_is_wider(tmp_path: Pa
 
 
 class Terminal(io.StringIO):
-    """What a program writes to a terminal."""
+    """A stream that reports itself as a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -370,7 +370,7 @@ def test_why_a_process_cannot_be_attached_to() -> None:
 
 @contextmanager
 def sleeping(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """A JVM that does nothing, once it runs."""
+    """Run an idle JVM; yield it once it is up."""
     source = folder / "Sleeps.java"
     source.write_text(
         'class Sleeps { public static void main(String[] a) throws Exception { System.out.println("up"); '
@@ -409,7 +409,7 @@ WATCH = [sys.executable, "-m", "clienthealth.ops.cli", "watch"]
 
 @pytest.mark.long
 def test_after_a_watch_that_was_killed_its_agent_is_taken_out_and_the_next_one_works(tmp_path: Path) -> None:
-    """As long as it runs, its agent is used by another watch as well, and left to it."""
+    """While the agent runs, another watch uses it too, and leaves it in place."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with sleeping(tmp_path) as process:
         first = subprocess.Popen(
@@ -458,11 +458,11 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
         command = [*WATCH, f"shop={process.pid}"]
         watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert watching.stderr is not None and process.stdin is not None
-        # It has read the process: an agent alone does not show that.
+        # The watch has read the process; an attached agent alone would not show that.
         assert any("shop shows no Kafka client" in line for line in watching.stderr)
         process.stdin.write("\n")
         process.stdin.flush()
-        # It is not asked for: it stays in the table of processes.
+        # Its exit status is not read, so it stays in the process table.
         said = watching.communicate(timeout=WAIT_SECONDS)[0]
     instance = rf"\(\S+:{process.pid}\)"
     assert re.search(rf"^\d\d:\d\d:\d\d  ended: shop {instance}$", said, re.MULTILINE)
@@ -470,7 +470,7 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
 
 
 def has_agent(pid: int) -> bool:
-    """As the agent's own launcher says."""
+    """Return what the agent's own launcher reports."""
     command = [java(), "-jar", str(agent_jar(None)), "status", str(pid)]
     return subprocess.run(command, capture_output=True).returncode == 0
 

@@ -1,4 +1,4 @@
-"""Windows of readings: what belongs together, what is counted once, and the three measurements by hand."""
+"""Test windows of samples: what belongs together, what counts once, and the three measurements, by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def selector(*values: float) -> dict[str, float]:
 
 
 def windows(inputs: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], ClientWindow]:
-    """Client id and the window's first second → the window."""
+    """Return (client id, first second of the window) → window."""
     monitor = Stepped()
     monitor.batch(inputs)
     return {
@@ -41,7 +41,7 @@ def windows(inputs: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], Clie
 
 
 def indicators(*snapshots: Snapshot, client_id: str = "p") -> dict[str, Any]:
-    """Of the window that begins with the first second."""
+    """Return the indicators of the window that begins with the first second."""
     (measured,) = client_indicators(windows(snapshots)[client_id, 0].table, LagSettings())
     return measured
 
@@ -116,9 +116,9 @@ WAITING = (
 
 @pytest.mark.parametrize("ill", [False, True])
 def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_instance(ill: bool) -> None:
-    """A slow start: the dump comes before the first push, whose instance is the broker's; the log goes on all the time.
+    """Slow start: the dump precedes the first push, which has the broker's name as instance; the log continues.
 
-    `ill`: the producer goes on to wait; its metrics show it, and it is one incident as long as it lasts.
+    `ill`: the producer keeps waiting; its metrics show this, and it is one incident as long as it lasts.
     """
     monitor = Stepped()
     for second in range(0, 600, 10):
@@ -142,14 +142,14 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
         ("10.0.0.1:Wc", "opened"),
     ]
     closed = [(c.ts_ms - START) / 1000 for c in changes if c.change == "closed"]
-    # A minute of calm after what the dump is in.
+    # A calm minute follows the dump's windows.
     assert not closed if ill else closed and closed[0] <= 210
     newest = dict(record for published in monitor.published for record in published.records)
     assert newest["shop|h:1|p"] is None
 
 
 def test_a_dump_of_one_process_says_nothing_of_its_neighbour_of_the_same_name() -> None:
-    """Two replicas on one host: neither has reported yet, and the one that starts waits for its first metadata."""
+    """Two replicas on one host: neither has reported yet, and the starting one waits for its first metadata."""
     monitor = Stepped()
     for second in (0, 40, 80):
         lines = [logged(second + n, "buffer-exhausted", "p", instance=f"h:{n}") for n in (1, 2)]
@@ -187,7 +187,7 @@ def test_what_is_not_known_is_not_there() -> None:
 
 
 def test_callback_time_is_derived_from_the_time_outside_the_selector() -> None:
-    # Each 10 s: 8 s outside the selector for 80 records.
+    # Every 10 s: 8 s outside the selector for 80 records.
     measured = indicators(*(snapshot(s, selector(10 * s, 0.5e8 * s, 1.5e8 * s, 8 * s)) for s in (0, 10, 20)))
     assert measured["io_thread_busy_ratio"] == pytest.approx(0.8)
     assert measured["callback_seconds"]["avg"] == pytest.approx(0.1)
@@ -224,7 +224,7 @@ def test_the_culprit_topic_stands_out() -> None:
 
 @cache
 def storm() -> Stepped:
-    """10,000 lines a second of one signature, for ten seconds, in batches of one second."""
+    """Run 10,000 lines a second with one log pattern, for ten seconds, in batches of one second."""
     monitor = Stepped()
     for second in range(10):
         monitor.batch(

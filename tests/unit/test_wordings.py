@@ -1,4 +1,4 @@
-"""Every wording finds the line that it is for; lines are as the client libraries write them."""
+"""Every log pattern finds the line that it is made for; lines are as the client libraries write them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from clienthealth.read.logs.self_descriptions import BY_NAME
 from clienthealth.read.logs.wordings import Catalogue, Meaning, Wording, meanings
 from tests.support import unworded
 
-#: The client libraries, and what else speaks of a client's process.
+#: The client libraries, and other sources of log lines about a client's process.
 SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "linux", "kubernetes", "systemd"}
 SPEAKERS |= {"python", "spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
 SPEAKERS |= {"ruby-kafka", "kafka-node", "pykafka", "flink", "logstash", "fluent-bit", "libbeat"}
-#: Libraries that speak for themselves. Others speak in their words: confluent-kafka and rdkafka-ruby in librdkafka's,
-#: Spring Kafka, Connect, Flink and Logstash in the Java client's.
+#: Libraries with their own log messages. Others log messages of these: confluent-kafka and rdkafka-ruby librdkafka's;
+#: Spring Kafka, Connect, Flink and Logstash the Java client's.
 LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")
-#: What those write that run a client of others around its own words.
+#: Log lines of programs that run another project's client and wrap its messages.
 AROUND = {
     "Flink": (
         "org.apache.flink.streaming.connectors.kafka.FlinkKafkaException: Failed to send data to Kafka: Topic orders "
@@ -68,7 +68,7 @@ INNOCENT = (
 
 
 class Entry(NamedTuple):
-    """A wording where it stands: `file` and `key` name it for a person."""
+    """A log pattern in its file: `file` and `key` show its place to a person."""
 
     file: str
     key: str
@@ -77,7 +77,7 @@ class Entry(NamedTuple):
 
 
 def entries() -> Iterator[Entry]:
-    """Every wording that is written down, in whatever file."""
+    """Yield every log pattern in every file."""
     files: dict[str, Mapping[str, Meaning]] = {
         f"modes/{folder}/mode.toml": mode_file(f"{MODES}/{folder}/rules.py").lines
         for folder in (mode.replace("-", "_") for mode in modes())
@@ -90,7 +90,7 @@ def entries() -> Iterator[Entry]:
 
 
 def faults(entry: Entry) -> Iterator[str]:
-    """What is wrong with a wording, and what to do."""
+    """Yield a pattern's violations, with advice."""
     for fault in _faults(entry.wording, entry.meaning):
         yield f"{entry.file}, {entry.key}: {fault}"
 
@@ -117,7 +117,7 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
 
 
 def unsaid(meaning: Meaning) -> list[str]:
-    """The libraries that have no wording for a meaning, for a reason that is written down."""
+    """Return the libraries without a pattern for a log event, for a documented reason."""
     return [library for libraries in meaning.unsaid for library in libraries.split(", ")]
 
 
@@ -127,7 +127,7 @@ every_wording = pytest.mark.parametrize("wording", catalogue().wordings, ids=lam
 
 
 def words_in(line: str) -> list[str]:
-    """The wordings that a line holds, whoever logged it."""
+    """Return the patterns that match a line, whatever program logged it."""
     return [wording.id for wording, _ in catalogue().matches(line, None)]
 
 
@@ -224,7 +224,7 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
 
 @every_wording
 def test_a_number_of_a_line_has_few_digits(wording: Wording) -> None:
-    """Else it is none that a client counts, and none that can be reckoned with."""
+    """A number with more digits is no count of a client, and cannot be calculated with."""
     digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", wording.pattern)
     assert all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)
 
