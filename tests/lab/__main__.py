@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.lab.cases import drawn
-from tests.lab.judge import judge
+from tests.lab.judge import STREAMED, judge
 from tests.lab.programs import compiled
 from tests.lab.run import record
 
@@ -33,12 +33,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=6, help="how many at once (default: 6)")
     parser.add_argument("--only", default="", metavar="NAME,…", help="mechanisms whose names contain one of these")
     parser.add_argument("--family", default="", metavar="NAME,…", help="the same of families of clients")
+    parser.add_argument("--number", default="", metavar="N,…", help="these cases of the seed alone")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where recordings go (default: .cache/lab/SEED)")
     parser.add_argument("--judge-only", type=Path, metavar="FOLDER", help="judge again what was recorded there")
     parser.add_argument("--list", action="store_true", help="print the cases, and run none")
     arguments = parser.parse_args()
     only, families = ([part for part in text.split(",") if part] for text in (arguments.only, arguments.family))
     cases = drawn(arguments.seed, arguments.cases, only, families)
+    numbers = {int(part) for part in arguments.number.split(",") if part}
+    cases = [case for case in cases if not numbers or case.number in numbers]
     if arguments.list:
         print("\n".join(f"{case.name}: {case.seen}" for case in cases))
         return
@@ -50,9 +53,10 @@ def main() -> None:
                 compiled(case.family)
         record(cases, out, arguments.jobs, lambda text: print(text, file=sys.stderr, flush=True))
     folders = sorted(file.parent for file in out.glob("*/case.json"))
-    judged = judge(folders, min(2, os.cpu_count() or 1))
+    folders = [folder for folder in folders if not numbers or int(folder.name[:3]) in numbers]
+    judged = judge(folders, min(2, os.cpu_count() or 1), 1 if numbers else STREAMED)
     print(judged)
-    if arguments.seed >= FIRST_KEPT and arguments.judge_only is None and not (only or families):
+    if arguments.seed >= FIRST_KEPT and arguments.judge_only is None and not (only or families or numbers):
         _keep(f"seed {arguments.seed}, {len(folders)} cases", judged.rpartition("\n\n| diagnose")[2])
 
 

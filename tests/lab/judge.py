@@ -122,15 +122,15 @@ def _grade(label: Label, status: str) -> str:
     return "suspected only" if status == "suspected" else "unknown"
 
 
-def judge(folders: Sequence[Path], jobs: int) -> str:
-    """Judge recordings; what there is to say of them."""
+def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
+    """Judge recordings, one in so many through the stream too; what there is to say of them."""
     with ThreadPoolExecutor(jobs) as judging:
         verdicts = list(judging.map(diagnosed, folders))
     said: list[str] = []
     matrix: dict[str, dict[str, Counter[str]]] = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        if number % STREAMED == 0:
+        if number % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:
             grades = graded(folder, how, found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from clienthealth.settings import Settings
 from tests.support.recorded import RECORDINGS
 
 DEADLOCK, STALLED = "producer-callback-deadlock", "consumer-stalled"
+LAST_POLL = "consumer-metrics/last-poll-seconds-ago{client-id=order-billing}"
 DUMPS = RECORDINGS / "evidence" / "2_deadlock_client39"
 WORDS = (
     "|MAXPOLL|rdkafka#consumer-1| [thrd:main]: Application maximum poll interval (300000ms) exceeded by 255ms (adjust "
@@ -119,3 +122,17 @@ def test_no_fault_began_before_its_process_was_started(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_text(entries)
     found = verdict(examine([tmp_path], Settings()), STALLED)
     assert found.since_ms == 1_795_208_640_000
+
+
+@pytest.mark.parametrize(("away", "status"), [(5, "ok"), (25, "unknown")])
+def test_metrics_that_end_while_nobody_polls_are_no_health(away: int, status: str, tmp_path: Path) -> None:
+    whole = gzip.decompress((RECORDINGS / "consumer-stalled-3.9" / "metrics.jsonl.gz").read_bytes()).splitlines()
+    polled = [json.loads(line)["metrics"].get(LAST_POLL, 0) for line in whole]
+    end = next(number for number, seconds in enumerate(polled) if seconds >= away)
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_bytes(b"\n".join([*whole[: end + 1], b""]))
+    diagnosis = examine([metrics], Settings())
+    for mode in (STALLED, "consumer-shutdown-loop", "cross-topic-blocking"):
+        found = verdict(diagnosis, mode)
+        assert found.status == status
+        assert (f"the last poll() was {away} s before its metrics end" in (found.reason or "")) == (status != "ok")

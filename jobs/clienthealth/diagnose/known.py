@@ -12,6 +12,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.wording import listing
 from clienthealth.modes import MIN_READINGS, Look
+from clienthealth.monitor import departures
 from clienthealth.monitor.adjust import Attached, Context
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.whose import ProcessLog
@@ -24,6 +25,7 @@ NO_CLOCK = "nobody says when its metrics were read"
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
     """Return what is known of each client. `inputs`: what was attached."""
     logs, rows = bucket.logs, bucket.state.readings
+    numbers = {who.identity: number for number, who in enumerate(bucket.state.whos)}
     last_ms = {
         who.identity: rows.ts[rows.who == number].tolist() or [0] for number, who in enumerate(bucket.state.whos)
     }
@@ -41,8 +43,10 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
         process = client.process
         events, dumps = _log_of(logs.get(process), client)
         count = samples.get(client.identity, 0)
+        number = numbers.get(client.identity)
+        readings = () if number is None else departures.departure(bucket, number).readings
         look = Look(
-            ClientWindow(client, 0, 0, logs=events, dumps=dumps),
+            ClientWindow(client, 0, 0, readings, logs=events, dumps=dumps),
             measured=count >= MIN_READINGS,
             untimed=any(dump.source is not None and dump.source.topic in timeless for dump in dumps),
         )

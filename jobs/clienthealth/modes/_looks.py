@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import Reading, ThreadDump
+from clienthealth.model.wording import elapsed
 from clienthealth.modes._evidence import used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
+from clienthealth.modes._polls import longest_between, seconds_since
 
 #: Dumps this far apart (ms) show whether a thread goes on; people count to ten by hand.
 APART_MS = 9_000
@@ -24,8 +26,9 @@ UNMEASURED = "neither a thread dump nor a log shows that it is absent, and there
 class Look:
     """All data of a client in a post-mortem.
 
-    window its log events, and the dumps of its process; not its samples measured True if it has enough samples to be
-    judged untimed True if the time between its dumps is unknown
+    window    its log events, the dumps of its process, and its last samples
+    measured  True if it has enough samples to be judged
+    untimed   True if the time between its dumps is unknown
     """
 
     window: ClientWindow
@@ -44,8 +47,22 @@ class Look:
 
 
 def unmeasured(look: Look) -> str:
-    """Return that only metrics can show the mode's absence."""
-    return "" if look.measured else UNMEASURED
+    """Return why metrics do not show the mode's absence: too few, or a consumer's that end while nobody polls."""
+    return unpolled(look) if look.measured else UNMEASURED
+
+
+def unpolled(look: Look) -> str:
+    """Return why metrics of a consumer show no health at their end, '' where they do.
+
+    Its application was away from poll() for longer than between any two polls before.
+    """
+    window = look.window
+    if window.client.kind != "consumer" or not window.readings:
+        return ""
+    away = float(seconds_since(window.table)[0])
+    if not away >= max(APART_MS / 1000, longest_between(window.readings)):
+        return ""
+    return f"the last poll() was {elapsed(away)} before its metrics end, and they do not show whether it came back"
 
 
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:

@@ -7,7 +7,7 @@ fetches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -80,6 +80,14 @@ def polled_ms(reading: Reading) -> int | None:
     """Return the latest possible time of the last call of poll(); None if the client does not report it."""
     ago = reading.get("last-poll-seconds-ago")
     return None if ago is None else round(reading.ts_ms - 1000 * ago)
+
+
+def longest_between(readings: Sequence[Reading]) -> float:
+    """The longest time between two polls before the last one, in seconds, as far as readings tell; 0 if they do not."""
+    last = (polled_ms(readings[-1]) if readings else None) or 0
+    gaps = [gap / 1000 for _, gap in reported(readings, "time-between-poll-max")]
+    gaps += [ago for ts_ms, ago in reported(readings, "last-poll-seconds-ago") if ts_ms < last]
+    return max(gaps, default=0.0)
 
 
 def has_polled(window: ClientWindow, since_ms: int) -> bool:

@@ -18,7 +18,7 @@ from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
 from clienthealth.modes._evidence import Fact, conclude, events, has_frame, innermost
 from clienthealth.modes._io_thread import in_foreign_code
-from clienthealth.modes._looks import NOTHING, Look, TwoReadings
+from clienthealth.modes._looks import NOTHING, Look, TwoReadings, unpolled
 from clienthealth.modes._polls import has_polled, polled_ms
 from clienthealth.modes.circumstances import coordinator_answers
 from clienthealth.modes.held import Held, held
@@ -396,7 +396,7 @@ def doubt(look: Look) -> str:
     if marks and marks[-1] in BEGUN:
         return "the connector began to shut down, and the records end before it has"
     if look.measured:
-        return ""
+        return unpolled(look)
     if marks and marks[-1] in LOOKUPS:
         return "a search for the offset manager failed, and the records do not show how it ended"
     if events(look.window, COMPLETED):
