@@ -1,6 +1,6 @@
-"""What `mode.toml` says of a failure mode: everything about it but its rules.
+"""Read `mode.toml`: all facts of a failure mode but its rules.
 
-Each mode is a folder with this file and `rules.py`, which makes its thresholds and its `MODE` of it:
+Each mode is a folder with this file and `rules.py`, which makes its thresholds and its `MODE` from it:
 
     FILE = mode_file(__file__)
     class Thresholds(Limits, of=FILE): ...
@@ -29,33 +29,30 @@ from clienthealth.settings.fields import Checked, setting
 
 
 class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The alert of a mode in one status. `hold`: how long the status lasts first, as Prometheus has it; '': at once.
+    """The alert of a mode in one status. `hold`: how long the status lasts first, in Prometheus' form; '': at once.
 
-    severity: critical pages, warning opens a ticket, info is routed to nobody.
+    severity: critical pages, warning opens a ticket, info opens nothing.
     """
 
     severity: Literal["critical", "warning", "info"]
     hold: Annotated[str, msgspec.Meta(pattern=r"^(?:[1-9]\d*[smhd])?$")] = ""
 
 
-#: The alerts of a mode that says nothing of them.
+#: The alerts of a mode whose file names none.
 PAGE, TICKET = Alerting("critical"), Alerting("warning", "2m")
 
 
 class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One of the causes that a judge tells apart.
+    """One of the causes that a judge distinguishes.
 
-    sentence  why it happens; what stands in braces is taken from the detail
-    vague     the same where the detail does not say all of it
-    id        `detail.cause`; '' where the mode has only one
-    title     instead of the mode's, where that would not be true of this cause
-    summary   likewise
-    advice    instead of the mode's action; what stands in braces is taken from the detail, else it stays in capitals
-    lasts     it takes a while to mend: `until_then` of the mode goes with the advice
-    assumed   it is named where nothing tells why: what another window of the same failure tells holds before it
-    timeless  lines without a time prove it, whatever `needs_times` of the mode says
+    sentence why it happens; names in braces are filled from the detail vague the sentence for a detail without these
+    names id `detail.cause`; '' if the mode has only one title replaces the mode's title if that is not true of this
+    cause summary likewise advice replaces the mode's action; names in braces are filled from the detail, else they stay
+    in capitals lasts True if the remedy takes a while: the mode's `until_then` goes with the advice assumed True if it
+    is named when nothing shows a cause: a cause found in another window of the failure wins timeless True if lines
+    without a time prove it, whatever the mode's `needs_times` is
 
-    advice_by_library: the advice where it differs, by a part of the library's name.
+    advice_by_library: the advice for parts of libraries' names, where it differs.
     """
 
     sentence: str
@@ -70,7 +67,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeless: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:
-        """Why it happened, '' where not enough is known to say it."""
+        """Return why it happened, '' if the detail is not enough."""
         values = {
             name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
             for name, value in detail.items()
@@ -82,19 +79,17 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.vague
 
     def advice_for(self, library: str, detail: Mapping[str, Any]) -> str:
-        """What to do where this library runs, '' where it is the mode's action."""
+        """Return what to do with this library, '' for the mode's action."""
         return (of_library(self.advice_by_library, library) or self.advice).format_map(_Filled(detail))
 
 
 class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What only looks like the failure. A confirmed verdict needs each of them refuted by data.
+    """An innocent explanation of the failure. A confirmed verdict needs data that refutes each of them.
 
-    looks_like  what it is, a colon, and how it differs: one sentence
-    refuted_by  kinds of evidence of the mode that cannot be had of it
-    unless      the circumstance (`circumstances.py`) that refutes it where it holds, and where it does not is what
-                happens instead; '' where none does
-    settled_by  what would tell, where nothing at hand does
-    causes      the causes (`detail.cause`) that it can be confused with; empty: all
+    looks_like what it is, a colon, and how it differs: one sentence refuted_by kinds of the mode's evidence that it
+    cannot produce unless the circumstance (`circumstances.py`) that refutes it if it holds, and is the true explanation
+    if it does not; '' for none settled_by what would decide, if the data at hand does not causes the causes
+    (`detail.cause`) to which it applies; empty: all
     """
 
     looks_like: str
@@ -105,7 +100,7 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def what(self) -> str:
-        """What it is, as a sentence goes on."""
+        """Its name, for use within a sentence."""
         name = self.looks_like.partition(":")[0]
         return name[0].lower() + name[1:]
 
@@ -116,7 +111,7 @@ class _Filled(dict[str, Any]):
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:
-    """The text for a library, by a part of its name; '' where there is none."""
+    """Return the text for a library by a part of its name; '' if there is none."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
 
 
@@ -124,29 +119,21 @@ def of_library(texts: Mapping[str, str], library: str) -> str:
 class Facts:
     """The keys of `mode.toml` beside its thresholds and its lines.
 
-    title          a few words, for headings
-    summary        one sentence that ends with a period: what is wrong with the client (the alert's summary)
-    impact         one sentence: what it costs
-    first          one sentence: what to do before the action, which would undo it; '' where there is nothing
-    action         one sentence: what to do now
-    caution        what to do instead as long as it is only suspected, where the action cannot be undone
-    kinds          the kinds of client that it can befall; others are not judged
-    evidence       the kinds of evidence that it can have
-    confusions     what only looks like it
-    background     how it comes about, what proves it, what the rules cannot see: for `explain`
-    causes         what it can come of, as `detail.cause` says
-    until_then     by a part of a library's name what to do until the cause is mended, where that takes a while
-    loses          it is found only where records are lost, also where nothing counted them: `detail.lost_records` and
-                   `lost_bytes` tell at least and at most, where known
-    sums           names in `detail` of what is counted over the whole incident (`Verdict.counts`): at least so many
-    peaks          names in `detail` of which the greatest over the incident holds
-    momentary      names in `detail` that hold only as long as the newest window says them
-    needs_times    why lines without a time cannot prove it, '' where they can
-    explains       modes whose symptoms it shows too: while it is found, they are not found of the same client
-    logs_on        its process logs as long as it lasts: one that logs no more has gone
-    confirmed      its alert once it is confirmed: the job has weighed the evidence, so nothing more is waited for
-    suspected      its alert while it is suspected: indirect evidence often clears by itself within a minute or two
-    panels         further panels of its dashboard: names of functions of dashboards/panels/measurements
+    title a few words, for headings summary one sentence that ends with a period: what is wrong with the client (the
+    alert's summary) impact one sentence: what it costs first one sentence: what to do before the action, which would
+    undo it; '' for nothing action one sentence: what to do now caution what to do instead while it is only suspected,
+    if the action is irreversible kinds the kinds of client that can have it; others are not judged evidence the kinds
+    of evidence that it can have confusions its innocent explanations background mechanism, proof, and known gaps of the
+    rules: for `explain` causes its possible causes, as in `detail.cause` until_then what to do until a lasting remedy
+    works, by a part of a library's name loses True if it implies lost records even if no counter shows them:
+    `detail.lost_records` and `lost_bytes` hold at least and at most, if known sums names in `detail` that are summed
+    over the whole incident (`Verdict.counts`): at least that many peaks names in `detail` whose maximum over the
+    incident counts momentary names in `detail` that hold only as long as the newest window has them needs_times why
+    lines without a time cannot prove it, '' if they can explains modes whose symptoms it also causes: while it is
+    found, they are not reported for the same client logs_on True if its process logs as long as it lasts: a process
+    without lines has ended confirmed its alert once confirmed: the monitor has weighed the evidence, so the alert has
+    no further hold suspected its alert while suspected: indirect evidence often clears within a minute or two panels
+    further panels of its dashboard: names of functions of dashboards/panels/measurements
     """
 
     title: str
@@ -174,7 +161,7 @@ class Facts:
 
 
 class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A number that the judgement uses. `reason`: why it is this one; a bound is a number or another threshold."""
+    """A number that the judgement uses. `reason`: why it has this value; a bound is a number or another threshold."""
 
     default: int | float
     reason: str
@@ -183,11 +170,9 @@ class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModeFile:
-    """The `mode.toml` beside a mode's rules. Raises CatalogueError, with file and key, where it holds a mistake.
+    """The `mode.toml` beside a mode's rules. Raises CatalogueError, with file and key, for a mistake in it.
 
-    id          the folder's name, with hyphens
-    thresholds  by name
-    lines       its log lines by name, in the order of the file
+    id the folder's name, with hyphens thresholds by name lines its log events by name, in the order of the file
     """
 
     def __init__(self, folder: Path) -> None:
@@ -210,9 +195,9 @@ class ModeFile:
         self._reads: dict[Meaning, None] = {}
 
     def reads(self, name: str) -> Meaning:
-        """A line that the judge looks at: by its name here, or `MODE.NAME`, `also-seen.ID`, `self-descriptions.NAME`.
+        """Return a log event for the judge: `NAME` of this mode, `MODE.NAME`, `also-seen.ID`, `self-descriptions.NAME`.
 
-        What a judge has asked for is what `explain` lists.
+        `explain` lists the events that were requested here.
         """
         line = self._line(name)
         self._reads[line] = None
@@ -226,7 +211,7 @@ class ModeFile:
         return lines[own]
 
     def facts(self) -> dict[str, Any]:
-        """What the file says, as the fields of a FailureMode; to be asked for once the rules have named their lines."""
+        """Return the file's content as fields of a FailureMode; call it after the rules have requested their events."""
         others = map(self._line, self._others)
         return {**vars(self._facts), "id": self.id, "lines": (*self.lines.values(), *others), "reads": (*self._reads,)}
 
@@ -237,18 +222,18 @@ def _read(folder: Path) -> ModeFile:
 
 
 def mode_file(rules: str) -> ModeFile:
-    """The file beside a module, read once."""
+    """Return the file beside a module; it is read once."""
     return _read(Path(rules).parent)
 
 
 def _lines(of: str) -> Mapping[str, Meaning]:
-    """The lines of another mode by name, those that no mode is about, those in which a client describes itself."""
+    """Return the log events by name of a mode, of known issues, or of clients' own descriptions."""
     others: Mapping[str, Mapping[str, Meaning]] = {"also-seen": BY_ID, "self-descriptions": BY_NAME}
     return others[of] if of in others else _read(Path(__file__).parent / of.replace("-", "_")).lines
 
 
 class Limits(Checked):
-    """A mode's thresholds, as its rules use them: the names and types of those that its file describes."""
+    """A mode's thresholds, for its rules: fields with the names and types in its file."""
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:
         names = cls.__annotations__

@@ -1,4 +1,4 @@
-"""A thread that stands at one place over several dumps."""
+"""Find threads that stand at one place over several dumps."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from clienthealth.model.wording import elapsed
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A thread at one place. `seen`: the dumps in a row that find it there, each with the thread as it shows it."""
+    """A thread at one place. `seen`: the consecutive dumps that find it there, each with the thread."""
 
     seen: tuple[tuple[ThreadDump, Thread], ...]
 
     @property
     def dump(self) -> ThreadDump:
-        """The last one."""
+        """The last dump."""
         return self.seen[-1][0]
 
     @property
     def thread(self) -> Thread:
-        """As the last dump shows it."""
+        """The thread in the last dump."""
         return self.seen[-1][1]
 
     @property
@@ -32,18 +32,18 @@ class Held:
 
     @property
     def seconds(self) -> float:
-        """From the first dump to the last."""
+        """The time from the first dump to the last."""
         return (self.dump.ts_ms - self.since_ms) / 1000
 
     @property
     def cpu_ms(self) -> float | None:
-        """The CPU that it used meanwhile; None where dumps do not tell it (JVM 8)."""
+        """The CPU time used in between; None if the dumps do not state it (JVM 8)."""
         before, after = self.seen[0][1].cpu_ms, self.thread.cpu_ms
         return None if before is None or after is None else after - before
 
     @property
     def repeated(self) -> str:
-        """In how many dumps, and over what time, as a sentence goes on; '' of one dump."""
+        """Return the number of dumps and their time span, for use within a sentence; '' for one dump."""
         return f" in {len(self.seen)} dumps over {elapsed(self.seconds)}" if self.seen[1:] else ""
 
 
@@ -54,13 +54,12 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """What each dump in turn finds of each thread at a place: so the last of a thread's stay is all of it.
+    """Return the stays of threads at a place, one entry per dump: the last entry of a stay covers all of it.
 
     A dump that finds the thread elsewhere, or not at all, ends its stay.
 
-    where    the place where a dump shows a thread; None where that is none that counts
-    threads  those of a dump that are looked at
-    stays    True if other data allows that the thread was there all the time; else its stay begins with the last dump
+    where the place of a thread in a dump; None if the place does not count threads the threads of a dump to examine
+    stays True if other data allows that the thread was there all the time; else its stay begins with the last dump
     """
     found: list[Held] = []
     before: dict[tuple[str, Hashable], Held] = {}

@@ -51,11 +51,12 @@ POLL_EXPIRED = FILE.reads("poll-expired")
 COMMIT_REFUSED = FILE.reads("commit-refused")
 THREAD_DIED = FILE.reads("thread-died")
 
-#: A thread that polled ends so soon after its last poll, or before.
+#: A thread that polled ends this soon after its last poll (s), or before it.
 SAME_END_MS = 5000
-#: Kafka Streams polls this one only while it restores a state. It holds nothing afterwards, and its lag stands still.
+#: Kafka Streams polls this consumer only while it restores a state. It holds nothing afterwards, and its lag stands
+#: still.
 _RESTORES = "-restore-consumer"
-#: Of a client that does not tell when it polls: it waited in its selector so lately, as an application does in poll().
+#: For a client without the metric: how recently (s) it waited in its selector, as an application does in poll().
 WAITED_SECONDS = 10.0
 
 
@@ -76,12 +77,12 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See `background` in mode.toml for the rules."""
+    """Judge by the rules in `background` of mode.toml."""
     w = window.table
     facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
     stuck, threads = _dumped(window, w, thresholds)
     facts += threads
-    # A slow batch stands at one place, too: beside a dump it makes nothing surer.
+    # A slow batch also stands at one place, so beside a dump it adds no certainty.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += _refused_commits(window, thresholds)
@@ -99,20 +100,20 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     return with_counts(verdict, counted(window, "times_expired", "log", expired))
 
 
-# -- what the metrics show, over any number of windows ---------------------------------------------------------------
+# -- conditions on the metrics of any number of windows --------------------------------------------------------------
 
 
 def interval(w: Windows) -> Floats:
-    """The seconds within which these clients must come back to poll(): as configured, else NaN."""
+    """Return max.poll.interval.ms in seconds as configured, else NaN."""
     seconds: Floats = w.option("max.poll.interval.ms") / 1000
     return seconds
 
 
 def idle(w: Windows, limits: Thresholds) -> Bools:
-    """Is it known that there is nothing to handle: no partitions, or nothing ever consumed and no lag?
+    """True if there is known to be no work: no partitions, or nothing ever consumed and no lag.
 
-    A client of KIP-848 that leaves its group, as nobody polls, gives up its partitions by itself: it is not idle.
-    Nothing is handled of what a state is restored from.
+    A client of KIP-848 that leaves its group for lack of polls gives up its partitions itself, so it is not idle. A
+    consumer that restores a state handles nothing.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(_lags(w))
     restores = np.array([client_id.endswith(_RESTORES) for client_id in w.groups(np.arange(len(w)))], np.bool_)
@@ -122,19 +123,19 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
 
 
 def _lags(w: Windows) -> Column:
-    """The lag by reading: over all partitions, or of the worst where only that is reported."""
+    """Return the lag by sample: over all partitions, or of the worst if only that is reported."""
     return w.once_for_rows("consumer: lag", lambda: Column(np.fmax(w.summed("records-lag"), w.col("records-lag-max"))))
 
 
 def takes(w: Windows) -> Bools:
-    """librdkafka, which hands out its readings in poll(): does the application take records, or are there none?"""
+    """True if an application on librdkafka, which reports in poll(), takes records, or there are none."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(_lags(w)) == 0))
     return taken
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
-    """Has it stayed away for longer than its group allows (or than it does by default)?"""
+    """True if it stayed away for longer than its group allows (or than the default)."""
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
     some = np.flatnonzero(suspected)
@@ -148,9 +149,9 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 
 
 def left(w: Windows, limits: Thresholds) -> Bools:
-    """Has the client stopped its heartbeats while nobody polls?
+    """True if the client stopped its heartbeats while the application did not poll.
 
-    It does so when the poll interval has passed; and where its coordinator is away, which the judge asks.
+    It does so when the poll interval has passed, and also when its coordinator is away, which the judge checks.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled >= beat)
@@ -159,9 +160,9 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 
 
 def circling(w: Windows, limits: Thresholds) -> Bools:
-    """Does it join its group again and again, is it away from poll() in between, and falls behind?
+    """True if it joins its group again and again, is away from poll() in between, and its lag grows.
 
-    One that is thrown out was away before each time. Where there is no time for that, others come and go.
+    A member that the group removes was away each time. If there is no time for that, other members come and go.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -179,20 +180,20 @@ def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """Has it something to handle, and not polled for long, whatever it may?"""
+    """True if it has work and has not polled for long, whatever its poll interval is."""
     silent_long: Bools = (seconds_since(w) >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
     return silent_long & ~idle(w, limits)
 
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
-    """Java clients up to 2.3, of which fetches alone show that they poll: is nothing fetched?"""
+    """True for Java clients up to 2.3 without fetches: only fetches show that they poll."""
     told = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
     return counted & ~told & ~idle(w, limits)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Away from poll() for too long, or for long, or not known to poll."""
+    """True if it was away from poll() too long or for long, or is not known to poll."""
     long = too_long(w, thresholds) | silent(w, thresholds) | outlasting_locks(w, thresholds)
     return long | circling(w, thresholds) | unseen(w, thresholds)
 
@@ -201,7 +202,7 @@ BLIND_POLLS = "the consumer does not tell when it polls (Java clients do from 2.
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """No time of the polls."""
+    """Return why metrics cannot decide: the time of the polls is unknown."""
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~takes(w)))
 
 
@@ -242,7 +243,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
-    """What metrics show for so long, unless brokers are away."""
+    """Return the facts that metrics show for this long, unless brokers are away."""
     last = window.readings[-1]
     given = coordinator_answers(window, last.ts_ms)
     return [Fact.of("metric", last, text, since=round(last.ts_ms - 1000 * seconds), given=given)]
@@ -253,7 +254,7 @@ def _lasts(window: ClientWindow) -> float:
 
 
 def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """It comes back in time for its group, and yet handles the same records again and again."""
+    """Return facts on a consumer that comes back in time for its group and handles the same records again and again."""
     if outlasting_locks(w, limits)[0]:
         refused = count_of(float(w.grown("acknowledgements-error-total")[0]), "acknowledgement")
         text = (
@@ -272,7 +273,7 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Nobody polls; or nothing is fetched: where brokers answer, and it waits for them, its partitions are paused."""
+    """Return facts on missing polls or fetches; brokers that answer waiting fetches mean that partitions are paused."""
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
         most = number_or_none(interval(w)[0])
@@ -287,7 +288,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Outside poll() for longer than its own past explains; who was given more time than the default needs it."""
+    """Return facts on a time outside poll() that its own past does not explain; a longer poll interval allows more."""
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
         return []
@@ -323,11 +324,11 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Threads that poll, outside poll() and at the same place in dumps far apart, while this client did not poll.
+    """Return facts on polling threads that dumps far apart find at one place outside poll().
 
-    A thread polls that a framework runs for it, or that an earlier dump found inside poll(). Where the client does not
-    tell when it polls, and another thread is found polling, the thread can be another consumer's, unless its name says
-    whose it is, or the window is of the process as a whole.
+    A polling thread is one that a framework runs for it, or that an earlier dump found inside poll(). If the client
+    does not report its polls and another thread polls, the thread may be another consumer's, unless its name states its
+    consumer, or the window is of the process as a whole.
     """
     if idle(w, limits)[0]:
         return {}, []
@@ -354,7 +355,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Those of the application's threads that stand for long enough, and where the last of them does."""
+    """Return the application's threads that stand long enough, and the place of the last one."""
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     for stay in stays:
@@ -373,7 +374,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """The thread that polled has ended, by an exception that nobody caught, and the client has not polled since."""
+    """Return facts on a polling thread that an uncaught exception ended, after which the client has not polled."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]
@@ -399,7 +400,7 @@ def _ended(
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """librdkafka hands out statistics in poll(): they end where nobody calls it, though the process goes on."""
+    """Judge a librdkafka client without data: it reports in poll(), so missing data of a living process suspects it."""
     if window.departed_ms is None:
         return None
     if pushes(window) and not (reports_in_poll(window.client.library) or window.readings[-1].get(CLOSES)):
@@ -456,9 +457,9 @@ def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: T
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """The application polls all over the window: one that is thrown out in circles polls, too, and is away again.
+    """True if the application polls throughout the window; a member removed again and again polls too, then is away.
 
-    Of a client that does not tell when it polls, what it consumes has to rise in every part of the window.
+    For a client that does not report its polls, the consumed records must rise in every part of the window.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

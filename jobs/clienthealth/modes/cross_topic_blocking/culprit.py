@@ -1,13 +1,12 @@
-"""Which topic's handler keeps the application of a consumer away from the records of its other topics.
+"""Find the topic whose handler keeps a consumer's application away from the records of its other topics.
 
-Java. One poll loop handles the records of all topics, so each time away is the sum of what the handlers took for the
-records that the last poll returned. Where one handler is slow, the time away goes with the records of its topic:
-their ratio is the same each time, while that of the others varies by factors. Records that a poll returned show in
-the position of their partition (`records-lead` grows with it), not in `records-consumed-total`, which moves when a
-whole fetch has been handed out.
+Java. One poll loop handles the records of all topics, so each time away is the sum of the handlers' times for the
+records of the last poll. If one handler is slow, the time away is proportional to its topic's records: their ratio is
+the same each time, while that of other topics varies by factors. The records of a poll show in the position of their
+partition (`records-lead` grows with it), not in `records-consumed-total`, which moves when a whole fetch was delivered.
 
-librdkafka. All topics share one queue to the application, so each reports the length of all of it, and no topic is
-fetched while it is full. The application's position moves in the topic that it handles, and in no other.
+librdkafka. All topics share one queue to the application, so each topic reports the length of the whole queue, and none
+is fetched while it is full. The application's position moves only in the topic that it handles.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from clienthealth.model.readings import Reading
 
 
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
-    """The topic that the times away go with; None where none stands out.
+    """Return the topic to which the times away are proportional; None if none stands out.
 
-    least_seconds   shorter times away do not count
-    most_variation  by how much, as a share, the time away per record of the topic may vary
+    least_seconds shorter times away do not count most_variation allowed variation, as a share, of the time away per
+    record of the topic
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
-    # Of the newest one nobody knows yet how long it will be.
+    # The newest time away is not complete yet.
     long = [stretch for stretch in over if stretch[0] >= least_seconds]
     moved = [topic for topic in newest if all(topic in moved_by for _, moved_by in long)]
     if len(moved) < 2 or len(long) < 2:
@@ -37,7 +36,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Each time that the application was away, in seconds, and how many records of each topic it had just got."""
+    """Yield each time away in seconds, with the number of records of each topic in the poll before it."""
     before: Mapping[str, float] = {}
     moved_by: Mapping[str, float] = {}
     away = 0.0
@@ -56,7 +55,7 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 
 
 class Alone(NamedTuple):
-    """The only topic in which the application gets on, over these readings, its records, and who starves meanwhile."""
+    """The only topic with progress over some samples, its records, and the starving topics."""
 
     topic: str
     first: Reading
@@ -66,15 +65,15 @@ class Alone(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """For how long."""
+        """The duration."""
         return (self.last.ts_ms - self.first.ts_ms) / 1000
 
 
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
-    """What the application did last, at most since `since_ms`, from when on nothing was fetched.
+    """Return the topic that the application handled last, at most since `since_ms`, from when on nothing was fetched.
 
-    Topics starve whose records wait, and those in which it got on before: where nothing is fetched, a lag is that of
-    the last fetch. None where it gets on in no topic or several, or where no other one starves.
+    Topics starve if records wait, or if they had progress before: without fetches, a lag is that of the last fetch.
+    None if no topic or several topics have progress, or no other topic starves.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
@@ -86,7 +85,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     if len(handled) != 1:
         return None
     (topic,) = handled
-    # It may have got the topic meanwhile, or have lost it.
+    # The consumer may have gained or lost the topic in between.
     (first, before), *_, (last, now) = [one for one in positioned[begin:] if topic in one[1]]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)
@@ -94,12 +93,12 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Records by topic of which the application took some in between."""
+    """Return the records by topic that the application took in between."""
     return {topic: now[topic] - before[topic] for topic in now if now[topic] > before.get(topic, now[topic])}
 
 
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:
-    """How far the application has got in each topic, from some beginning that does not change."""
+    """Return the application's position in each topic, counted from a fixed origin."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         value = topic.metrics.get(metric)

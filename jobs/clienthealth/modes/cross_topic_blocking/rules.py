@@ -49,35 +49,35 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See `background` in mode.toml for the rules."""
+    """Judge by the rules in `background` of mode.toml."""
     w = window.table
     if window.client.kind == "legacy-consumer":
         return _legacy(window, w, thresholds)
     return _modern(window, w, thresholds)
 
 
-# -- what the metrics show, over any number of windows ---------------------------------------------------------------
+# -- conditions on the metrics of any number of windows --------------------------------------------------------------
 
 
 def without_fetches(w: Windows, limits: Thresholds) -> Runs:
-    """Old Scala consumer: runs over which nothing was fetched for long enough to be a blockade."""
+    """Return runs of an old Scala consumer without fetches, long enough to be a blockade."""
     runs = w.still("fetch-requests-total")
     return runs.at(runs.seconds >= limits.suspect_blocked_seconds)
 
 
 def full(topic_queues: Queues, limits: Thresholds) -> Bools:
-    """librdkafka: is the prefetch queue at its limit?"""
+    """True where librdkafka's prefetch queue is at its limit."""
     return topic_queues.share >= limits.librdkafka_full_ratio
 
 
 def starving(topic_queues: Queues) -> Bools:
-    """librdkafka: is the prefetch queue empty although there is something to fetch?"""
+    """True where librdkafka's prefetch queue is empty although there is something to fetch."""
     empty: Bools = topic_queues.share == 0
     return empty & (topic_queues.lag > 0)
 
 
 def held_up(w: Windows, limits: Thresholds) -> Bools:
-    """librdkafka: does the last reading show one topic at its limit and another that starves?"""
+    """True if librdkafka's last sample has one topic at its limit and another that starves."""
     of_topics = queues(w)
     culprit, victim = (np.zeros(len(w), np.bool_) for _ in range(2))
     culprit[of_topics.window[full(of_topics, limits)]] = True
@@ -86,14 +86,14 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 
 
 def without_records(w: Windows, limits: Thresholds) -> Runs:
-    """librdkafka: runs over which nothing was fetched although the application's positions are reported."""
+    """Return librdkafka's runs without fetches in which the application's positions are reported."""
     runs = w.still("records-consumed-total")
     reported = w.last_knows("position")
     return runs.at((runs.seconds >= limits.shared_queue_seconds) & reported[runs.window])
 
 
 def in_one_queue(w: Windows) -> Bools:
-    """librdkafka: do records of all topics, two or more, wait in one queue, as each tells the same length of it?"""
+    """True if records of two or more librdkafka topics share a queue, so that all report the same length."""
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
     np.minimum.at(least, of_topics.window, np.where(of_topics.lag > 0, of_topics.share, 0.0))
@@ -104,13 +104,13 @@ def in_one_queue(w: Windows) -> Bools:
 
 
 def stays_away(w: Windows, limits: Thresholds) -> Bools:
-    """Java: has the application stayed away from poll() for long?"""
+    """True if a Java application has stayed away from poll() for long."""
     long: Bools = seconds_away(w) >= limits.slow_poll_seconds
     return long & (w.samples >= MIN_READINGS)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Any of these; the judge looks at the topics."""
+    """True if any of these conditions holds; the judge examines the topics."""
     if w.kind != "legacy-consumer":
         suspected = held_up(w, thresholds) | in_one_queue(w) | stays_away(w, thresholds)
         suspected[without_records(w, thresholds).window] = True
@@ -125,7 +125,7 @@ BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """No queue per topic, and no time of the polls."""
+    """Return why metrics cannot decide: there is no queue per topic and no time of the polls."""
     if w.kind == "legacy-consumer":
         return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~w.last_knows("queue-records")))
@@ -135,7 +135,7 @@ GATE = Gate(blind, suspects)
 
 
 def _topics(reading: Reading, name: str) -> dict[str, float]:
-    """A metric by topic: the largest over the topic's partitions and threads."""
+    """Return a metric by topic: the largest over the topic's partitions and threads."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         value = topic.metrics.get(name)
@@ -150,21 +150,21 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     blockade = _blockade(window, w, limits)
     facts, detail = blockade if blockade else ([], {})
-    # Without readings the dumps alone must tell: who waits beside a parked fetcher has something to wait for.
+    # Without samples the dumps decide alone: a consumer that waits beside a parked fetcher has something to wait for.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, None if facts else GATE.reason(w, limits))
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """The longest stretch over which nothing was fetched while one topic's queue was full and others were empty."""
+    """Return the longest stretch without fetches in which one topic's queue was full and others were empty."""
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
     runs = without_fetches(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         stood = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in stood.readings[1:]]
-        # Where nobody says how long a queue may get, one that stands at some length may be full.
+        # Without a known limit, a queue whose length stands still may be full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
@@ -184,7 +184,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
 
 
 def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, limits: Thresholds) -> bool:
-    """Had the topic messages before it was cut off: in this window, or as many that it cannot be idle?"""
+    """True if the topic had messages before it was cut off: in this window, or enough that it cannot be idle."""
     totals = [_topics(r, "messages-total").get(topic) for r in window.readings if r.ts_ms <= start.ts_ms]
     counted = [total for total in totals if total is not None]
     if any(later > earlier for earlier, later in itertools.pairwise(counted)):
@@ -194,7 +194,7 @@ def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, l
 
 
 def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: Thresholds) -> list[Fact]:
-    """Fetchers parked in `put` while consumers of their connector wait for data."""
+    """Return facts on fetchers parked in `put` while consumers of their connector wait for data."""
     facts: list[Fact] = []
     in_put = held(
         window.dumps,
@@ -219,7 +219,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
 
 
 def _own(fetchers: list[Thread], window: ClientWindow) -> list[Thread]:
-    """The fetchers whose consumer id begins with the client's id (its group's name by default), if there are such."""
+    """Return the fetchers whose consumer id begins with the client's id (its group's name by default), if any."""
     own = [t for t in fetchers if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")]
     return own or fetchers
 
@@ -244,7 +244,7 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """librdkafka: one topic's prefetch queue full, another topic's empty although it has lag, none being consumed."""
+    """librdkafka: find one topic's prefetch queue full, another's empty despite lag, and none consumed."""
     if not held_up(w, limits)[0]:
         return None
     over_time, now = queues(w.apart()), queues(w)
@@ -274,7 +274,7 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 
 
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """librdkafka: nothing is fetched while the application is busy with the records of one topic, and others wait."""
+    """librdkafka: find that nothing is fetched while the application handles one topic's records and others wait."""
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         alone = handled_alone(window.readings[: runs.last[at] + 1], window.readings[runs.first[at]].ts_ms)
@@ -293,7 +293,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """librdkafka: records of several topics wait long in one queue, and the application takes them in turn, slowly."""
+    """librdkafka: find records of several topics that wait long in one queue and are taken in turn, slowly."""
     positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
     if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:
         return []
@@ -312,7 +312,7 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Java: the application stays away from poll(), and what it has of two topics or more piles up."""
+    """Java: find that the application stays away from poll() while records of two or more topics pile up."""
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])
@@ -326,7 +326,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # One poll between two long times away is all that the selector of an old client shows.
+    # The selector of an old client shows just one poll between two long times away.
     told = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if told is None and not w.reported("time-between-poll-max")[0] else told or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
@@ -344,13 +344,13 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _seconds_away(reading: Reading) -> float:
-    """How long the application had been outside poll(); of equal ones, `max` takes the first that says so."""
+    """Return the time outside poll() at a sample; `max` takes the first of equal ones."""
     between = (reading.get("time-between-poll-max") or 0.0) / 1000
     return max(reading.get("last-poll-seconds-ago") or 0.0, between)
 
 
 def _lag(reading: Reading) -> float | None:
-    """How far the consumer is behind: over all partitions, or on the worst where only that is reported."""
+    """Return the consumer's lag: over all partitions, or of the worst if only that is reported."""
     by_partition = [t.metrics["records-lag"] for t in reading.topics if "records-lag" in t.metrics]
     worst = reading.get("records-lag-max")
     total = [sum(by_partition)] if by_partition else []
@@ -358,14 +358,14 @@ def _lag(reading: Reading) -> float | None:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """Something is fetched or consumed again."""
+    """True if something is fetched or consumed again."""
     counters = ("fetch-requests-total", "records-consumed-total", "fetch-total")
     w = window.table
     return any(w.rose(name)[0] for name in counters)
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """A queue of the Scala consumer stays full while another one is empty."""
+    """Yield a queue of the Scala consumer that stays full while another one is empty."""
     if readings.before is None:
         return
     limit = option_of(readings.config.get(CHUNKS)) or QUEUE_DEFAULTS[CHUNKS]

@@ -37,13 +37,13 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION = FILE.reads("also-seen.authentication")
 TLS = FILE.reads("also-seen.tls")
 
-#: Connections lost per second that are refused at once, rather than given up after request.timeout.ms.
+#: Lost connections per second above which brokers refuse at once, rather than time out after request.timeout.ms.
 REFUSED_PER_SECOND = 0.2
-#: NOT_ENOUGH_REPLICAS, NotEnoughReplicasError, and in words: letters alone, without capitals.
+#: NOT_ENOUGH_REPLICAS, NotEnoughReplicasError, and the same in words, as lower-case letters alone.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
-#: Attempts that a producer has by default from 2.1 on (retries).
+#: Default attempts of a producer from 2.1 on (retries).
 ENDLESS = 2**31 - 1
 
 
@@ -61,12 +61,12 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See `background` in mode.toml for the rules."""
+    """Judge by the rules in `background` of mode.toml."""
     w = window.table
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    # Records that fail at the end do not undo what was delivered before.
+    # Records that fail at the end do not undo earlier deliveries.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
@@ -85,18 +85,18 @@ def _delivers(w: Windows, limits: Thresholds) -> bool:
     return bool(stalls(w).seconds[0] < limits.min_stalled_seconds and net(w)[0] > 0)
 
 
-# -- what the metrics show, over any number of windows ---------------------------------------------------------------
+# -- conditions on the metrics of any number of windows --------------------------------------------------------------
 
 
 class Stalls(NamedTuple):
-    """Of each window: since which row nothing new was delivered (-1: nothing known), and for how many seconds."""
+    """For each window: since which row nothing new was delivered (-1: unknown), and for how many seconds."""
 
     since: Ints
     seconds: Floats
 
 
 def delivered(w: Windows) -> Column:
-    """What was delivered, or sent and not taken back: acknowledged records, else those sent less those sent again."""
+    """Return the delivered records: acknowledged ones, else those sent less those sent again."""
 
     def made() -> Column:
         acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
@@ -107,7 +107,7 @@ def delivered(w: Windows) -> Column:
 
 
 def waiting(w: Windows) -> Bools:
-    """Over all rows: does the producer hold records that are not delivered, as far as is known?"""
+    """True for each row with undelivered records in the producer, as far as known."""
 
     def made() -> Bools:
         used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
@@ -118,18 +118,18 @@ def waiting(w: Windows) -> Bools:
 
 
 def stalls(w: Windows) -> Stalls:
-    """Since when what was delivered has come to no new high, while records waited at every reading since."""
+    """Return since when deliveries reached no new maximum while records waited at every sample."""
 
     def made() -> Stalls:
         column = delivered(w)
         highest = w.max(column)
-        # NaN compares false: such a row is not where the highest value was reached.
+        # NaN compares false, so such a row is not where the maximum was reached.
         reached = np.where(column.values[w.rows] >= highest[w.window_of_row], w.rows.astype(np.float64), np.nan)
         first = w.reduced(np.fmin, reached)
         counted = ~np.isnan(first)
         since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
         calm = Column(np.where(waiting(w), np.nan, 1.0))
-        # After the last high: with records in hand at every reading.
+        # After the last maximum, with records waiting at every sample.
         stands_still = (
             counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
         )
@@ -142,7 +142,7 @@ def stalls(w: Windows) -> Stalls:
 
 
 def grown_since(w: Windows, name: str, since: Ints) -> Floats:
-    """How much a counter has risen from such rows to the ends of the windows; 0 where it is not known."""
+    """Return by how much a counter rose from such rows to the ends of the windows; 0 if unknown."""
     column = w.column(name)
     lo = np.clip(since, w.lo, w.hi)
     grown: Floats = np.nan_to_num(column.last(lo, w.hi) - column.first(lo, w.hi))
@@ -150,7 +150,7 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 
 
 def troubled(w: Windows, since: Ints) -> Bools:
-    """Has anything gone wrong since then: lost or missing connections, no answers, retries, failures?"""
+    """True if there was a sign of trouble since then: lost or missing connections, no answers, retries, failures."""
     counters = ("connection-close-total", "record-retry-total", "record-error-total")
     signs: Bools = (w.last("requests-in-flight") > 0) | (w.last("connection-count") == 0)
     for name in counters:
@@ -159,13 +159,13 @@ def troubled(w: Windows, since: Ints) -> Bools:
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
-    """How long these windows' records may wait before it is suspected."""
+    """Return how long (s) these windows' records may wait before a suspicion."""
     share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
     return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
 
 
 def stalled(w: Windows, limits: Thresholds) -> Bools:
-    """Do records wait for too long, with a sign of trouble?"""
+    """True if records wait too long, with a sign of trouble."""
     since, seconds = stalls(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)
@@ -176,10 +176,10 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 
 
 def net(w: Windows) -> Floats:
-    """By how many records more was delivered than failed over each window, as far as is known; NaN: nothing is.
+    """Return how many more records were delivered than failed over each window, as far as known; NaN: unknown.
 
-    Of records that the brokers refuse until they expire, the last try looks delivered: it is not taken back. What
-    failed without being sent makes this less than it was: a positive number is certain, another is not.
+    If brokers refuse records until they expire, the last try looks delivered: it is not taken back. Failures without a
+    send lower the number, so only a positive number is certain.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -188,7 +188,7 @@ def net(w: Windows) -> Floats:
 
 
 def refused(w: Windows, limits: Thresholds) -> Bools:
-    """Is each record that is sent refused until it expires? Then as many fail as seem delivered, after many tries."""
+    """True if each sent record is refused until it expires: then as many fail as seem delivered, after many tries."""
     failed, retried = (np.nan_to_num(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
     if not len(w.ts):
         return np.zeros(len(w), np.bool_)
@@ -199,7 +199,7 @@ def refused(w: Windows, limits: Thresholds) -> Bools:
 
 
 def frozen(w: Windows, limits: Thresholds) -> Bools:
-    """Does the selector stand still at the end of the window, or as good as?"""
+    """True if the selector stands still, or nearly so, at the end of the window."""
     recent = w.ts[w.rows] > (w.ts[w.last_row] - 1000 * limits.frozen_seconds)[w.window_of_row]
     before = w.reduced(np.fmax, np.where(recent, np.nan, w.col("select-total")[w.rows]))
     still: Bools = w.last("select-total") - before < limits.min_select_growth
@@ -207,7 +207,7 @@ def frozen(w: Windows, limits: Thresholds) -> Bools:
 
 
 def living(w: Windows, limits: Thresholds) -> tuple[Bools, Bools]:
-    """Where records wait for too long: with an I/O thread that goes on, and with one that stands still."""
+    """Return where records wait too long: with a running I/O thread, and with one that stands still."""
 
     def made() -> tuple[Bools, Bools]:
         goes_on, stands = stalled(w, limits), np.zeros(len(w), np.bool_)
@@ -220,7 +220,7 @@ def living(w: Windows, limits: Thresholds) -> tuple[Bools, Bools]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Records wait for too long while the I/O thread goes on, or each of them is refused until it expires."""
+    """True if records wait too long while the I/O thread runs, or each of them is refused until it expires."""
     return living(w, thresholds)[0] | refused(w, thresholds)
 
 
@@ -231,7 +231,7 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread stands still: see produ
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Nothing is counted, the I/O thread itself stands still, or records fail after the last one that was delivered."""
+    """Return why metrics cannot decide: no counters, a stopped I/O thread, or failures after the last delivery."""
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     since = stalls(w).since
     return first_reason(
@@ -290,7 +290,7 @@ def _load(w: Windows) -> str:
 
 
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
-    """What the log says: expiries far apart prove it; what merely fails is the reason of a stall, or suspects one."""
+    """Return facts from the log: expiries far apart are proof; other failures explain a stall or suspect one."""
     facts = []
     expired = events(window, EXPIRED)
     if expired:
@@ -298,7 +298,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
         if apart >= limits.expiries_apart_seconds or stalls_by_metrics or not delivers:
             facts.append(_expiries(expired, apart >= limits.expiries_apart_seconds and not delivers))
     failed = _refused(window) or _unreachable(window) or events(window, TIMED_OUT)
-    # What the first line gave up had waited before.
+    # The records of the first line had waited before it.
     span = (failed[-1].ts_ms - failed[0].ts_ms + _number(failed[0], "waitMs")) / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
     lasting |= _tried_for(failed) >= limits.suspect_stalled_seconds
@@ -309,9 +309,9 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """For how many seconds at least a batch was sent again and again, by the attempts that are left to it.
+    """Return the least time (s) for which a batch was retried, from the attempts that are left to it.
 
-    There is a tenth of a second between two of them (retry.backoff.ms); without any left it is given up.
+    Two attempts are at least 0.1 s apart (retry.backoff.ms); a batch without attempts left is given up.
     """
     tried = 0.0
     for left in (int(event.captures["left"]) for event in refused if "left" in event.captures):
@@ -322,7 +322,7 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:
-    """When records expired by the log, and how many. Of a batch each record's callback may log the same."""
+    """Return when records expired by the log, and how many; callbacks of one batch may log the same expiry."""
     seen: set[tuple[str, ...]] = set()
     happened: list[tuple[int, float]] = []
     for event in expired:
@@ -336,7 +336,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 
 
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
-    """When records were given up by the client's count, since nothing is delivered any more."""
+    """Return when records were given up by the client's count since the last delivery."""
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:
         return []
@@ -367,7 +367,7 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Connections that failed to brokers that metadata named: bootstrap addresses have negative ids."""
+    """Return failed connections to brokers that metadata named; bootstrap addresses have negative ids."""
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)
@@ -391,7 +391,7 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
 
 
 def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
-    """Why nothing is acknowledged, and what to look at."""
+    """Return why nothing is acknowledged, and what to look at."""
     refused, unreachable = _refused(window), _unreachable(window)
     if refused:
         return {"cause": "not-enough-replicas"}
@@ -411,7 +411,7 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """Something is delivered again and again, and nothing waits that was there before."""
+    """True if records are delivered at several samples and none of the old ones waits."""
     w = window.table
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
 

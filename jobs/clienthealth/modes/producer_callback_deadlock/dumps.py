@@ -1,4 +1,4 @@
-"""What thread dumps show of a producer's I/O thread: is it there, and does it come back from foreign code?"""
+"""Judge a producer's I/O thread in thread dumps: whether it exists, and whether it returns from foreign code."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Dumps nearer to each other are one look: of a hand that was quick, or of two exporters while one takes over.
+#: Dumps closer together (ms) count as one: taken quickly by hand, or by two exporters during a takeover.
 APART_SECONDS = 5.0
-#: Causes of a thread that something else than its own results holds.
+#: Causes in which something other than the thread's own results holds it.
 HELD = ("callback-blocked", "io-thread-blocked")
 
 
-#: Facts, each with the cause that its frames tell.
+#: Facts, each with the cause in its frames.
 Caused = list[tuple[Fact, str]]
 
 
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
-    """What dumps show of the I/O thread in foreign code; second: what is no proof, but no health either.
+    """Return facts on the I/O thread in foreign code, and second those that are neither proof nor health.
 
-    A thread that an earlier dump found at the same place counts, however long before. `overdue_seconds`: so long there
-    is no wait that ends.
+    A thread that an earlier dump found at the same place counts, however long before. After `overdue_seconds` a wait
+    does not end by itself.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
@@ -65,7 +65,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """A callback that every dump of a long time finds at work, of a client that counts no selects."""
+    """Return a callback that every dump over a long time finds at work, for a client without a count of selects."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -83,10 +83,10 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 
 
 def _shown(window: ClientWindow, stay: Held, cause: str, meanwhile: str | None, overdue_seconds: float) -> Fact | None:
-    """What a dump proves of a thread in foreign code; None where nothing tells whether it comes back.
+    """Return what a dump proves of a thread in foreign code; None if no data tells whether it returns.
 
-    Held by a lock, a queue, a loop; beyond `overdue_seconds`, without a time limit, it does not end by itself. Where
-    only frames say so, it may have been there in another call each time.
+    A lock, a queue or a loop holds it; beyond `overdue_seconds`, without a time limit, it does not return. If only
+    frames say so, it may have been there in another call each time.
     """
     thread, dump = stay.thread, stay.dump
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
@@ -95,14 +95,14 @@ def _shown(window: ClientWindow, stay: Held, cause: str, meanwhile: str | None, 
         why = "the callback's own send() waits for what only this thread can fetch"
         return _seen(stay, f"{in_wait}: {why}", direct=not _came_back(window, dump))
     if cause not in HELD:
-        # The result may be another producer's: then it comes.
+        # The result may be another producer's: then it will arrive.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
         why = "inside a callback: it waits for a result that only it could deliver"
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A thread that sleeps may come back between batches; one that used no CPU has sent none.
+    # A sleeping thread may return between batches; a thread without CPU time has sent none.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _stood(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
@@ -125,7 +125,7 @@ def _inside(thread: Thread) -> str:
 
 
 def _cause_of(thread: Thread) -> str | None:
-    """What holds the I/O thread in foreign code, as its frames tell; None where it is not in any."""
+    """Return what holds the I/O thread in foreign code, from its frames; None if it is not in foreign code."""
     if has_frame(thread, "ProduceRequestResult.await"):
         return "flush-in-callback" if has_frame(thread, "KafkaProducer.flush") else "get-in-callback"
     if not in_callback(thread):
@@ -134,20 +134,20 @@ def _cause_of(thread: Thread) -> str | None:
 
 
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Did the selector go on after the dump? Then the thread waited for something that another one delivered."""
+    """True if the selector went on after the dump: then another thread delivered what this one waited for."""
     later = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms > dump.ts_ms]
     return bool(later) and later[-1] > later[0]
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Did the selector not move after the dump, as far as that is counted, or will be?"""
+    """True if the selector did not move after the dump, as far as it is counted or will be."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
 
 
 def _stood(window: ClientWindow, stay: Held) -> bool:
-    """Is it counted that the selector stood still from one dump to the other?"""
+    """True if select-total did not change from one dump to the other."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= stay.since_ms]
     after = [count for ts_ms, count in known if ts_ms >= stay.dump.ts_ms]
@@ -155,9 +155,9 @@ def _stood(window: ClientWindow, stay: Held) -> bool:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """What the thread did where it was all the time, as far as is known, in words that follow "at the same place".
+    """Return what the thread did at its place, in words that follow "at the same place".
 
-    None where it was elsewhere, and of dumps that are too near to each other.
+    None if it was elsewhere, or if the dumps are too close together.
     """
     counts = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms >= stay.since_ms]
     if stay.seconds < APART_SECONDS or (counts and counts[-1] > counts[0]):
@@ -171,9 +171,9 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
-    """The I/O thread has ended, by its log or by dumps without it in which others go on sending; and what it threw.
+    """Return facts on an I/O thread that ended, by log or by dumps in which others still send; and its exception.
 
-    Only of a dump that is known to be complete is a thread missing; in two of them it is not just being started.
+    A thread can be missing only from a complete dump; if two dumps lack it, it is not just starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)
@@ -193,7 +193,7 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
 
 
 def deadlocked(window: ClientWindow) -> Caused:
-    """The JVM itself says that the I/O thread and others wait for each other: they do so for ever."""
+    """Return the JVM's own report that the I/O thread and others wait for each other, which never ends."""
     facts = []
     for dump, thread in network_threads(window):
         if thread.name in dump.deadlocked:

@@ -48,7 +48,8 @@ DIED = FILE.reads("producer-not-closed.died")
 #: Causes that end by themselves.
 BOUNDED = ("send-in-callback", "flush-refused")
 
-#: Of the time between two samples so much is added to that of a callback that runs: the client takes both at once.
+#: Added to the time of a running callback, as a share of the time between samples: the client reads both clocks at
+#: once.
 RUNNING_SHARE = 0.9
 
 
@@ -72,7 +73,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See `background` in mode.toml for the rules."""
+    """Judge by the rules in `background` of mode.toml."""
     w = window.table
     dumped, doubts = in_dumps(window, thresholds, _overdue_after(window, thresholds))
     refused = _refused(window, thresholds)
@@ -80,7 +81,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Alone they tell of back-pressure; a client that pushes its metrics on the thread that is stuck has no others.
+    # Alone they show back-pressure; a client that pushes its metrics on the stuck thread has no others.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -112,21 +113,20 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
-    """Seconds after which a thread should have gone back to its selector, and something holds it for good."""
+    """Return the seconds after which the thread should be back at its selector, so that something holds it for good."""
     timeout_ms = option(window, "request.timeout.ms")
     timeout = limits.assumed_request_timeout_seconds if timeout_ms is None else timeout_ms / 1000
     return max(limits.min_overdue_seconds, timeout * limits.timeout_margin)
 
 
-# -- what the metrics show, over any number of windows ---------------------------------------------------------------
+# -- conditions on the metrics of any number of windows --------------------------------------------------------------
 
 
 class Frozen(NamedTuple):
-    """Runs over which `select-total` stood still and the thread should have gone back to its selector.
+    """Runs in which `select-total` stood still and the thread should have returned to its selector.
 
-    filling     the buffer filled meanwhile
-    overdue     work waited for longer than request.timeout.ms allows, from row `busy_from` to the end of the run
-    timeout     request.timeout.ms in seconds, NaN where it is not known
+    filling True if the buffer filled meanwhile overdue True if work waited longer than request.timeout.ms allows, from
+    row `busy_from` to the end of the run timeout request.timeout.ms in seconds, NaN if unknown
     """
 
     runs: Runs
@@ -137,12 +137,12 @@ class Frozen(NamedTuple):
 
 
 def _still(w: Windows) -> Runs:
-    """The runs of readings over which the selector stands still; asked for by `blind` and `suspects`."""
+    """Return the runs of samples in which the selector stands still; `blind` and `suspects` use them."""
     return w.once("deadlock: stood", lambda: w.still("select-total"))
 
 
 def frozen(w: Windows, limits: Thresholds) -> Frozen:
-    """Direct evidence: a selector that stands still while the buffer fills, or for too long with work waiting."""
+    """Return direct evidence: the selector stands still while the buffer fills, or too long with work waiting."""
     runs = _still(w)
     if not len(runs):
         return Frozen(runs, runs.window > 0, runs.window > 0, runs.first, runs.seconds)
@@ -163,7 +163,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Over the readings that know `select-total`: free bytes of the buffer, and which had work waiting or had none."""
+    """Return, for samples with `select-total`: free bytes of the buffer, and whether work waits, or does not."""
 
     def made() -> tuple[Column, Column, Column]:
         counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
@@ -182,9 +182,9 @@ def _work_waits(w: Windows) -> Bools:
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
-    """For clients without `select-total`: runs of `select-rate` with rows at 0 and work waiting, and those rows' times.
+    """Return, for clients without `select-total`: runs of `select-rate` at 0 with work waiting, and their rows' times.
 
-    The rates look back: their ratios must be 0 too.
+    Rates look back, so the I/O ratios must be 0 too.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -202,16 +202,16 @@ def _no_rate(w: Windows) -> Bools:
 
 
 def unserved(w: Windows, limits: Thresholds) -> Bools:
-    """librdkafka: delivery reports that the application does not fetch, more at every reading, and none delivered."""
+    """True if librdkafka's unfetched delivery reports grow at every sample and none is delivered."""
     replies = w.count("reply-queue")
     rising: Bools = (replies >= MIN_READINGS) & (w.rises("reply-queue") == replies - 1)
     return rising & ~w.rose("record-ack-total") & (w.grown("reply-queue") >= limits.min_reply_growth)
 
 
 def inside(w: Windows) -> Floats:
-    """Seconds for which a callback has run at the last reading, by the client's own clock, while records wait.
+    """Return how long (s) a callback has run at the last sample, by the client's own clock, while records wait.
 
-    NaN if none is known to run: the time of one that runs grows with the clock, and nothing is acknowledged meanwhile.
+    NaN if none is known to run: a running callback's time grows with the clock, and nothing is acknowledged meanwhile.
     """
     seconds, some = np.full(len(w), np.nan), np.flatnonzero(w.samples > 1)
     last = w.last_row[some]
@@ -223,7 +223,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Any of these."""
+    """True if any of these conditions holds."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected[frozen(w, thresholds).runs.window] = True
     if not w.reported("select-total").all():
@@ -237,7 +237,7 @@ BLIND_BUFFER = "the client does not tell how full its buffer is"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """No count of selects, no word of the buffer, or a selector that stands at the end with work waiting."""
+    """Return why metrics cannot decide: selects or buffer are unknown, or the selector stands at the end with work."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     runs, stands = _still(w), np.zeros(len(w), np.bool_)
@@ -295,12 +295,12 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _goes_on(window: ClientWindow, last: int) -> bool:
-    """Did the selector go on after a run that ends with this row?"""
+    """True if the selector moved after a run that ends with this row."""
     return any(reading.get("select-total") is not None for reading in window.readings[last + 1 :])
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """For how many seconds the I/O thread was held at most, where it has come back each time; None where it has not."""
+    """Return the longest time (s) that the I/O thread was held if it returned each time; else None."""
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _goes_on(window, runs.last[-1]) else None
 
@@ -332,7 +332,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
 
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Clients since 4.1 refuse flush() inside a callback: nothing is stuck, and nothing is flushed either."""
+    """Return facts on flush() in a callback, refused by clients since 4.1: nothing is stuck, and nothing flushed."""
     lines = events(window, FLUSH_REFUSED)
     times = sum(line.repeats for line in lines)
     if not lines or times < limits.min_refused_lines:
@@ -345,7 +345,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _sent_inside(window: ClientWindow) -> list[Fact]:
-    """A send() that waited for metadata on the I/O thread: a callback called it."""
+    """Return facts on a send() that waited for metadata on the I/O thread: a callback called it."""
     lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []
@@ -362,7 +362,7 @@ def sentence(text: str) -> str:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """The selector moves again over two readings, and the newest dump finds the I/O thread outside callbacks."""
+    """True if the selector moves over two samples, and the newest dump finds the I/O thread outside callbacks."""
     selects = values(window, "select-total") or values(window, "record-ack-total")
     rates = values(window, "select-rate")
     moves = len(selects) > 2 and selects[-3] < selects[-2] < selects[-1]
@@ -373,7 +373,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """librdkafka hands out statistics in poll(): they end where nobody calls it, though the process goes on."""
+    """Judge a librdkafka client without data: it reports in poll(), so missing data of a living process suspects it."""
     if window.departed_ms is None:
         return None
     if pushes(window) and not reports_in_poll(window.client.library):
@@ -400,7 +400,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """A client pushes on the I/O thread: what its last readings and its neighbours say of a silence without a close."""
+    """Judge missing data without a close: a client pushes on its I/O thread, and last samples and neighbours tell."""
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
         return None
@@ -430,16 +430,16 @@ SILENT = (
 )
 
 
-#: A buffer this full is worth a look; without select-total (before 1.0) half of it must do.
+#: A buffer this full is worth a dump; without select-total (before 1.0) half of it is.
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
-#: What an on-call engineer attaches most: the exception of a send().
+#: The exception of a send(), which on-call engineers attach most.
 FULL = "send() found no room in the buffer; whether its thread is stuck or brokers are slow, no metrics or dumps tell"
 
 
 def doubt(look: Look) -> str:
-    """Metrics, or two dumps that find the I/O thread at work."""
+    """Accept metrics, or two dumps that find the I/O thread at work."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
@@ -447,7 +447,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """The selector stands with work waiting, or the buffer fills."""
+    """Yield a selector that stands with work waiting, or a filling buffer."""
     metrics, used = readings.now.metrics, readings.used_bytes
     waiting = metrics.get("waiting-threads", 0.0)
     if (used > 0 or waiting > 0) and readings.risen("select-total") == 0:

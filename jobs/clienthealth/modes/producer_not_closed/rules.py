@@ -25,21 +25,21 @@ PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 CLOSING = FILE.reads("closing")
 CLOSED = FILE.reads("closed")
 FORCED = FILE.reads("forced")
-#: A close() inside a callback waits for nothing: what is in the buffer behind that record is given up.
+#: A close() inside a callback waits for nothing: it gives up all records behind the current one.
 CLOSED_INSIDE = FILE.reads("producer-callback-deadlock.closed-inside")
 ABORTED = FILE.reads("aborted")
 TERMINATING = FILE.reads("terminating")
 UNCLOSED = FILE.reads("unclosed")
 DIED = FILE.reads("died")
 
-#: It closes producers at exit, with a logger that says nothing.
+#: The client closes producers at exit, and its logger prints nothing by then.
 CLOSES_UNTOLD = ("kafka-python",)
 #: From this version on the Java client's log lines begin with its id.
 NAMED_SINCE = (1,)
 
 
 class Thresholds(Limits, of=FILE):
-    """What is more than a producer under load always has in flight."""
+    """What exceeds the records that a producer under load always has in flight."""
 
     confirm_bytes: int
     confirm_ratio: float
@@ -49,7 +49,7 @@ class Thresholds(Limits, of=FILE):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """What the last reading shows as not delivered yet."""
+    """The undelivered records at the last sample."""
 
     bytes: float | None
     records: float | None
@@ -71,7 +71,7 @@ class _Pending:
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See `background` in mode.toml for the rules. Without `departed_ms` the client is still there: unknown."""
+    """Judge by the rules in `background` of mode.toml. Without `departed_ms` the client still exists: unknown."""
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
     if window.spoke_ms is not None:
@@ -83,7 +83,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     terminating = events(window, TERMINATING)
     if terminating:
         return _terminated(terminating[-1])
-    # The line that tells most: of records given up, else that the close was forced.
+    # The most informative line: of records given up, else that the close was forced.
     forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
@@ -112,13 +112,13 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def explicable(verdict: Verdict) -> bool:
-    """What kept records in the buffer explains that they are lost there, but not that nobody closed the producer."""
+    """True if a mode that kept records in the buffer may explain their loss; it does not explain a missing close()."""
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
 
 
 def _closing_at_the_end(pending: _Pending | None) -> Verdict:
-    """Its last push said that it was closing; that push is made before close() has delivered what is left."""
+    """Return the verdict on a last push with `terminating`, which precedes the delivery of the rest by close()."""
     if pending is None:
         return Verdict(ID, "unknown", reason=f"its last push said that it was closing, and {BLIND}")
     if pending.nothing:
@@ -129,7 +129,7 @@ def _closing_at_the_end(pending: _Pending | None) -> Verdict:
 
 
 def _delivering(window: ClientWindow) -> bool:
-    """Was a close() that nothing tells the end of still delivering when the client was last heard of?"""
+    """True if a close() without a known end was still delivering at the client's last sign of life."""
     begun = events(window, CLOSING)
     if not begun or events(window, CLOSED):
         return False
@@ -138,14 +138,14 @@ def _delivering(window: ClientWindow) -> bool:
 
 
 def _amid_close(window: ClientWindow, pending: _Pending | None) -> bool:
-    """Was the client last heard of after its close() had begun, with something to deliver, and not of the end?"""
+    """True if the last sign of life is after the begin of close() and before its end, with records to deliver."""
     if pending is None or pending.nothing or events(window, CLOSED):
         return False
     return window.readings[-1].ts_ms > events(window, CLOSING)[-1].ts_ms
 
 
 def _unfinished(window: ClientWindow, pending: _Pending | None, limits: Thresholds) -> list[Fact]:
-    """A close() that had not come back when the client was last heard of, with something to deliver."""
+    """Return facts on a close() that had not returned at the last sign of life, with records to deliver."""
     begun, last = events(window, CLOSING), window.readings[-1] if window.readings else None
     if events(window, CLOSED) or not begun or last is None or pending is None:
         return []
@@ -159,7 +159,7 @@ def _unfinished(window: ClientWindow, pending: _Pending | None, limits: Threshol
 def _missed(
     window: ClientWindow, pending: _Pending, forced: LogEvent | None, unclosed: list[Fact], limits: Thresholds
 ) -> Verdict:
-    """The client has gone with something to deliver, and nothing tells of a close that waited for it."""
+    """Judge a client that is gone with records to deliver, without a close that waited for them."""
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     is_logged = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died = events(window, DIED)
@@ -188,7 +188,7 @@ def _missed(
 
 
 def _may_live_on(window: ClientWindow) -> bool:
-    """Can it push no more and be alive: it is old, or was so busy that no request of its own had a place any more."""
+    """True if it may live without pushing: it is old, or too busy for a request of its own."""
     if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]
@@ -196,7 +196,7 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow, readings: Sequence[Reading]) -> _Pending | None:
-    """What the last of these readings shows; they are the first ones of the window's."""
+    """Return the undelivered records at the last of these samples, which are the window's first."""
     reading, ratio = readings[-1], used_ratios(window.table).values[len(readings) - 1]
     used = used_bytes(reading)
     sent, acknowledged = reading.get("record-send-total"), reading.get("record-ack-total")
@@ -217,7 +217,7 @@ def _left(window: ClientWindow, pending: _Pending | None) -> list[Fact]:
 
 
 def _loss(pending: _Pending | None) -> dict[str, Any]:
-    """Bounds of what was lost: from 0, as it may have been delivered after the last reading."""
+    """Return bounds of the loss, from 0: records may have been delivered after the last sample."""
     if pending is None:
         return {}
     loss: dict[str, Any] = {}
@@ -229,7 +229,7 @@ def _loss(pending: _Pending | None) -> dict[str, Any]:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """What was under way may still have arrived: after a flush() of 10 ms all of 5,895 had."""
+    """Judge librdkafka's termination line; records in flight may have arrived, as all 5,895 did after flush(10 ms)."""
     records, in_bytes = (int(event.captures.get(name, 0)) for name in ("records", "bytes"))
     left = count_of(float(records), "record")
     text = f"librdkafka logged that it ended with {left} still in its queue or under way"
@@ -238,14 +238,14 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _before_the_end(window: ClientWindow) -> Sequence[Reading]:
-    """The readings from before the client began to close: a forced close empties the buffer by throwing it away."""
+    """Return the samples before the client began to close: a forced close empties the buffer by dropping it."""
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms]
     return before or window.readings
 
 
 def _waited(window: ClientWindow) -> bool:
-    """Did a forced close wait before it gave up? With a time limit of 0 the client always logs that it forces."""
+    """True if a forced close waited before it gave up; with a time limit of 0 the client always logs that it forces."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 
@@ -277,7 +277,7 @@ UNREAD = "it had a little to deliver when last heard of, and no line of its log 
 
 
 def doubt(look: Look) -> str:
-    """Anything but a close whose end nobody saw."""
+    """Accept anything but a close without a visible end."""
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
         return "its close had begun, and the records end before it completed"
     return ""

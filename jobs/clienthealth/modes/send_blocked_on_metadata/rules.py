@@ -48,7 +48,7 @@ PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
-#: A thread that two dumps so far apart find waiting does not just pass by.
+#: A thread that two dumps this far apart (ms) find waiting does not just pass by.
 STAYS_SECONDS = 9.0
 
 
@@ -66,9 +66,9 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """See `background` in mode.toml for the rules."""
+    """Judge by the rules in `background` of mode.toml."""
     w = window.table
-    # Those of callbacks are producer-callback-deadlock's.
+    # Sends in callbacks belong to producer-callback-deadlock.
     failed = [event for event in failures(window, METADATA_WAITED) if not on_io_thread(event)]
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
@@ -92,7 +92,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    # A dump that shows the client at work, and no caller that waits, tells.
+    # A dump decides if it shows the client at work and no waiting caller.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
         conclude(ID, facts, detail, otherwise, _doubts(window, sends, topics)),
@@ -102,7 +102,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """When sends failed by the log, each once: no thread can fail again before its next wait is over."""
+    """Return when sends failed by the log, each once: a thread cannot fail again before its next wait is over."""
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
     for event in failures:
@@ -114,7 +114,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """When sends had failed by the client's count, where nothing went out meanwhile: of what goes out other records."""
+    """Return when sends had failed by the client's count while nothing was sent; otherwise other records were."""
     sent = dict(increases(window, "record-send-total"))
     if not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -122,10 +122,10 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 
 
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
-    """Callers found waiting, by dump; none while this client was sending: they wait for another producer or topic.
+    """Return waiting callers by dump; none while this client was sending: they wait for another producer or topic.
 
-    Threads that dumps far apart find there wait, whatever else is sent, if the process has no other producer. Where
-    a dump finds nobody any more, those before went on.
+    Threads that dumps far apart find there do wait, whatever else is sent, if the process has no other producer. If a
+    dump finds no waiting caller any more, the earlier ones went on.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -149,7 +149,7 @@ def _is_waiting(thread: Thread) -> bool:
 
 
 def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
-    """Was nothing sent for so long around a moment, nor after it, as far as is counted; or did sends fail?"""
+    """True if nothing was sent for this long around a moment nor after it, as far as counted, or if sends failed."""
     sent_totals = reported(window.readings, "record-send-total")
     if not sent_totals or w.rose("record-error-total")[0]:
         return True
@@ -160,7 +160,7 @@ def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> boo
 
 
 def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    """Answers that a topic is not there, where nothing proves that anybody waits for it."""
+    """Return answers that a topic does not exist, if nothing proves that a caller waits for it."""
     lines = [e for e in events(window, TOPIC_ERRORS) if _error(e) != LEADERLESS]
     if not lines or (sends and not topics):
         return []
@@ -171,7 +171,7 @@ def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]
 
 
 def _error(event: LogEvent) -> str:
-    """What the brokers answered; kafka-python and aiokafka do not say it in their words."""
+    """Return the brokers' answer; kafka-python and aiokafka do not log it."""
     return event.captures.get("error", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -199,10 +199,10 @@ def _sentence(text: str) -> str:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """Did the callers that dumps found wait in one call all the time? None where nobody counts calls that failed.
+    """True if the callers in dumps waited in one call all the time; None if failed calls are not counted.
 
-    Where as many sends failed between two dumps as there are callers, each may have been in another call: a client
-    that may not use its topic is found waiting in every dump, for a few seconds at a time.
+    If as many sends failed between two dumps as there are callers, each may have been in another call: every dump finds
+    a client without access to its topic waiting, a few seconds at a time.
     """
     if not waits:
         return None
@@ -234,7 +234,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Topics that the brokers keep refusing; a leader that is not available is an outage, not a missing topic."""
+    """Return topics that brokers keep refusing; LEADER_NOT_AVAILABLE is an outage, not a missing topic."""
     by_topic: dict[str, list[LogEvent]] = defaultdict(list)
     for event in events(window, TOPIC_ERRORS):
         if _error(event) != LEADERLESS:
@@ -248,9 +248,9 @@ def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Attempts to get in that go on, each in vain, of a client that has never sent anything, as far as is counted.
+    """Return facts on repeated failed attempts to connect by a client that has never sent anything, as far as counted.
 
-    One that has sent before, and meets an outage now, has its metadata: what waits then is for delivery-stalled.
+    A client that has sent before has its metadata; its outage belongs to delivery-stalled.
     """
     if w.max("record-send-total")[0] > 0:
         return []
@@ -270,14 +270,14 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     return facts[:1]
 
 
-# -- what the metrics show, over any number of windows ---------------------------------------------------------------
+# -- conditions on the metrics of any number of windows --------------------------------------------------------------
 
-#: What the metrics say of the metadata where sends fail; 0: nothing that would explain it.
+#: What the metrics show about metadata when sends fail; 0: nothing that would explain it.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
 def unsent(w: Windows) -> Windows:
-    """Each window without what lies before its last send: from the first reading that counts all that was ever sent."""
+    """Cut each window to the part since its last send: from the first sample with the final total of sends."""
     runs = w.still("record-send-total")
     last = w.column("record-send-total").last_row(w.lo, w.hi)
     runs = runs.at(runs.last == last[runs.window])
@@ -288,10 +288,10 @@ def unsent(w: Windows) -> Windows:
 
 
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Why sends fail (NEVER, RENEWED, DISCONNECTED) although nothing goes out and the buffer has room; 0: they do not.
+    """Return why sends fail (NEVER, RENEWED, DISCONNECTED) while none succeeds and the buffer has room, else 0.
 
-    Seen over the readings since the last send that count failed sends: what is in the buffer stays the same and no
-    thread waits for it.
+    The condition covers the samples with failed sends since the last send: the buffer's content does not change, and no
+    thread waits for room.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
@@ -303,14 +303,15 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
         counts = since.column("record-error-total")
         lasted = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
         why = _metadata(since, limits)
-        # Sends without metadata leave nothing in the buffer; what is there waits for its broker, see delivery-stalled.
+        # A send without metadata leaves nothing in the buffer; records there wait for their broker, see delivery-
+        # stalled.
         why[(since.max(_used(since)) > 0) | (lasted < 1000 * limits.min_unsent_seconds)] = 0
         why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing
 
 
 def _while_counted(w: Windows, values: Floats) -> Column:
-    """Values over the rows that count failed sends."""
+    """Return values over the rows that count failed sends."""
     return Column(np.where(np.isnan(w.col("record-error-total")), np.nan, values))
 
 
@@ -338,7 +339,7 @@ def _metadata(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Sends that fail while none goes out."""
+    """True if sends fail while none succeeds."""
     return failing(w, thresholds) > 0
 
 
@@ -350,7 +351,7 @@ BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Nothing was sent, and nothing tells why."""
+    """Return why metrics cannot decide: nothing was sent, for an unknown reason."""
     silent = ~w.rose("record-send-total")
     age = w.once_for_rows("metadata known", lambda: _young(w.col("metadata-age")))
     return first_reason(
@@ -396,7 +397,7 @@ def _metadata_words(why: int, ages: list[float]) -> str:
 def _cause(
     window: ClientWindow, failures: list[LogEvent], topics: dict[str, list[LogEvent]]
 ) -> tuple[str, dict[str, str]]:
-    """Why metadata does not come, and what to look at: the topic, or the address that was tried."""
+    """Return why metadata does not come, and what to look at: the topic, or the address that was tried."""
     of_partition = [e for e in failures if "partition" in e.captures]
     if of_partition:
         captures = of_partition[-1].captures
@@ -426,13 +427,13 @@ def _cause(
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """Sends succeed, and no line of the window speaks of one that waited or of a topic that is not known."""
+    """True if sends succeed, and no line of the window shows a waiting send or an unknown topic."""
     sends = window.table.rose("record-send-total")[0]
     return bool(sends) and not events(window, METADATA_WAITED, TOPIC_ERRORS)
 
 
 def doubt(look: Look) -> str:
-    """Metrics, or two dumps in which the I/O thread is at work and nobody waits."""
+    """Accept metrics, or two dumps with the I/O thread at work and no waiting caller."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
@@ -440,7 +441,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """There never was any metadata, or records fail."""
+    """Yield that no metadata ever arrived, or that records fail."""
     before, now = readings.before, readings.now
     if before and min(reading.metrics.get("metadata-age", 0.0) for reading in (before, now)) > NEVER_SECONDS:
         yield "it never had metadata of the cluster"
