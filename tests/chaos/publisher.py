@@ -14,7 +14,7 @@ from tests.bench.checkpoints import Checkpoints
 from tests.bench.templates import INTERVAL_MS
 from tests.chaos import floods
 
-#: Number of lines that are made anew each second and sent repeatedly.
+#: Number of lines that are generated each second and sent repeatedly.
 DIFFERENT = 1_000
 
 

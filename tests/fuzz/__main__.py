@@ -133,7 +133,7 @@ def found(target: str, data: bytes, why: str) -> None:
 
 
 def run(target: str, seconds: float) -> None:
-    """Fuzz a target for so many seconds; restart if an input ends the process."""
+    """Fuzz a target for this many seconds; restart if an input ends the process."""
     from tests.fuzz import targets
 
     corpus = WORK / target / "corpus"
@@ -182,7 +182,7 @@ def keep(target: str) -> None:
 
 
 def time_long_inputs(target: str, seconds: float) -> None:
-    """Time inputs with a repeated piece, for so many seconds in total."""
+    """Time inputs with a repeated piece, for this many seconds in total."""
     from tests.fuzz import targets
 
     dice = random.Random(target)

@@ -33,7 +33,7 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 pytestmark = pytest.mark.long
 
 NEWEST = "broker"
-#: Reporter that brokers since 4.2 can load, and that tells clients the interval.
+#: Reporter that brokers since 4.2 can load, and that sends clients the interval.
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
 #: The oldest maintained broker, the newest that cannot load the 4.2 reporter, and the newest.
 BROKERS = {

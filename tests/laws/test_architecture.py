@@ -66,7 +66,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 #: Packages that come with Spark, and the only modules that may import them, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
 WITH_SPARK = ("clienthealth.spark", "clienthealth.review")
-#: Code that knows Kafka clients; it must not start anything of WITH_SPARK either.
+#: Code about Kafka clients; it must not start anything of WITH_SPARK either.
 HOT_PATH = tuple(f"clienthealth.{room}" for room in ("read", "measure", "modes", "monitor", "diagnose"))
 EVERY = sorted(modules())
 

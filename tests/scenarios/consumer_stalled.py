@@ -81,7 +81,7 @@ TEN = rising(10)
 def outside(
     config: Mapping[str, str] | None = None, before: Of = TEN, got: float = 50, **more: Of | None
 ) -> ClientWindow:
-    """Return a window of an application whose last poll, 12 s before it, returned `got` records.
+    """Return a window of an application with a last poll 12 s before it that returned `got` records.
 
     `before`: the consumed total until that poll, by second. Earlier polls were at most 0.9 s apart. Since then there is
     no fetch, but heartbeats continue.

@@ -34,7 +34,7 @@ OWN = network(("sun.nio.ch.EPoll.wait", "org.apache.kafka.clients.producer.inter
 
 
 def cut_off(in_buffer: float) -> list[Reading]:
-    """Return samples of a producer whose brokers have been unreachable for ten minutes: 20 sends a second fail."""
+    """Return samples of a producer without reachable brokers for ten minutes: 20 sends a second fail."""
     return producer(
         rising(),
         still(in_buffer),

@@ -84,7 +84,7 @@ class Hostile:
         return DIGITS.sub(lambda digits: self.dice.choice(NUMBERS).encode() if self.odd() else digits[0], value)
 
     def line(self, examples: Sequence[str], second: int) -> Raw:
-        """Return a log line in a library's wording, with other numbers."""
+        """Return a log line that matches a library's log pattern, with other numbers."""
         message = self.numbered(self.dice.choice(examples).encode()).decode()
         at = datetime.fromtimestamp(second, UTC).isoformat()
         of = {"service": {"name": self.who["service"]}, "host": {"name": self.who["host"]}}
@@ -128,7 +128,7 @@ def of_good(host: str, second: int) -> dict[str, Any]:
 def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = None) -> Streamed:
     """Run four minutes with a hostile client (None: without it), then three minutes until it counts as gone.
 
-    `examples`: log lines in the libraries' wording. `push`: a valid KIP-714 push.
+    `examples`: example lines of libraries. `push`: a valid KIP-714 push.
     """
     monitor = Streamed()
     hostile = None if seed is None else Hostile(seed)

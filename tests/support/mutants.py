@@ -354,7 +354,8 @@ def main(arguments: Sequence[str]) -> int:
     for mutant in chosen:
         if str(mutant) not in results.noticed:
             of_file = known.get(mutant.path, {})
-            # Code that runs only at import, or whose result is cached, concerns every test that runs any line of the
+            # Code that runs only at import, or that caches its result, concerns every test that runs any line of the
+            # file.
             # file.
             tests = {test: None for of_line in (of_file.get(mutant.line, ()), *of_file.values()) for test in of_line}
             results.add(mutant, tried.notices(mutant, [*tests]) if tests else None)

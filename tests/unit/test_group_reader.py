@@ -1,4 +1,4 @@
-"""Read groups of a cluster with failing parts, with an admin client whose failures are chosen by the test."""
+"""Read groups of a cluster with failing parts, with an admin client that fails as the test chooses."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ DEADLOCK = "producer-callback-deadlock"
 
 
 def producer(second: float, shift: float, stuck_since: float) -> Any:
-    """A producer whose I/O thread stands from a moment on; its clock is off by so many seconds."""
+    """Return a sample of a producer stuck from `stuck_since` on, with a clock that is off by `shift` seconds."""
     metrics = {
         "select-total": 50 * min(second, stuck_since),
         "record-send-total": 100 * min(second, stuck_since),

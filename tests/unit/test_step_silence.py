@@ -125,7 +125,7 @@ def test_a_monitor_that_slept_accuses_nobody() -> None:
 
 
 def test_a_failure_that_is_over_when_they_are_heard_of_again_is_closed() -> None:
-    """All comes at once, as after a night without the monitor: the batch that moves the clock has the recovery."""
+    """All input arrives at once, as after a night without the monitor: one batch advances time and has the recovery."""
     monitor = Stepped()
     report(monitor, 0, 200, CLIENTS, stuck="p3")
     well = [reading(second, c) for second in range(4000, 4200, 10) for c in CLIENTS]

@@ -173,7 +173,7 @@ CONSUMER = "kafka.consumer:client-id=c-1,type="
 
 
 def hanging(asked: Any) -> tuple[int, bytes]:
-    """Answer like a JVM with a consumer whose handler has run for 91 s; five minutes are allowed."""
+    """Answer like a JVM with a consumer in a handler that has run for 91 s; five minutes are allowed."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
     metrics = {
