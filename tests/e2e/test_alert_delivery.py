@@ -127,6 +127,14 @@ scrape_configs:
     scraping += [f"--web.listen-address={address}", f"--rules.alert.resend-delay={again}"]
     with started([PROMETHEUS, *scraping], folder / "prometheus.log", address):
         yield address
+        assert not failed_rules(address)
+
+
+def failed_rules(address: str) -> list[str]:
+    """The rules whose last evaluation by Prometheus failed, each with its error."""
+    with urllib.request.urlopen(f"http://{address}/api/v1/rules", timeout=30) as answer:
+        groups = json.load(answer)["data"]["groups"]
+    return [f"{rule['name']}: {rule['lastError']}" for of in groups for rule in of["rules"] if rule["health"] == "err"]
 
 
 def scraped(address: str) -> bool:

@@ -179,10 +179,11 @@ class Storm:
     each: int = 1
     groups: int = 0
     fleet: int = 10_000
+    env: str = "prod"
 
     def page(self, cluster: str) -> Iterator[str]:
         """Yield the lines that the exporter would serve."""
-        begin = f'cluster="{cluster}",env="prod"'
+        begin = f'cluster="{cluster}",env="{self.env}"'
         for service, mode, client in product(range(self.services), self.modes, range(self.each)):
             who = f'service="service-{service}",host="h-{client}",instance="h-{client}:1",client_id="client-{mode[0]}"'
             yield f'kafka_client_failure_mode{{{begin},{who},mode="{mode}",status="{self.status}"}} 1'
@@ -200,6 +201,7 @@ STORMS = {
     "one service, 50 clients": Storm(1, "confirmed", each=50),
     "9 services, one client each": Storm(9, "confirmed"),
     "160 services, one client each": Storm(160, "confirmed"),
+    "160 services of staging, one client each": Storm(160, "confirmed", env="staging"),
     "160 services, two modes each": Storm(160, "confirmed", ("delivery-stalled", "producer-callback-deadlock")),
     "30 of 400 clients, 15 services": Storm(15, "confirmed", each=2, fleet=370),
     "200 services suspected": Storm(200, "suspected"),
