@@ -174,7 +174,7 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 
 
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
-    """Are acknowledgements of a share consumer refused that is away from poll() for longer than a lock may last?"""
+    """True if a share consumer's acknowledgements are refused while it stays away from poll() longer than a lock."""
     refused: Bools = w.grown("acknowledgements-error-total") > 0
     return refused & (seconds_away(w) >= limits.shortest_lock_seconds)
 
