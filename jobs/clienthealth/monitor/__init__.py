@@ -1,1 +1,1 @@
-"""The judgement of clients, in plain Python: one batch of one bucket in, verdicts, incidents and minutes out."""
+"""The judgement of clients, in plain Python: one batch of one bucket in; verdicts, incidents and minutes out."""

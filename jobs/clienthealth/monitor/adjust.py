@@ -1,9 +1,9 @@
 """THE list: everything that changes a verdict after the judge of its mode has returned it, in order.
 
-A judge looks at one window of one client. What else is known (the client's start, its open incidents, other failures,
-what could not be read) may change the verdict, and only an entry of `ADJUSTMENTS` does that. The monitor, `watch` and
-`diagnose` call the same list and pass what each of them knows; an adjustment that lacks what it needs changes nothing.
-A verdict names the adjustments that changed it (`Verdict.adjusted`).
+A judge sees one window of one client. Other knowledge (the client's start, its open incidents, other failures, unread
+input) may change the verdict, and only an entry of `ADJUSTMENTS` does that. The monitor, `watch` and `diagnose` call
+the same list and pass the knowledge that each has; an adjustment without its input changes nothing. A verdict names the
+adjustments that changed it (`Verdict.adjusted`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from clienthealth.modes._evidence import ANOTHERS, Circumstance
 from clienthealth.modes.circumstances import CIRCUMSTANCES
 from clienthealth.modes.facts import Confusion
 
-#: When an adjustment is applied: to the verdict on one window; to all verdicts on a client at one moment, merged over
-#: overlapping windows; or to what is shown, once the verdicts have been entered into the incidents.
+#: When an adjustment applies: to the verdict on one window; to all verdicts on a client at one moment, merged over
+#: overlapping windows; or to the shown verdicts, once the incidents have taken them in.
 Stage = Literal["window", "moment", "shown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How a client reports, in ms: its interval, its newest sample (own clock), and how long ago that came."""
+    """How a client reports, in ms: its interval, its newest sample (own clock), and the age of that sample."""
 
     every_ms: int
     last_ms: int
@@ -40,13 +40,12 @@ class Reporting:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What is known of a client that is looked at once, after the fact, and of the inputs that speak of it.
+    """The data of a client in a post-mortem, and of the inputs about it.
 
-    look     its log events and the dumps of its process
-    samples  how many samples of it there are; last_ms: time of the newest, 0 without any
-    unread   why evidence that may speak of it could not be read; '' if all was
-    untimed  topics (names of inputs) whose lines have no time; undated: whose lines have no time of their own at all
-    pasted   topics of which somebody copied a part: they end where that person stopped to look
+    look its log events and the dumps of its process samples number of its samples; last_ms: time of the newest, 0
+    without any unread why evidence that may be about it could not be read; '' if all was read untimed topics (names of
+    inputs) whose lines have no time; undated: whose lines have no time of their own at all pasted topics of which a
+    person copied a part: they end where that person stopped to look
     """
 
     look: Look
@@ -60,16 +59,13 @@ class Attached:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """What is known beside a verdict. At its default a field is not known.
+    """The knowledge beside a verdict. A field at its default is unknown.
 
-    mode, window  what was judged, with the thresholds in force
-    starts        when the client was started according to its log, epoch ms
-    contradicted  ids of log patterns whose lines the client's own samples contradict
-    reporting     how the client reports; None if it does not, or so seldom that waiting for a sample takes too long
-    incidents     verdicts of the client's open incidents, by mode
-    all_silent    True if no client at all is heard from
-    attached      for `diagnose` and `watch`
-    verdicts      all verdicts of this moment; `adjust` sets it
+    mode, window what was judged, with the thresholds in force starts when the client was started according to its log,
+    epoch ms contradicted ids of log patterns whose lines the client's own samples contradict reporting how the client
+    reports; None if it does not, or so seldom that waiting for a sample takes too long incidents verdicts of the
+    client's open incidents, by mode all_silent True if no client at all reports attached for `diagnose` and `watch`
+    verdicts all verdicts of this moment; `adjust` sets it
     """
 
     mode: FailureMode[Any] | None = None
@@ -102,8 +98,8 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
 class Adjustment:
     """One entry of the list.
 
-    change  verdict, context → verdict; returns the same object where it changes nothing
-    why     what would be wrong without it; its docstring says why it stands where it stands
+    change verdict, context → verdict; returns the same object if it changes nothing why what would be wrong without it;
+    its docstring gives the reason for its place
     """
 
     name: str
@@ -113,7 +109,7 @@ class Adjustment:
 
     @property
     def place(self) -> str:
-        """Why it stands where it stands."""
+        """The reason for its place in the list."""
         return self.change.__doc__ or ""
 
     def apply(self, verdict: Verdict, context: Context) -> Verdict:
@@ -128,7 +124,7 @@ ADJUSTMENTS: list[Adjustment] = []
 
 
 def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
-    """Enter a function into the list: they are applied in the order in which they stand here."""
+    """Enter a function into the list; entries apply in the order of this file."""
 
     def entered(change: Change) -> Change:
         ADJUSTMENTS.append(Adjustment(change.__name__.strip("_").replace("_", "-"), stage, change, why))
@@ -142,7 +138,7 @@ def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
 REPEATS = "its readings say the same again and again, the time too: whatever passes them on repeats the last one"
 REFUTED = "lines say so that its own metrics refute: of another time, of another client, or of what it does not count"
 UNHEARD = "lines of its log say so, and it has not told yet whether its metrics do"
-#: What refutes a confusion, by the kind of the evidence that does.
+#: What refutes a confusion, by the kind of the refuting evidence.
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "metric": "by its metrics",
     "log": "by its log",
@@ -151,11 +147,11 @@ BY_EVIDENCE: Mapping[EvidenceKind, str] = {
 }
 #: Metrics of Java clients that change with time alone: the I/O thread selects, or these grow.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
-#: Identical samples over this time (s) were not made by a running client.
+#: A running client does not make identical samples over this time (s).
 _REPEATED_SECONDS = 15.0
-#: Samples so close (ms) to a line neither support nor contradict it: layouts write whole seconds.
+#: Samples this close (ms) to a line neither support nor contradict it: layouts write whole seconds.
 CLOSE_MS = 1_000
-#: A line waits no longer than this (ms) for the samples after it.
+#: A line waits at most this long (ms) for the samples after it.
 LONGEST_MS = 30_000
 
 
@@ -197,7 +193,7 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
     "window", "An innocent explanation that no data refutes leaves a suspicion; one that data shows is what happens."
 )
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
-    """Once the evidence that counts is known; before anything that compares how sure verdicts are."""
+    """After the adjustments that select evidence; before any that compares how certain verdicts are."""
     mode, window = context.mode, context.window
     if mode is None or window is None or not verdict.proofs:
         return verdict
@@ -223,7 +219,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Whether facts refute what only looks like the failure: those that need not know whether it is the case."""
+    """Return whether facts refute an innocent explanation without knowing whether it is the case."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -272,12 +268,12 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 # ---- Stage "moment": all verdicts on a client at one moment ----
 
 NOBODY = "nothing is heard of any client: it may be the collectors or the topic that are silent"
-#: A failure seen this long (ms) before the last sample, or later, lasts until the end of a recording.
+#: A failure within this time (ms) of the last sample, or later, lasts until the end of a recording.
 LASTING_MS = 90_000
 
 
 def explains(mode: str, status: Status, verdict: Verdict) -> bool:
-    """True if a failure mode found with this status explains what the verdict says."""
+    """True if a failure mode found with this status explains the verdict."""
     if verdict.mode not in modes()[mode].explains or STATUS_ORDER.index(status) < STATUS_ORDER.index(verdict.status):
         return False
     return modes()[verdict.mode].explicable(verdict)
@@ -291,7 +287,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If nothing arrives from any client, the collectors or the topic are silent, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """First of a moment: a client that has not gone has no end to explain."""
+    """First of a moment: a client that is not gone has no end to explain."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=NOBODY)
@@ -299,7 +295,7 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording that ends is not a process that ended: what rests on absence is at most suspected.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Before explanations: they compare how sure two verdicts are."""
+    """Before explanations: they compare how certain two verdicts are."""
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
@@ -344,18 +340,18 @@ LOOKED_AT = "records wait in its buffer, but nobody says that it ended: the metr
 
 @_adjustment("shown", "An incident lasts longer than a window and has the onset and all the evidence.")
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """First of what is shown: everything after it speaks of the verdict that people see."""
+    """First of what is shown: everything after it applies to the verdict that people see."""
     return context.incidents.get(verdict.mode, verdict)
 
 
 def _topics(verdict: Verdict, kind: str = "") -> list[str]:
-    """Topics of the facts (of one kind) that name the record they were read from."""
+    """Return the topics of facts (of one kind) that name their input record."""
     return [fact.source.topic for fact in verdict.evidence if fact.source is not None and kind in ("", fact.kind)]
 
 
 @_adjustment("shown", "Lines without times cannot prove a failure that is a matter of duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Before `unproven-ok`, which lets a reason that is given stand."""
+    """Before `unproven-ok`, which keeps an existing reason."""
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -373,7 +369,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # A working client logs nothing about itself: without a line of a close there is still no sign of an end.
+    # A working client logs nothing about itself: without a line on a close there is no sign of an end.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")
@@ -395,7 +391,7 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "An onset that was worked out from made-up times would be a made-up onset.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
-    """Last: it asks for the evidence that is finally shown."""
+    """Last: it needs the evidence that is finally shown."""
     attached = context.attached
     sourced = [fact for fact in verdict.evidence if fact.source is not None]
     if attached is None or not sourced or verdict.since_ms is None:
@@ -407,7 +403,7 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` places a record without a time this long (ms) before all that have one: further than any two dumps are
+#: `diagnose` places a record without a time this long (ms) before all dated ones: farther than any two dumps are
 #: compared.
 APART_MS = 10 * 86_400_000
 

@@ -1,7 +1,7 @@
-"""Trouble that no failure mode is about: counted as its lines come, published with the client, written to the history.
+"""Known issues outside the failure modes: counted as their lines come, published with the client, kept in the history.
 
-A run is what is remembered of the lines of one trouble of one client: a few numbers and the first line. It costs what a
-client has of trouble, whatever its log says else, and is forgotten an hour after its last line.
+A run is the memory of one issue's lines of one client: a few numbers and the first line. Its cost depends only on the
+number of issues, and it is forgotten an hour after its last line.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 
 @cache
 def _troubles() -> Mapping[str, Trouble]:
-    """By a wording's id the trouble as which its lines are counted: its own, or what a mode's wording names."""
+    """Return the issue for which lines of a log pattern count: its own, or the one that a mode's pattern names."""
     ids = {wording.id: wording.also for wording in catalogue().wordings if wording.also}
     own = {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
     return own | {name: BY_ID[trouble] for name, trouble in ids.items()}
 
 
 def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
-    """Count the lines of trouble."""
+    """Count the lines of known issues."""
     telling: list[tuple[LogEntry, LogEvent, Trouble, Kind | Literal[""], str]] = []
     for entry in entries:
         event = entry.event
@@ -54,21 +54,21 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: Trouble of which less than so many lines are everyday life is told of an excerpt, whatever their number.
+#: An issue whose threshold is below this is reported for an excerpt, whatever the number of its lines.
 EVERYDAY_LINES = 8
 
 
 def is_told(run: Run, excerpt: bool = False) -> bool:
-    """Are there enough lines of it to be told? What another release counted may be unknown to this one.
+    """True if it has enough lines to be reported; this release may lack an issue that another one counted.
 
-    excerpt  the lines are all that somebody has picked out of a log
+    excerpt True if the lines are all that a person picked from a log
     """
     trouble = BY_ID.get(run.what)
     return trouble is not None and (run.lines >= trouble.least or (excerpt and trouble.least < EVERYDAY_LINES))
 
 
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
-    """The runs of each process that are told."""
+    """Return the reportable runs of each process."""
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():
         if is_told(run, excerpt):
@@ -77,16 +77,16 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
 
 
 def seen(state: BucketState, runs: Sequence[Run], who: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
-    """The trouble of a client. `runs`: of its process; `kinds`: how many clients of each kind that has.
+    """Return a client's known issues. `runs`: of its process; `kinds`: number of that process's clients of each kind.
 
-    Lines that name no client are of the only one that they can be of; of several, each is told of them.
+    Lines without a client belong to the only client that is possible; several possible clients each get them.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:
         if _concerns(state, run, who):
             one = _seen(run, kinds)
             if other := by_what.get((one.what, one.of_process)):
-                # Both as one, with the line that came first.
+                # Merge both, keeping the earlier line.
                 first = min(one, other, key=lambda seen: seen.first_ms)
                 one = replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
             by_what[one.what, one.of_process] = one
@@ -96,9 +96,9 @@ def seen(state: BucketState, runs: Sequence[Run], who: Client, kinds: Mapping[st
 def of_nobody(
     runs_of: Mapping[tuple[str, str], Sequence[Run]], state: BucketState, clients: Sequence[Client]
 ) -> list[tuple[Client, Seen]]:
-    """The trouble that is of none of these clients, or of several, with the client or process that the lines name.
+    """Return issues of none or several of these clients, with the client or process that the lines name.
 
-    `runs_of`: by process, as `by_process` gives them.
+    `runs_of`: by process, as `by_process` returns them.
     """
     left = []
     for process, runs in runs_of.items():
@@ -112,7 +112,7 @@ def of_nobody(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, object]]:
-    """What was counted of a client, or of nobody by name, since it was written to the history last.
+    """Return the counts of a client, or of lines without a client, since the last write to the history.
 
     `runs`: of its process.
     """

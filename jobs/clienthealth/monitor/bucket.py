@@ -1,4 +1,4 @@
-"""A bucket while it is stepped: its readings as windows, as the gates and as the judges see them."""
+"""A bucket during its step: its samples as windows, for gates and judges."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
 from clienthealth.monitor.whose import ProcessLog, logged_options, process_logs
 from clienthealth.settings import Settings
 
-#: A client has departed when it was silent for so many of its intervals, `[absence] min_gap_seconds` at least.
+#: A client has departed after this many of its intervals without data, `[absence] min_gap_seconds` at least.
 INTERVALS = 3
 
-#: The log events that concern a client in a window, the thread dumps of its process, and dumps and events before it.
+#: The log events about a client in a window, the thread dumps of its process, and dumps and events before it.
 WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]
 NO_LOG: WindowLog = ((), (), (), ())
 
 
 class Span(NamedTuple):
-    """A window [start, end) of event time (epoch ms), and the rows [lo, hi) of its client's readings in it."""
+    """A window [start, end) of event time (epoch ms), and the rows [lo, hi) of its client's samples in it."""
 
     start: int
     end: int
@@ -45,9 +45,9 @@ class Span(NamedTuple):
 
 @dataclass
 class Bucket:
-    """The readings of a bucket, and what is worked out of them once for all that asks.
+    """The samples of a bucket, and values derived from them once for all users.
 
-    `whole`: they are all that there is, and nothing comes after them.
+    `whole`: True if they are complete, so that nothing follows.
     """
 
     state: BucketState
@@ -57,32 +57,32 @@ class Bucket:
 
     @cached_property
     def readings(self) -> Readings:
-        """The readings, totals cumulative."""
+        """The samples with cumulative totals."""
         return totals_added_up(self.state.readings, self.state.whos)
 
     @cached_property
     def newest_ms(self) -> int:
-        """The time (epoch ms) of what was heard of last: a reading or a log entry; 0 where nothing was."""
+        """The time (epoch ms) of the newest sample or log entry; 0 without any."""
         entries = (entry.ts_ms for entry in self.state.log_entries)
         return max([*self.state.clients.last.tolist(), *entries], default=0)
 
     @cached_property
     def keys(self) -> Ints:
-        """Client and time of each reading as one number."""
+        """Client and time of each sample as one number."""
         return keys(self.state.readings)
 
     @cached_property
     def part_begin(self) -> Ints:
-        """Where the parts of each reading begin; one number more than there are readings."""
+        """The begin of each sample's parts; one more number than there are samples."""
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-        """The rows of windows [start, end) of clients, as spans."""
+        """Return the rows of clients' windows [start, end) as spans."""
         base = client << SHIFT
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
 
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
-        """Spans of rows of clients of one kind, to be asked."""
+        """Return spans of rows of clients of one kind as windows."""
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
         parts = state.parts.at(slice(self.part_begin[begin], self.part_begin[end]))
@@ -112,7 +112,7 @@ class Bucket:
     _abouts: dict[int, About] = field(default_factory=dict)
 
     def config(self, number: int) -> Mapping[str, str]:
-        """A client's options: as it reports them, else as it logged them when it started."""
+        """Return a client's options: those that it reports, else those that it logged at its start."""
         config = self._configs.get(number)
         if config is None:
             options = int(self.state.clients.config[number])
@@ -124,7 +124,7 @@ class Bucket:
 
     @cached_property
     def numbers(self) -> Mapping[ProcessKey, Sequence[int]]:
-        """The numbers of the clients of each process that report."""
+        """The numbers of the reporting clients of each process."""
         numbers: dict[ProcessKey, list[int]] = defaultdict(list)
         for number, who in enumerate(self.state.whos):
             numbers[who.process].append(number)
@@ -132,19 +132,19 @@ class Bucket:
 
     @cached_property
     def gaps(self) -> Floats:
-        """How long each client may be silent, in ms."""
+        """How long each client may be without data, in ms."""
         every: Floats = np.ceil(INTERVALS * self.state.clients.every / 1000) * 1000
         return np.maximum(every, 1000.0 * self.settings.absence.min_gap_seconds)
 
     @cached_property
     def quiet(self) -> Floats:
-        """After which silence, in ms, it is asked whether a client's process lives: by how often it did report."""
+        """The time without data, in ms, after which its process's signs of life matter: from its observed interval."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 
     @cached_property
     def lives(self) -> Mapping[ProcessKey, Sequence[Life]]:
-        """When the clients of each process were there."""
+        """The lifetimes of each process's clients."""
         return lives(self.state)
 
     @cached_property
@@ -159,18 +159,18 @@ class Bucket:
 
     @cached_property
     def starts(self) -> Mapping[ProcessKey, Sequence[Start]]:
-        """When clients of each process were started."""
+        """The starts of each process's clients."""
         return starts(self.state)
 
     @cached_property
     def runs(self) -> Mapping[ProcessKey, Sequence[Run]]:
-        """The trouble of each process that no failure mode is about."""
+        """The known issues of each process."""
         return also_seen.by_process(self.state)
 
     def also_seen(self, who: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
-        """The trouble of a client that no failure mode is about.
+        """Return a client's known issues.
 
-        `kinds`: how many clients of each kind its process has, where not only those that report count.
+        `kinds`: number of its process's clients of each kind, if not only reporting ones count.
         """
         if who.process not in self.runs:
             return []
@@ -178,7 +178,7 @@ class Bucket:
         return also_seen.seen(self.state, self.runs[who.process], who, reporting if kinds is None else kinds)
 
     def alone(self, who: Client) -> bool:
-        """Does no other client of the same kind of its process report?"""
+        """True if no other client of the same kind of its process reports."""
         return self._crowds[who.process, who.kind] < 2
 
     @cached_property
@@ -188,7 +188,7 @@ class Bucket:
     _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
     def reading(self, row: int) -> Reading:
-        """A row as a reading."""
+        """Return a row as a sample."""
         reading = self._readings.get(row)
         if reading is None:
             state, readings, parts = self.state, self.readings, self.state.parts
@@ -213,14 +213,14 @@ class Bucket:
     _readings: dict[int, Reading] = field(default_factory=dict)
 
     def known(self, number: int, name: str) -> tuple[Ints, Floats]:
-        """When a client reported a metric, as far back as its readings are kept, and what it said."""
+        """Return a metric's times and values of a client, as far back as its samples are kept."""
         lo, hi = np.searchsorted(self.readings.who, [number, number + 1])
         column = self.readings.values[lo:hi, list(CLIENT_METRICS[self.state.whos[number].kind or ""]).index(name)]
         known = ~np.isnan(column)
         return self.readings.ts[lo:hi][known], column[known]
 
     def window(self, who: Client, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
-        """A window of a client as the judges see it. `number`: its number, None where it does not report."""
+        """Return a client's window for the judges. `number`: None if it does not report."""
         start, end, lo, hi = span
         events, dumps, earlier, earlier_events = log
         before = max(0, start - max(LEAD_MS, end - start))

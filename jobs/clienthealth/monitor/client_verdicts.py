@@ -1,7 +1,7 @@
-"""Verdicts on clients that have new readings or log entries: windows → gate → judge → incidents → records.
+"""Judge clients with new samples or log entries: windows → gate → judge → incidents → records.
 
-The gates look at all windows at once, with numpy. Only a window that a gate suspects, or that has log entries, is
-made of objects and goes to the judges.
+The gates examine all windows at once, with numpy. Only a window that a gate suspects, or that has log entries, is
+turned into objects for the judges.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from clienthealth.monitor.state import ProcessKey
 from clienthealth.monitor.whose import ProcessLog, contradicted
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
-#: Key and value of a record on `client-health`; without a value the client is forgotten.
+#: Key and value of a record on `client-health`; no value means that the client is forgotten.
 Record = tuple[str, bytes | None]
 
 
 @lru_cache(maxsize=10_000)
 def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...]) -> tuple[msgspec.Raw, str]:
-    """The verdicts of a client that no gate suspects, as JSON, and the worst status among them."""
+    """Return the verdicts of an unsuspected client as JSON, and the worst status among them."""
     verdicts = [
         Verdict(mode, "unknown", reason=reason) if reason else Verdict(mode, "ok")
         for mode, reason in zip(live, reasons, strict=True)
@@ -50,7 +50,7 @@ def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...]) -> tuple[msgsp
 
 @dataclass(frozen=True)
 class Touched:
-    """The windows that something new belongs to, by client and begin, with their rows; all windows of one kind.
+    """The windows with new data, by client and begin, with their rows; all windows of one kind.
 
     logs: the log entries in them, by position of the window
     """
@@ -63,11 +63,11 @@ class Touched:
     logs: Mapping[int, WindowLog]
 
     def span(self, at: int) -> Span:
-        """The window at a position."""
+        """Return the window at a position."""
         return Span(int(self.start[at]), int(self.end[at]), int(self.lo[at]), int(self.hi[at]))
 
     def at(self, chosen: Ints) -> Touched:
-        """Some of them, in this order."""
+        """Return some of them, in the order given."""
         positions = enumerate(chosen.tolist()) if self.logs else ()
         logs = {at: self.logs[position] for at, position in positions if position in self.logs}
         return Touched(
@@ -77,11 +77,11 @@ class Touched:
 
 @dataclass(frozen=True, kw_only=True)
 class Gated:
-    """The results of the gates and of the measurements on windows of one kind.
+    """The results of gates and measurements on windows of one kind.
 
-    gates    by mode that is judged: must a judge see the window, and why it is unknown; reasons: these by window
-    And for each client: its number, its windows [begin, end), the newest of them with readings enough, when it was
-    heard of last by its own clock (epoch ms), whether any window must be judged, and its indicators.
+    gates for each judged mode: whether a judge must see the window, and why it is unknown; reasons: these by window For
+    each client: its number, its windows [begin, end), the newest of them with enough samples, its last time by its own
+    clock (epoch ms), whether any window must be judged, and its indicators.
     """
 
     touched: Touched
@@ -99,15 +99,15 @@ class Gated:
 
 
 def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
-    """The records of all clients that have something new, and how incidents changed.
+    """Return the records of all clients with new data, and the changes of incidents.
 
-    `new`: the new log entries. `horizon`: up to where the windows of each client were closed before (epoch ms).
+    `new`: the new log entries. `horizon`: end of the closed windows of each client (epoch ms).
     """
     return _Judgement(bucket, now_ms).judge(new, horizon)
 
 
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> list[tuple[Client, list[tuple[int, list[Verdict]]]]]:
-    """All clients with their verdicts in order of time, also where all is well; no incident is opened or closed."""
+    """Return all clients with their verdicts in order of time, healthy ones too, without changing incidents."""
     judgement = _Collected(bucket, now_ms)
     judgement.judge(bucket.state.log_entries, np.empty(0, np.int64))
     return judgement.verdicts
@@ -122,7 +122,7 @@ class OfWindow(NamedTuple):
 
 
 class _Judgement:
-    #: Is all known that there will be of the clients? Then all their windows are judged, and no next sample is awaited.
+    #: True if the clients' data is complete. Then all windows are judged, and no later sample is awaited.
     all_known: ClassVar[bool] = False
 
     def __init__(self, bucket: Bucket, now_ms: int) -> None:
@@ -132,7 +132,7 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Client and begin of a window → signatures of its lines that count for nothing.
+        #: Client and begin of a window → log patterns whose lines do not count.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -155,7 +155,7 @@ class _Judgement:
         return self.records, self.changes
 
     def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
-        """Windows, sorted by client and begin, that hold a new reading or a new log entry."""
+        """Return windows, sorted by client and begin, with a new sample or log entry."""
         new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
         client, ts = new.who[new.fresh > 0], new.ts[new.fresh > 0]
@@ -174,7 +174,7 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """The log events and dumps that concern clients in their windows, by the window's position."""
+        """Return the log events and dumps about clients in their windows, by the window's position."""
         logs = self.bucket.logs
         if not logs:
             return {}
@@ -229,7 +229,7 @@ class _Judgement:
         )
 
     def _client(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> None:
-        """Judge the windows of a client, the `at`th that was asked about, and make its record. `ids`: of its modes."""
+        """Judge the windows of a client, the `at`th of the gated ones, and make its record. `ids`: of its modes."""
         who, newest, seen = self.state.whos[number], gated.newest[at], gated.seen[at]
         key = who.key
         if self.all_known or gated.suspected[at] or self.incidents.of_client(key):
@@ -256,12 +256,12 @@ class _Judgement:
         self.records.append((key, record.encode()))
 
     def _judged(self, gated: Gated, position: int, number: int, seen: int) -> list[Verdict]:
-        """The newest verdicts on a client, after all verdicts on its windows have been entered into the incidents."""
+        """Enter the verdicts on all windows of a client into the incidents; return its newest verdicts."""
         who, touched = self.state.whos[number], gated.touched
         judged: list[OfWindow] = []
         clients = self.state.clients
         every, last, heard = int(clients.every[number]), int(clients.last[number]), int(clients.heard[number])
-        # A line is held against the next sample of a client, unless that reports too seldom.
+        # A line is compared with the client's next sample, unless that comes too seldom.
         seldom = self.all_known or every > USUAL_INTERVAL_MS
         known = self._known(who, None if seldom else Reporting(every, last, self.state.time_ms - heard))
         for at in range(gated.begin[position], gated.end[position]):
@@ -287,7 +287,7 @@ class _Judgement:
         return self._entered(who, judged, seen, heard - last, window_at)
 
     def _known(self, who: Client, reports: Reporting | None = None) -> Context:
-        """What is known of a client beside any of its windows. `reports`: how it reports samples."""
+        """Return the knowledge about a client beside any window. `reports`: how it reports samples."""
         starts = [
             start.ts_ms
             for start in self.bucket.starts.get(who.process, ())
@@ -303,7 +303,7 @@ class _Judgement:
         offset: int,
         window_at: Callable[[int], ClientWindow],
     ) -> list[Verdict]:
-        """Enter a client's verdicts into the incidents; the verdicts to show. `window_at`: the window of a verdict."""
+        """Enter a client's verdicts into the incidents; return the shown ones. `window_at`: the window of a verdict."""
         for mode in self.modes.values():
             if mode.absence:
                 self.changes += self.incidents.returned(client.key, mode.id, seen)
@@ -319,13 +319,13 @@ class _Judgement:
         return shown(verdicts, self.incidents, client.key)
 
     def _judge_unreporting(self, log: ProcessLog, new: Sequence[LogEntry]) -> None:
-        """Clients that do not report but that the process logs about: judged by log entries alone."""
+        """Judge clients that report no metrics but occur in the process's log, by log entries alone."""
         slide, length = 1000 * self.settings.monitor.slide_seconds, 1000 * self.settings.monitor.window_seconds
         windows: dict[Client, list[ClientWindow]] = defaultdict(list)
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for who in inside.unreporting_clients():
-                # Of several clients that do not report, a line without a name is about none.
+                # With several clients that do not report, a line without a name belongs to none of them.
                 if any((about := inside.about(who))[:2]):
                     windows[who].append(self.bucket.window(who, None, Span(start, start + length), about))
         for who, of_client in windows.items():
@@ -358,7 +358,7 @@ class _Judgement:
             self.records.append((who.key, record.encode()))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """The verdict by log entries alone: a client that reports nothing may well log its own end."""
+        """Judge by log entries alone: a client without metrics may log its own end."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)
@@ -386,20 +386,20 @@ class _Collected(_Judgement):
 
 
 def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[int]:
-    """The begins of all windows that hold one of these times."""
+    """Return the begins of all windows that contain one of these times."""
     return {time // slide_ms * slide_ms - back * slide_ms for time in times for back in range(length_ms // slide_ms)}
 
 
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
-    """A client's verdicts by window → its verdicts in order of time, each window's merged with those before it.
+    """Turn a client's verdicts by window into verdicts in order of time, each merged with the windows before.
 
-    Windows overlap, so a window is judged together with the one before it. Usually a batch holds just these two. One
-    that works off a backlog holds many, and what was over in the first of them must not weigh on the last.
+    Windows overlap, so a window is judged together with the one before it. Usually a batch holds just these two. A
+    batch of a backlog holds many, and what was over in the first of them must not weigh on the last.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)
         for window in judged[max(0, at - 1) : at + 1]:
-            # One that ended before this one began shows what was before the client fell silent.
+            # A window that ended before this one began shows the time before the client lost contact.
             if window.end > last.start:
                 for of_window in window.verdicts:
                     by_mode[of_window.mode].append(of_window)
@@ -407,5 +407,5 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """The verdicts that people see of a client, after its incidents have taken them in."""
+    """Return the verdicts that people see of a client, after its incidents have taken them in."""
     return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

@@ -1,9 +1,9 @@
-"""Clients that stopped reporting: what their silence means.
+"""Clients that stopped reporting: what their missing data means.
 
-A client has departed when it was not heard of for three of its reporting intervals, `[absence] min_gap_seconds` at
-least, by the clock of all. It is judged by its last reading and by what was logged of its end; then it is forgotten.
-Its open incidents stay until something proves that it has ended (`ends.has_ended`), or for `[absence] shown_seconds`: a
-process that hangs pushes no metrics, and an agent can fail alone.
+A client has departed after three of its reporting intervals without data, `[absence] min_gap_seconds` at least, by the
+watermark. It is judged by its last sample and the log lines on its end; then it is forgotten. Its open incidents stay
+until data proves its end (`ends.has_ended`), or for `[absence] shown_seconds`: a hanging process pushes no metrics, and
+an agent can fail alone.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState
 from clienthealth.monitor.window_verdicts import judge_windows, silenced
 from clienthealth.settings import Settings
 
-#: What a client that has gone may have lost, in the detail of its verdict; what kept it from delivering says it then.
+#: Keys of a departed client's possible loss in a verdict's detail; the mode that caused it then reports it.
 LOST = ("lost_records", "lost_bytes")
-#: No batch is that long in coming while anything arrives.
+#: No batch takes that long (ms) while data arrives.
 SHARED_MS = 60_000
 
 
-#: Nothing arrives from anybody: a client is said to be gone after so many of its intervals and so long (ms).
+#: If no client's data arrives, each client is reported as gone after this many intervals and this time (ms).
 UNHEARD_INTERVALS, UNHEARD_MS = 2, 30_000
-#: While nothing arrives, the steps of a monitor that is awake lie no further apart (ms): it slept for the rest.
+#: Without input, steps of a running monitor are at most this far apart (ms); a longer gap means that it slept.
 AWAKE_MS = 20_000
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Add the time since the step before, by this machine's clock, to what waits; return for how long nothing had come.
+    """Add the time since the previous step, by this machine's clock; return how long there was no input.
 
-    Of a longer time AWAKE_MS count: a batch may take long, and nobody can report to a machine that sleeps.
+    At most AWAKE_MS of a gap count: a batch may take long, and no client can report to a sleeping machine.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms
@@ -57,16 +57,16 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transition]]:
-    """The records of clients of which nothing is heard, as of nobody; whether they have ended nobody can say.
+    """Return the records of clients when none reports; whether they have ended is unknown.
 
-    What is known of them stays: once anything arrives again, each has as much time as before to be heard of. Only what
-    they logged of their end opens an incident. `before_ms`: for how long nothing had arrived at the step before.
+    Their data stays: when input returns, each client has its full time again. Only their own lines on an end open an
+    incident. `before_ms`: how long there had been no input at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
         return [], []
     silent = np.maximum(0, state.time_ms - state.clients.heard)
-    # For how long nothing may arrive from anybody until each client is said to be gone.
+    # How long (ms) there may be no input until each client is reported as gone.
     after = np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
     return _of_all([_judged(bucket, number, all_silent=True) for number in numbers.tolist()])
@@ -77,10 +77,10 @@ def _of_all(clients: Sequence[tuple[Record, list[Transition]]]) -> tuple[list[Re
 
 
 def forgive(state: BucketState, before_ms: int) -> None:
-    """Count a silence that all share against nobody: input was lost, or the monitor stood still.
+    """Excuse a gap that all clients share: input was lost, or the monitor stood still.
 
-    Where the clock of all, `before_ms` until now, moves on by more than anybody is silent between two readings, each
-    has as much time as before to be heard of again.
+    If the watermark moved since `before_ms` by more than any client's gap between two samples, each client has its full
+    time again.
     """
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:
@@ -90,7 +90,7 @@ def forgive(state: BucketState, before_ms: int) -> None:
 
 
 def departed(bucket: Bucket) -> Ints:
-    """The numbers of the clients that have departed."""
+    """Return the numbers of departed clients."""
     state = bucket.state
     if not len(state.clients):
         return np.empty(0, np.int64)
@@ -103,12 +103,12 @@ def departed(bucket: Bucket) -> Ints:
 
 
 def judge(bucket: Bucket, gone: Ints) -> tuple[list[Record], list[Transition]]:
-    """The records of clients that have departed, and how incidents changed."""
+    """Return the records of departed clients, and the changes of incidents."""
     return _of_all([_judged(bucket, number) for number in gone.tolist()])
 
 
 def _judged(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[Record, list[Transition]]:
-    """The record of a client that is silent, and how incidents changed. `all_silent`: as everybody is."""
+    """Return the record of a client without data, and the changes of incidents. `all_silent`: no client reports."""
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)
     departed_ms, key = int(state.clients.last[number]), seen.client.key
@@ -129,9 +129,9 @@ def _judged(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[Reco
 def _left_open(
     bucket: Bucket, number: int, seen: ClientWindow, of_end: Sequence[Verdict], silent: Sequence[Verdict], offset: int
 ) -> list[Transition]:
-    """What becomes of the incidents that a departed client has beside those about its end (`of_end`).
+    """Decide on a departed client's incidents beside those about its end (`of_end`).
 
-    They are over if it is known to have ended. `silent`: what its silence says while its process lives.
+    They close if its end is proved. `silent`: verdicts on its missing data while its process lives.
     """
     state, who, key = bucket.state, bucket.state.whos[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -144,7 +144,7 @@ def _left_open(
     )
     changes: list[Transition] = []
     if lived_ms and not over:
-        # It reports no metrics any more, but its process lives: what that says goes on to be of this client.
+        # It reports no metrics any more, but its process lives: verdicts on that stay with this client.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
     about_its_end = {verdict.mode for verdict in of_end}
     left = [mode for mode in state.incidents.of_client(key) if mode not in about_its_end]
@@ -169,10 +169,10 @@ def _record(
     settings: Settings,
     also_seen: Sequence[Seen] = (),
 ) -> bytes:
-    """What is published of a client that has gone."""
+    """Return the published record of a departed client."""
     record = Written(
         window_start=start_ms,
-        # Not before the last window in which the client was still there.
+        # Not before the last window in which the client still existed.
         window_end=departed_ms + settings.monitor.window_seconds * 1000,
         client=encoded(client),
         samples=1,
@@ -186,14 +186,14 @@ def _record(
     return record.encode()
 
 
-#: The open incidents of a client that has gone are published again so often, at most.
+#: Maximum interval (ms) at which open incidents of departed clients are published again.
 REMINDED_MS = 300_000
 
 
 def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Record]:
-    """The records of clients that have gone and whose end, or other incidents, are still shown.
+    """Return the records of departed clients whose end or other incidents are still shown.
 
-    `before_ms`: the clock of all until now. They come sooner than exporters forget a silent client.
+    `before_ms`: the watermark until now. They come before exporters expire a client without data.
     """
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
     if before_ms // every_ms == state.time_ms // every_ms:
@@ -213,7 +213,7 @@ def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Re
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:
-    """The window of a client's end: its last readings, and the lines that speak of its beginning and end."""
+    """Return the window of a client's end: its last samples, and the lines on its beginning and end."""
     state = bucket.state
     who, clients = state.whos[number], state.clients
     first, last = int(clients.first[number]), int(clients.last[number])
@@ -221,7 +221,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     since = max(first, last - int(bucket.grid.length[number]))
     readings = tuple(map(bucket.reading, range(lo + int(np.sum(state.readings.ts[lo:hi] < since)), hi)))
     if who.kind == "producer":
-        # What one of the last readings does not report of UNDELIVERED is taken from the reading before it.
+        # Values of UNDELIVERED that a last sample lacks come from the sample before it.
         newest: dict[str, float] = {}
         completed = []
         for reading in readings:
@@ -249,10 +249,10 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 
 
 def keep(bucket: Bucket) -> Set[str]:
-    """Whatever a process says keeps the incidents open of its clients that do not report.
+    """Keep incidents of clients without metrics open while their process logs.
 
-    Its other clients do so for one whose silence is the fault: any other can have ended while its process goes on.
-    Returns the keys of those that have ended; of more than there may be clients, those that are silent for longest too.
+    Other clients of the process do so only if the missing data is the fault: a client can end while its process goes
+    on. Returns the keys of ended clients, and beyond the limit those without data for longest.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())
@@ -274,7 +274,7 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """`seen`, a client's end, with all that its process logged and dumped since, whatever that speaks of."""
+    """Return `seen`, a client's end, with all later log entries of its process."""
     who = bucket.state.whos[number]
     log = bucket.logs.get(who.process)
     if log is None or seen.departed_ms is None:

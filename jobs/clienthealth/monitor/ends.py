@@ -1,4 +1,4 @@
-"""What shows that a client has ended, or that the process of one that reports no more goes on."""
+"""Find proof that a client has ended, or that the process of a client without data goes on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 
 
 class Silence(NamedTuple):
-    """A client that is silent: its first and last reading (epoch ms), its interval, and how long it may be silent."""
+    """A client without data: its first and last sample (epoch ms), its interval, and its allowed gap."""
 
     who: Client
     first_ms: float
@@ -28,12 +28,12 @@ class Silence(NamedTuple):
 
     @property
     def settled_ms(self) -> float:
-        """What is logged of a start up to then is of its own: a client can report once, in the midst of its start."""
+        """A start logged before this is its own: the first sample can come in the midst of the start."""
         return max(self.last_ms, self.first_ms + START_MS)
 
 
 def last_words(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
-    """What a client that is silent said of its beginning and end, and what its process said as one that goes on."""
+    """Return a client's lines on its beginning and end, and later entries that show its process running."""
     who = silent.who
     logs = _of_its_end(lifecycle_lines(bucket.state, who, bucket.alone(who)), bucket.lives[who.process], silent)
     ends = [event.ts_ms for event in logs if event.signature in telling("loses")]
@@ -42,7 +42,7 @@ def last_words(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], S
         entry
         for entry in bucket.log_entries[who.process]
         if entry.ts_ms > since
-        # A client that has ended can leave a process behind that goes on: only words of its own refute its end.
+        # An ended client can leave a running process: only its own later lines refute its end.
         and (not ends or (entry.event is not None and entry.event.client_id == who.client_id))
         and _goes_on(bucket, entry, silent)
     ]
@@ -50,7 +50,7 @@ def last_words(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], S
 
 
 def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
-    """Does an entry tell that the process of a client which is silent lives: is it not of one that came after it?"""
+    """True if an entry shows that the process of a client without data lives, rather than a successor."""
     event, who = entry.event, silent.who
     lives = bucket.lives[who.process]
     name = event.client_id if event is not None else None
@@ -62,7 +62,7 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
     others = [life for life in lives if life.who.instance != who.instance]
     if not own and name != who.client_id and any(life.at(entry.ts_ms) for life in others):
         return False
-    # Any start may be that of the next process; under a name of its own only a start of the same client is.
+    # Any start may be the next process's; if the line names the client, only a start of that client counts.
     later = [
         start.ts_ms
         for start in bucket.starts[who.process]
@@ -72,10 +72,10 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
 
 
 def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence) -> tuple[LogEvent, ...]:
-    """Of lines about the beginning and end of clients of its name those of this client, in order of time.
+    """Return this client's lines on its beginning and end among those of its name, in order of time.
 
-    What accuses it counts only after its last reading and before a later start; what excuses it counts wherever it may
-    be its own.
+    Accusing lines count only after its last sample and before a later start; excusing lines count wherever they may be
+    its own.
     """
     who, last = silent.who, silent.last_ms
     own = any(instance == who.instance for instance, _ in said)
@@ -91,19 +91,19 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # Where the next one of its name has closed, and nobody names instances, that line may be its own.
+    # If its successor has closed and lines name no instance, that line may be its own.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
         return not any(life.at(ts_ms) for life in rivals)
 
-    # Where one of several of its name gave up, nobody knows which of them closed well.
+    # If one of several clients of its name gave up, which of them closed well is unknown.
     anybodys = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
 
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # In a log that may be of several no line is missed.
+            # In a log of several clients every line may matter.
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -111,17 +111,17 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # Who was killed reports no more: what was killed before its last reading was another process of its host.
+        # A killed client reports no more: a kill before its last sample hit another process of its host.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
 
 
 def has_ended(bucket: Bucket, who: Client, departed_ms: int, alone: bool) -> bool:
-    """True if a client that reports no more is known to have ended.
+    """True if a client without data is known to have ended.
 
-    A line says that it has closed, or that its process was killed; or a client of its name, on its host, came later
-    than its last reading. `alone`: no other of its name was there then, whose that could be.
+    Proof is a line on its close or on the kill of its process, or a client of its name that came to its host after its
+    last sample. `alone`: no other client of its name was there then.
     """
     others = [life for life in bucket.lives[who.process] if life.who.instance != who.instance]
     foreign = {life.who.instance for life in others}
@@ -143,7 +143,7 @@ def has_ended(bucket: Bucket, who: Client, departed_ms: int, alone: bool) -> boo
 
 
 def namesakes(bucket: Bucket, who: Client) -> Sequence[Life]:
-    """When other clients of its name were there, in other processes of its host."""
+    """Return the lifetimes of clients of its name in other processes of its host."""
     return [
         life
         for life in bucket.lives[who.process]
@@ -152,7 +152,7 @@ def namesakes(bucket: Bucket, who: Client) -> Sequence[Life]:
 
 
 def is_by_process(bucket: Bucket, entry: LogEntry, who: Client, departed_ms: int) -> bool:
-    """True if the process of a client that does not report wrote an entry. `departed_ms`: its last reading, else 0."""
+    """True if the process of a client without metrics wrote an entry. `departed_ms`: its last sample, else 0."""
     if departed_ms:
         return _goes_on(bucket, entry, Silence(who, departed_ms, departed_ms, 0, 0))
     name = entry.event.client_id if entry.event is not None else None
@@ -160,7 +160,7 @@ def is_by_process(bucket: Bucket, entry: LogEntry, who: Client, departed_ms: int
 
 
 def that_were_beside(bucket: Bucket, who: Client, key: str) -> Sequence[int]:
-    """The clients that go on of the process of one whose silence is the fault, as far as that can be told."""
+    """Return the other running clients of its process, for a client whose missing data is the fault."""
     state, others = bucket.state, bucket.numbers[who.process]
     if reports_in_poll(who.library):
         return [
@@ -177,7 +177,7 @@ def that_were_beside(bucket: Bucket, who: Client, key: str) -> Sequence[int]:
 
 
 def signs_of_life(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """What shows that the process of a client goes on that should have reported long since. `spoke`: its log."""
+    """Return the signs that the process of a client with overdue data lives. `spoke`: its log entries."""
     state = bucket.state
     who, signs = state.whos[number], dict[str, Sign]()
     after_ms = float(state.clients.last[number] + bucket.quiet[number])
@@ -200,10 +200,10 @@ def signs_of_life(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tup
 
 
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
-    """Of a client that pushes no more: another one from its address, where all there but itself go on.
+    """Return a running neighbour of a client that stopped pushing: one of its address, if all others go on.
 
-    A push names no process. So nobody else may have fallen silent with it, as all of a process that ends, come since,
-    as the next process or client would, or bear its name, as replicas on one host.
+    A push names no process. So no other client may have stopped with it, as all of an ended process would; none may be
+    new, as a successor would be; and none may share its name, as replicas on one host do.
     """
     state, clients = bucket.state, bucket.state.clients
     who, last = state.whos[number], int(clients.last[number])

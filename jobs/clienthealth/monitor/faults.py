@@ -1,7 +1,7 @@
-"""What the step cannot take costs its process alone: that is published as a reject, and all others go on.
+"""Isolate errors: what the step cannot process costs its own process alone, which becomes a reject.
 
-The one isolation there is. A bucket is stepped, saved and encoded as a whole. If any of that raises, the processes that
-raise alone are found, and the bucket is stepped without them.
+This is the only isolation. A bucket is stepped, saved and encoded as a whole. If any of that raises, the processes that
+raise by themselves are found, and the bucket is stepped without them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 REASON = "step-failed"
 MAX_REASON = 300
-#: Service and host; of a consumer group, which has no process, what it stands alone as (`Client.home`).
+#: Service and host; for a consumer group, which has no process, its own key (`Client.home`).
 Home = tuple[str, str]
-#: A state and chunks, as bytes: a run that raises leaves what it was given half done.
+#: A state and chunks, as bytes, because a failed run leaves its input half processed.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
-#: What is done with a bucket.
+#: The work on a bucket.
 Run = Callable[[BucketState, list[Chunk]], T]
 
 
@@ -46,9 +46,9 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Run a bucket; if that raises, without the processes that raise alone. Of these only open incidents are kept.
+    """Run a bucket; if that raises, run it without the processes that raise alone, keeping their open incidents.
 
-    The result is None if no single process is to blame. `buckets`: of all, as `load` and `save` take it. Raises what
+    The result is None if no single process is to blame. `buckets`: total number, for `load` and `save`. Raises what
     `load` raises.
     """
     packed: Packed = state, chunks
@@ -65,8 +65,8 @@ def isolated(
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
-    """Run a bucket, of which all together raise `mistake`, without those that raise alone."""
-    # What raises where there is no process is the fault of none.
+    """Run a bucket that raises `mistake` as a whole, without the processes that raise alone."""
+    # An error without any process is not the fault of one.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
     faulty = dict(_faulty(packed, buckets, homes, run, mistake))
@@ -84,7 +84,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield the processes that raise alone, and what they raise. `mistake`: what all of these raise together."""
+    """Yield the processes that raise alone, with their errors. `mistake`: the error of all together."""
     if len(homes) == 1:
         yield homes[0], mistake
         return
@@ -107,7 +107,7 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """A bucket with these processes alone. `incidents`: processes of which only open incidents stay."""
+    """Return a bucket with these processes alone. `incidents`: processes that keep only their open incidents."""
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, who in enumerate(state.whos) if who.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
@@ -122,7 +122,7 @@ def _part(
 
 
 def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
-    """Yield the processes of which anything is known."""
+    """Yield all processes with any data."""
     for whos in (state.whos, *(chunk.whos for chunk in chunks)):
         yield from (who.home for who in whos)
     yield from (group.who.home for chunk in chunks for group in chunk.groups)
@@ -133,7 +133,7 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """The fault of a process, of which alone state and chunks are."""
+    """Return the fault of a process from its own state and chunks."""
     inputs: list[tuple[int, Client, Source | None]] = []
     tables = [(state.readings, state.whos, state.names)]
     for table, whos, names in (*tables, *((chunk.readings, chunk.whos, chunk.names) for chunk in chunks)):
@@ -155,12 +155,12 @@ def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exc
     return Fault(client, reason(mistake), source)
 
 
-#: Places whose fault is in the log: kind, file and line.
+#: Places of logged errors: kind, file and line.
 _logged: set[tuple[str, str, int]] = set()
 
 
 def log_once(mistake: Exception) -> None:
-    """Log a fault with its traceback, once for each place that it comes from."""
+    """Log an error with its traceback, once per place."""
     trace = mistake.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -172,5 +172,5 @@ def log_once(mistake: Exception) -> None:
 
 
 def reason(mistake: Exception) -> str:
-    """Why a process went to the rejects."""
+    """Return why a process went to the rejects."""
     return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

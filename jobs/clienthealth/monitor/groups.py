@@ -1,4 +1,4 @@
-"""Consumer groups of a bucket: what they committed over the lag window → their lag, their records and minutes."""
+"""Consumer groups of a bucket: committed offsets over the lag window → lag, records and minutes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = 6
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
-    """Enter the readings of groups; the records of those that are new, and the minutes that are over."""
+    """Enter samples of groups; return the records of new ones, and the finished minutes."""
     new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.who.home)
     records: list[Record] = []
     minutes: list[Row] = []
@@ -34,7 +34,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
         _enter(group, readings)
         state.groups.remember(home, group, state.time_ms)
         records.append(_record(group, settings, minutes))
-    # Minutes that no reading can change any more are over, and those of groups that will be forgotten.
+    # Minutes that no sample can change any more are finished, and so are those of groups to be forgotten.
     limit = state.time_ms - 1000 * settings.lag.window_seconds
     for heard_ms, group in state.groups.kept.values():
         silent_ms = state.time_ms - heard_ms + state.idle_ms
@@ -47,7 +47,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
 
 
 def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
-    """Add readings to the observations."""
+    """Add samples to the observations."""
     positions = {(topic, number): position for position, (topic, number, _) in enumerate(group.partitions)}
     rows = []
     for reading in sorted(readings, key=lambda r: r.ts_ms):
@@ -71,16 +71,16 @@ def _observations(group: GroupState) -> Matrix:
 
 
 def window_start(ts_ms: int, limits: LagSettings) -> int:
-    """Where the lag window begins that holds this time and ends next: the one that reaches back farthest."""
+    """Return the start of the oldest lag window that contains `ts_ms`."""
     slide, window = 1000 * limits.slide_seconds, 1000 * limits.window_seconds
     return ts_ms // slide * slide + slide - window
 
 
 def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record:
-    """The group's record; rows of minutes that are over by it are added to `minutes`.
+    """Return the group's record; append finished minutes to `minutes`.
 
-    A batch that works off a backlog holds readings of many minutes: each is judged at its last reading, over the lag
-    window that holds it. What the newest of these windows does not reach is forgotten.
+    A batch of a backlog holds samples of many minutes: each minute is judged at its last sample, over the lag window
+    that contains it. Observations before the newest of these windows are forgotten.
     """
     data = _observations(group)
     times = np.unique(data[:, 0])
@@ -118,14 +118,14 @@ def _written(group: GroupState, data: Matrix, last_ms: int, settings: Settings) 
 def _histories(
     group: GroupState, data: Matrix, last_ms: int
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
-    """What was seen of each partition of the last reading, in order of time, and the member that owns it."""
+    """Return the observations of each partition of the last sample, in order of time, and its owner."""
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
     begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))
     by_position: dict[int, list[Observation]] = {}
     for position, begin, end in zip(present, begins, ends, strict=True):
         times, *offsets = (data[begin:end, column] for column in (0, 2, 3, 4, 5))
-        # By columns: most of them know everything.
+        # By columns: most of them are complete.
         columns = [
             [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
             for column in offsets

@@ -1,7 +1,7 @@
-"""From verdicts on windows to incidents: when a fault opened, what it rests on, when it was over.
+"""Turn verdicts on windows into incidents: when a fault opened, its evidence, and when it was over.
 
-A window sees a minute; an incident lasts. Open incidents are part of the state of a bucket of processes, so a restart
-repeats nothing and forgets nothing.
+A window spans a minute; an incident lasts. Open incidents are part of the state of a bucket of processes, so a restart
+neither repeats nor forgets one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: `moved`: an incident turns out to be of a client whose process had no client's name, or which had another instance;
-#: that takes it over.
+#: `moved`: an incident of a process without a client's name, or of another instance, turns out to be a client's.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
@@ -28,10 +27,10 @@ Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 class OpenIncident:
     """An open incident. `seen_ms`: end of the last window that showed it, by the client's own clock.
 
-    `offset_ms`: how much the clock of all is ahead of the client's own. `heard_ms`: when a client that reports no
-    metrics, or its process, was heard of last, by its own clock; 0 where that is not known. `forgiven_ms`: for how long
-    nobody was heard of since `seen_ms`: nothing could show it then. `departed_ms`: the last reading of a client that
-    reported and does so no more, by its own clock, else 0; `alone`: no other client of its name was on its host then.
+    `offset_ms`: watermark minus the client's own clock. `heard_ms`: last time of a client without metrics, or of its
+    process, by its own clock; 0 if unknown. `forgiven_ms`: time without any client's data since `seen_ms`, in which
+    nothing could show it. `departed_ms`: last sample of a client that stopped reporting, by its own clock, else 0;
+    `alone`: True if no other client of its name was on its host then.
     """
 
     client: Client
@@ -45,7 +44,7 @@ class OpenIncident:
 
 
 class Departure(NamedTuple):
-    """That a client reports no more; see OpenIncident."""
+    """The departure of a client; see OpenIncident."""
 
     departed_ms: int
     heard_ms: int
@@ -55,7 +54,7 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One change of an incident, as the history keeps it. `ts_ms`: event time of the change."""
+    """One change of an incident for the history. `ts_ms`: event time of the change."""
 
     client: Client
     verdict: Verdict
@@ -65,7 +64,7 @@ class Transition:
 
 
 def change_row(change: Transition) -> bytes:
-    """What the history keeps of a change, as JSON: columns of its table of verdicts, times in epoch ms."""
+    """Return a change as JSON for the history: columns of its table of verdicts, times in epoch ms."""
     verdict = change.verdict
     row = {
         **msgspec.structs.asdict(change.client),
@@ -83,11 +82,11 @@ def change_row(change: Transition) -> bytes:
 
 
 class Incidents:
-    """The book of open incidents, by client key and mode.
+    """The open incidents, by client key and mode.
 
     While an incident is open its status never eases: a window may lack the dump that confirmed it. It closes on
-    evidence of recovery or of its client's end (`monitor/recovery.py` decides), never for want of proof. A fault
-    that can only be seen in a client's absence is withdrawn when the client comes back.
+    evidence of recovery or of its client's end (`monitor/recovery.py` decides), never for lack of proof. A fault that
+    shows only in a client's absence is withdrawn when the client comes back.
     """
 
     def __init__(self, opened: Iterable[OpenIncident] = ()) -> None:
@@ -95,21 +94,21 @@ class Incidents:
         self.reopen(opened)
 
     def reopen(self, opened: Iterable[OpenIncident]) -> None:
-        """Take in incidents that are open already."""
+        """Take in incidents that are already open."""
         for incident in opened:
             self._open.setdefault(incident.client.key, {})[incident.verdict.mode] = incident
 
     @property
     def all(self) -> Iterator[OpenIncident]:
-        """All open incidents."""
+        """Return all open incidents."""
         return (incident for of_client in self._open.values() for incident in of_client.values())
 
     def of_client(self, key: str) -> Mapping[str, OpenIncident]:
-        """The open incidents of a client, by mode."""
+        """Return the open incidents of a client, by mode."""
         return self._open.get(key, {})
 
     def verdicts(self, key: str) -> dict[str, Verdict]:
-        """The verdicts of a client's open incidents, by mode."""
+        """Return the verdicts of a client's open incidents, by mode."""
         return {mode: incident.verdict for mode, incident in self.of_client(key).items()}
 
     def judged(
@@ -120,11 +119,11 @@ class Incidents:
         offset_ms: int = 0,
         recovered: Callable[[str], bool] | None = None,
     ) -> list[Transition]:
-        """Take in the verdicts on the windows of a client that end at `end_ms`; tell what changed.
+        """Take in verdicts on the windows of a client that end at `end_ms`; return the changes.
 
-        `offset_ms`: how much the clock of all is ahead of the client's own. `recovered`: is there evidence that the
-        fault of this mode is over? It is asked where the verdict is ok, also of a window that showed the fault while it
-        was not full yet. Without it a later window that is ok is enough.
+        `offset_ms`: watermark minus the client's own clock. `recovered`: True for a mode with evidence that its fault
+        is over; it is called if the verdict is ok, also for a window that showed the fault while it was not full yet.
+        Without it, a later ok window suffices.
         """
         changes = []
         for verdict in verdicts:
@@ -170,12 +169,12 @@ class Incidents:
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
     def returned(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
-        """A client that was thought gone reported again at `ts_ms`: what its absence seemed to say is withdrawn."""
+        """Withdraw a verdict on the absence of a client that reported again at `ts_ms`."""
         incident = self.of_client(key).get(mode)
         return [self._close(incident, "withdrawn", ts_ms)] if incident and ts_ms > incident.seen_ms else []
 
     def departed(self, key: str, mode: str, departure: Departure, lost: Mapping[str, Any]) -> None:
-        """Enter that a client reports no more. `lost`: what it may have lost, as `detail` has it."""
+        """Enter that a client reports no more. `lost`: its possible loss, for `detail`."""
         incident = self.of_client(key).get(mode)
         if incident is not None:
             verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
@@ -184,19 +183,19 @@ class Incidents:
             self._open[key][mode] = dataclasses.replace(incident, **now)
 
     def ended(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
-        """A client has gone: what it suffered from is over."""
+        """Close an incident of a client that is gone."""
         incident = self.of_client(key).get(mode)
         return [self._close(incident, "closed", ts_ms)] if incident else []
 
     def explained(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
-        """Another fault of the client explains an incident: a mere suspicion was none of its own."""
+        """Close a suspicion that another fault of the client explains."""
         incident = self.of_client(key).get(mode)
         if incident is None:
             return []
         return [self._close(incident, "withdrawn" if incident.verdict.status == "suspected" else "closed", ts_ms)]
 
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
-        """An incident of a nameless process turns out to be of a client; what is known of both becomes one."""
+        """Move an incident of a nameless process to its client, merging both."""
         return [
             self._close(incident, "moved", incident.seen_ms),
             *self._enter(
@@ -209,19 +208,19 @@ class Incidents:
         ]
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
-        """A symptom of an open incident showed at `ts_ms`, whatever it proves."""
+        """Enter a symptom of an open incident at `ts_ms`, whatever it proves."""
         incident = self.of_client(key).get(mode)
         if incident and ts_ms > incident.seen_ms:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
 
     def heard(self, key: str, ts_ms: int, offset_ms: int) -> None:
-        """A client that reports no metrics, or its process, was heard of at `ts_ms`; see OpenIncident."""
+        """Enter a sign of life of a client without metrics, or of its process, at `ts_ms`; see OpenIncident."""
         for mode, incident in self.of_client(key).items():
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def forgive(self, silent_ms: int) -> None:
-        """Nothing was heard of anybody for so long: it does not count as silence of those that have incidents."""
+        """Exclude a time without any client's data from the age of open incidents."""
         self.reopen(
             [
                 dataclasses.replace(i, offset_ms=i.offset_ms + silent_ms, forgiven_ms=i.forgiven_ms + silent_ms)
@@ -232,7 +231,7 @@ class Incidents:
     def expired(
         self, is_over: Callable[[OpenIncident], bool], ended_ms: Callable[[OpenIncident], int]
     ) -> list[Transition]:
-        """Close what `is_over` says so of. `ended_ms`: when it was over, by the client's own clock."""
+        """Close the incidents for which `is_over` is true. `ended_ms`: their end, by the client's own clock."""
         old = [incident for incident in self.all if is_over(incident)]
         return [self._close(incident, "closed", ended_ms(incident)) for incident in old]
 

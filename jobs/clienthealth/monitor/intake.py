@@ -1,19 +1,19 @@
-"""What was decoded enters a bucket, within the limits, at its time.
+"""Take decoded data into a bucket, within the limits, at the right time.
 
-The limits bound the memory and the work of a bucket, whatever is sent: clients, readings and events, each by a setting.
-Limits on clients and events of all are shared evenly by the buckets. Beyond a limit new clients are left out and known
-ones stay; of readings and events the newest are kept, as they tell the present. All that is left out is counted.
+Limits bound memory and work of a bucket for any input: clients, samples and events, each by a setting. Limits on all
+clients and events are shared evenly by the buckets. Beyond a limit new clients are left out and known ones stay; of
+samples and events the newest are kept, because they show the present. Everything left out is counted.
 
-A new client costs more than a reading of a known one: a place in the state, a record, a minute, its end. So that known
-ones need not wait for a flood of ids, a batch takes in only so many that have reported once; the others when they
-report again, which those of a flood do not.
+A new client costs more than a sample of a known one: a place in the state, a record, a minute, its end. To let known
+clients pass a flood of ids, a batch takes in a limited number of clients that have reported once; the others enter at
+their second report, which the ids of a flood never make.
 
-Lines of a process are judged only up to the time that its metrics have reached. After a standstill both topics are
-worked off, and neither need be as far as the other. A line that is read minutes before the readings of its time would
-be judged by those of another time, or taken for a client that reports nothing.
+Lines of a process are judged only up to the time of its metrics. After a standstill both topics are worked off, and
+either can be ahead. A line read minutes before the samples of its time would be judged by samples of another time, or
+taken for a client that reports nothing.
 
-A collector that is started again can send what it had sent before. Of clients that report, and processes that log, it
-comes too late; those that have ended are remembered (`BucketState.ended`).
+A restarted collector can send old data again. It is late for clients that report and processes that log; ended ones are
+remembered (`BucketState.ended`).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: So far (ms) may a process's newest line be ahead of metrics that are read without delay.
+#: How far (ms) a process's newest line may be ahead of metrics that are read without delay.
 AHEAD_MS = 60_000
-#: No line waits longer than this while the monitor runs, by this machine's clock.
+#: Maximum wait (ms) of a line while the monitor runs, by this machine's clock.
 LONGEST_MS = 600_000
 
 
 @dataclass
 class Taken:
-    """What is new: log entries; how many readings and events came too late; how many limits left out, by limit."""
+    """What is new: log entries; number of late samples and events; number left out, by limit."""
 
     chunks: Sequence[Chunk]
     log_entries: list[LogEntry] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Taken:
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, now_ms: int) -> Taken:
-    """Enter readings and log entries into the state. `chunks` of the result: without clients that are left out."""
+    """Enter samples and log entries into the state. `chunks` of the result: without clients that are left out."""
     left_out = Counter[str]()
     if already := sum(chunk.left_out for chunk in chunks):
         left_out["events-per-process"] = already
@@ -76,7 +76,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
-    """Chunks without clients that have ended and of which they hold nothing new; how many readings that were."""
+    """Drop ended clients for which the chunks hold nothing new; return also the number of their samples."""
     if not state.ended:
         return list(chunks), 0
     reporting = {who.identity for who in state.whos}
@@ -98,10 +98,11 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[
 def due(
     state: BucketState, entries: Sequence[LogEntry], readings_arrived: bool, now_ms: int, settings: MonitorSettings
 ) -> list[LogEntry]:
-    """What of the new entries, and of those that wait, is judged now; the others wait in the state.
+    """Return the new and waiting entries that are to be judged now; the others wait in the state.
 
-    `readings_arrived`: from anybody. A batch without any has caught up with the metrics: nothing waits any more. What
-    is ahead of this machine's clock waits for nothing, nor does the log of a process that is known to report nothing.
+    `readings_arrived`: True if any client's samples came. A batch without samples has caught up with the metrics, so
+    nothing waits any more. Entries ahead of this machine's clock, and of processes known to report nothing, do not
+    wait.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -109,7 +110,7 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    # The newest reading of each process, by its own clock.
+    # The newest sample of each process, by its own clock.
     newest = np.zeros(len(state.whos), np.int64)
     np.maximum.at(newest, state.readings.who, state.readings.ts)
     reached: dict[ProcessKey, int] = {}
@@ -133,21 +134,21 @@ def due(
 T = TypeVar("T")
 Identity = tuple[str, str, str, str]
 
-#: Of so many clients that were left out it is known that they reported once; of more, of the newest.
+#: Number of left-out clients whose first report is remembered; beyond that, the newest.
 REPORTED_ONCE = 2_000_000
-#: Two readings of a client lie so far apart (ms); some formats tell one in several records.
+#: Least time (ms) between two samples of a client; some formats spread one sample over several records.
 APART_MS = 1000
 
 
 def share(limit: int, settings: MonitorSettings) -> int:
-    """What a bucket may hold of a limit on all."""
+    """Return a bucket's part of a limit on all."""
     return -(-limit // settings.buckets)
 
 
 def without_room(
     state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, left_out: Counter[str]
 ) -> frozenset[Identity]:
-    """The identities of new clients, of groups too, for which there is no room."""
+    """Return the identities of new clients and groups for which there is no room."""
     if not any(chunk.whos or chunk.groups for chunk in chunks):
         return frozenset()
     identities = {who.identity for who in state.whos} | {group.who.identity for _, group in state.groups.items()}
@@ -187,7 +188,7 @@ def without_room(
 
 
 def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity]) -> Set[Identity]:
-    """Those of the new clients that reported before, or at two moments of this batch."""
+    """Return the new clients that reported before, or at two moments of this batch."""
     reported = state.reported_once
     first: dict[Identity, int] = {}
     last: dict[Identity, int] = {}
@@ -198,7 +199,7 @@ def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity])
 
 
 def heard(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, int, int]]:
-    """The clients of each chunk, with the first and the last time (epoch ms) that it has of them."""
+    """Yield the clients of each chunk, with their first and last time (epoch ms) in it."""
     for chunk in chunks:
         readings = chunk.readings
         first, last = np.full(len(chunk.whos), EVER_MS), np.full(len(chunk.whos), NEVER_MS)
@@ -209,12 +210,12 @@ def heard(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, int, int]]:
 
 
 def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
-    """A chunk without these clients."""
+    """Return a chunk without these clients."""
     return only(chunk, lambda who: who.identity not in refused) if refused else chunk
 
 
 def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
-    """A chunk with only some of its clients and groups. Log entries stay as they are."""
+    """Return a chunk with only some of its clients and groups. Log entries stay as they are."""
     keep = np.array([stays_in(who) for who in chunk.whos], bool)
     groups = [reading for reading in chunk.groups if stays_in(reading.who)]
     if keep.all():
@@ -232,7 +233,7 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Keep the newest readings of each client and second."""
+    """Keep the newest samples of each client and second."""
     second = (state.readings.who << SHIFT) | (state.readings.ts // 1000)
     before_last = np.searchsorted(second, second, "right") - np.arange(len(second))
     keep = before_last <= settings.max_readings_per_second

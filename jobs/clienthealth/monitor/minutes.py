@@ -1,8 +1,8 @@
-"""The history's minutes: of every client and minute one row, final, written once.
+"""The history's minutes: one final row per client and minute, written once.
 
-A minute is written when no window that touches it is open any more, or when its client has departed. While nothing
-arrives from any client, a minute waits for late readings by this machine's clock; those that come after that count in
-windows, and no longer in the minute. What a minute says of failures is what the incidents say that lasted in it.
+A minute is written when no open window overlaps it any more, or when its client has departed. While no client's data
+arrives, a minute waits for late samples by this machine's clock; later ones count in windows, not in the minute. The
+failures of a minute are the incidents that lasted in it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from clienthealth.monitor.window_verdicts import gate, live_modes, verdict
 MINUTE_MS = 60_000
 
 Row = dict[str, Any]
-#: What a row names of its client.
+#: The columns that identify the client.
 _OF_CLIENT = ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
 
 
 def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
-    """The rows of the minutes that are over. `gone`: clients of which all minutes are."""
+    """Return the rows of finished minutes. `gone`: clients all of whose minutes are finished."""
     state = bucket.state
     if not len(state.whos):
         return []
@@ -103,9 +103,9 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
 def lasting(
     state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
 ) -> Mapping[str, Status]:
-    """The failures of a client that lasted in [start, end), by mode. What shows in absence alone is none of these.
+    """Return a client's failures that lasted in [start, end), by mode, without those that show only in absence.
 
-    `closed`: those of its incidents that ended lately.
+    `closed`: its recently closed incidents.
     """
     statuses: dict[str, Status] = {}
     live = {mode.id for mode in modes().values() if not mode.absence}
@@ -121,7 +121,7 @@ def lasting(
 
 
 def remember(state: BucketState, changes: list[Transition]) -> None:
-    """Keep what was closed until the minutes in which it lasted are written."""
+    """Keep closed incidents until the minutes in which they lasted are written."""
     for change in changes:
         if change.change in ("closed", "withdrawn"):
             client, mode = change.client, change.verdict.mode

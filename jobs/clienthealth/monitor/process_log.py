@@ -1,4 +1,4 @@
-"""What is kept of the processes of a bucket: log events, thread dumps, and when each of their clients was there."""
+"""The memory of a bucket's processes: log events, thread dumps, and the lifetimes of their clients."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeTold
 from clienthealth.settings import MonitorSettings
 
-#: Lines that speak of a client's beginning and end are kept while its process is heard of, and so long after them.
+#: How long (ms) after a process's last data lines on the beginning and end of its clients are kept.
 LIFECYCLE_MS = 900_000
-#: Dumps of a process that are kept when no window holds them any more: a thread may still stand where they found it.
+#: Dumps of a process that are kept after their windows: a thread may still stand where they found it.
 EARLIER_DUMPS = 4
-#: Of each signature the first is kept and so many of the last: clients of one name can come and go within minutes.
+#: Lines kept of each log pattern: the first and this many last ones, as clients of one name can change within minutes.
 LAST_KEPT = 16
-#: A client that has been silent for so many of its reporting intervals is late; a process that speaks then lives on.
+#: A client is late after this many of its reporting intervals; a process that logs then lives on.
 OVERDUE = 1.5
-#: The lines that a client logs at its start come within this time.
+#: The lines that a client logs at its start come within this time (ms).
 START_MS = 5_000
 EVER = float("inf")
 
 
 class Start(NamedTuple):
-    """When a client of a process was started, by its log. `instance`: as the line names it, "" where it does not."""
+    """The start of a client of a process, from its log. `instance`: as in the line, "" if it names none."""
 
     ts_ms: int
     instance: str
@@ -43,18 +43,18 @@ class Start(NamedTuple):
 
 @cache
 def telling(*lives: LifeTold) -> frozenset[str]:
-    """Signatures of the lines that tell this of a client's life; any of them where none is named."""
+    """Return the ids of log patterns about these events of a client's life; of any event if none is given."""
     told = catalogue().by_id.items()
     return frozenset(name for name, meaning in told if meaning.life and (not lives or meaning.life in lives))
 
 
 def is_start(event: LogEvent) -> bool:
-    """Does a line tell that a client is started?"""
+    """True if a line states that a client starts."""
     return event.signature in telling("begins") | CONFIG_LOGGED
 
 
 def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
-    """When clients of each process were started, as far as that is in its log."""
+    """Return the starts of each process's clients, as far as logged."""
     by_process: dict[ProcessKey, list[Start]] = defaultdict(list)
     for (service, host, client_id), lines in state.lifecycle.items():
         by_process[service, host] += [
@@ -64,7 +64,7 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 
 
 def lives(state: BucketState) -> Mapping[ProcessKey, Sequence[Life]]:
-    """The clients of each process: those that report, and those that did until lately."""
+    """Return the lifetimes of each process's clients: of reporting ones, and of those that recently stopped."""
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for who, first_ms in zip(state.whos, state.clients.first.tolist(), strict=True):
         by_process[who.process].append(Life(who, first_ms, EVER))
@@ -74,7 +74,7 @@ def lives(state: BucketState) -> Mapping[ProcessKey, Sequence[Life]]:
 
 
 def remember_gone(state: BucketState, numbers: Iterable[int]) -> None:
-    """Clients that are about to be forgotten are known by their times for a while, where their process goes on."""
+    """Remember the lifetimes of clients to be forgotten for a while, if their process goes on."""
     numbers, clients = [*numbers], state.clients
     for number in numbers:
         who, until_ms = state.whos[number], float(clients.last[number] + OVERDUE * clients.every[number])
@@ -86,7 +86,7 @@ def remember_gone(state: BucketState, numbers: Iterable[int]) -> None:
 
 
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
-    """Enter events and dumps into the state, each sample of a burst once; what is new, and how many came too late."""
+    """Enter events and dumps into the state, each burst's sample once; return new ones and the number of late ones."""
     if not entries:
         return [], 0
     closed = horizons(state, {entry.process for entry in entries}, settings)
@@ -109,10 +109,9 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], silenced: Set[ProcessKey]) -> None:
-    """Leave in new dumps, of the threads that touch no client, those that an earlier dump found inside poll().
+    """Keep in new dumps those threads outside any client that an earlier dump found inside poll().
 
-    Which these are, the earlier dumps tell: what touches no client is there because it once polled. `silenced`:
-    processes whose clients fall silent where nobody polls, and whose poll() a dump does not show.
+    `silenced`: processes whose clients stop reporting without polls, and whose poll() is invisible in dumps.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -127,9 +126,9 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], silenced: Set[Proc
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a line that speaks of the beginning or the end of a client: of each signature the first and the last ones.
+    """Keep a line on the beginning or end of a client: of each log pattern the first and the last ones.
 
-    Lines that name no client are kept under no name.
+    Lines that name no client are kept without a name.
     """
     event = entry.event
     if event is None or event.signature not in CONFIG_LOGGED | telling():
@@ -141,7 +140,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Of an earlier start those that a pattern names are enough.
+            # Of an earlier start, lines of named patterns are enough.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:
@@ -153,7 +152,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
 def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
-    """The time up to which the windows of each process's log are closed, by its own clock."""
+    """Return the end of the closed windows of each process's log, by its own clock."""
     last: dict[ProcessKey, int] = {}
     for entry in state.log_entries:
         last[entry.process] = entry.ts_ms  # in order of time
@@ -175,7 +174,7 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> Set[
     reporting = {who.process for who in state.whos}
     living, kept = set(reporting), []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():
-        # A process that says nothing more still grows older by the clock of all.
+        # A process without new entries ages by the watermark.
         last = max(entry.ts_ms for entry in entries)
         silent = state.time_ms - last - 1000 * settings.watermark_seconds
         clock = state.time_ms if silent > 0 else min(last, state.time_ms or last)
@@ -194,7 +193,7 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> Set[
 
 
 def with_whole_dumps(entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
-    """Entries of a process, in order of time; dumps that came line by line are joined again."""
+    """Return a process's entries in order of time; dumps that came line by line are joined."""
     lines = [entry for entry in entries if entry.event is not None and entry.event.signature == DUMP_LINE]
     if not lines:
         return entries

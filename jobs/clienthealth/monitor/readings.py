@@ -1,9 +1,8 @@
-"""Readings of a bucket: what is new joins what is kept, in order; what no window needs any more goes.
+"""Samples of a bucket: new ones join the kept ones in order; those that no window needs are dropped.
 
-Clocks of clients that are off are a finding of their own (`skew_seconds`), which never acts on other clients. The
-newest time of a client is held against that of its neighbours on the topic (`packer.topic_clock`), and against the
-clock of this machine, which no reading can be ahead of. A client whose readings always come late looks as if its
-clock were behind, and is reported as such.
+A client's wrong clock is a finding of its own (`skew_seconds`) and never affects other clients. A client's newest time
+is compared with that of its neighbours on the topic (`packer.topic_clock`), and with this machine's clock, which no
+sample can exceed. A client whose samples always come late looks as if its clock were slow, and is reported as such.
 """
 
 from __future__ import annotations
@@ -26,13 +25,12 @@ T = TypeVar("T")
 
 #: Client and time as one sortable number: times are below 2^48.
 SHIFT = 48
-#: A window spans so many reporting intervals at least, for intervals up to MAX_INTERVAL_MS.
+#: Minimum number of reporting intervals in a window, for intervals up to MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: An interval up to this is that of the usual window; what clients tell of longer ones is believed after a look at
-#: how often they really report.
+#: Intervals up to this use the usual window; for longer ones the client's claim is checked against its actual samples.
 USUAL_INTERVAL_MS = 15_000
-#: A clock that is set back is followed up to so far (ms), and where nothing newer came for so long.
+#: How far (ms) a clock that was set back is followed, and after which time without newer samples.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 #: Before and after every time (ms).
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
@@ -42,22 +40,22 @@ _UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIV
 
 @dataclass
 class Grid:
-    """Where the windows of each client lie: they begin at multiples of `slide` and span `length` (ms, per client)."""
+    """The windows of each client: they begin at multiples of `slide` and span `length` (ms, per client)."""
 
     slide: Ints
     length: Ints
 
 
 def settle(state: BucketState) -> None:
-    """Nothing that is kept is new any more."""
+    """Mark all kept samples as no longer new."""
     state.readings.fresh[:] = 0
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> int:
-    """Enter the readings of the chunks into the state, sorted, one per instant; the number that came too late.
+    """Enter the chunks' samples into the state, sorted, one per instant; return the number of late ones.
 
-    Too late is what no window is open for: windows close `watermark_seconds` after their end by the client's own
-    clock, or by the clock of all where that is behind.
+    A sample is late if all its windows are closed: windows close `watermark_seconds` after their end by the client's
+    own clock, or by the watermark if that is behind.
     """
     late = 0
     numbers = {who.identity: number for number, who in enumerate(state.whos)}
@@ -95,10 +93,10 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
 
 
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
-    """Follow clocks that were set back: what a client says from now on is not too late by what it said before.
+    """Follow clocks that were set back, so that earlier samples of a client do not make its new ones late.
 
-    Its newest reading was ahead of all clocks, and what comes now is in time; or it has been heard of for long after
-    its newest reading and tells of times before it. `new`: clients and times of the new readings.
+    Either its newest sample was ahead of all clocks and the new ones fit, or it has reported long after its newest
+    sample with earlier times. `new`: clients and times of the new samples.
     """
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
@@ -116,7 +114,7 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
 
 
 def _numbered(state: BucketState, whos: Sequence[Client], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
-    """The number of each client in the state; new clients are added, the names of known ones are renewed."""
+    """Return the number of each client in the state; add new clients, update names of known ones."""
     numbered = np.empty(len(whos), np.int64)
     new = 0
     for position, who in enumerate(whos):
@@ -135,7 +133,7 @@ def _numbered(state: BucketState, whos: Sequence[Client], numbers: dict[tuple[st
 
 
 def _entered(texts: list[str], names: Sequence[str], positions: dict[str, int]) -> Ints:
-    """The position of each name in the state; the last element, which position -1 means, is none."""
+    """Return the position of each name in the state; the last element, for position -1, is none."""
     entered = np.full(len(names) + 1, -1)
     for at, name in enumerate(names):
         if name not in positions:
@@ -146,7 +144,7 @@ def _entered(texts: list[str], names: Sequence[str], positions: dict[str, int]) 
 
 
 def _configured(state: BucketState, configs: Sequence[dict[str, str]]) -> Ints:
-    """The same of each configuration."""
+    """Return the position of each configuration in the state, likewise."""
     configured = np.full(len(configs) + 1, -1)
     for at, config in enumerate(configs):
         if config not in state.configs:
@@ -156,14 +154,14 @@ def _configured(state: BucketState, configs: Sequence[dict[str, str]]) -> Ints:
 
 
 def keys(readings: Readings) -> Ints:
-    """Client and time of each reading as one number that sorts by both."""
+    """Return client and time of each sample as one number that sorts by both."""
     return (readings.who << SHIFT) | readings.ts
 
 
 def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
-    """Readings by client and time, one per instant: some formats bring one metric per record, some bring one twice.
+    """Sort samples by client and time, one per instant: some formats bring one metric per record, or one twice.
 
-    What is said of topics: by reading, topic (by name), partition and thread, each once.
+    Values per topic are sorted by sample, topic (by name), partition and thread, each once.
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")
@@ -188,11 +186,11 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
 
 
 def renew_clients(state: BucketState) -> None:
-    """Bring the table of clients up to what the new readings say."""
+    """Update the table of clients from the new samples."""
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.who, new.ts)
     np.maximum.at(clients.last, new.who, new.ts)
-    # They are in order of time: of those of a client the last one stays.
+    # They are in order of time, so the last one of each client wins.
     clients.every[new.who] = new.interval
     unwritten = np.unique(new.who[clients.minute[new.who] == 0])
     clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000
@@ -204,7 +202,7 @@ def renew_clients(state: BucketState) -> None:
 
 
 def intervals(state: BucketState) -> Floats:
-    """How often each client reports, in ms: as it says, or where that is seldom, as its readings show."""
+    """Return each client's reporting interval in ms: as it claims, or for long ones as its samples show."""
     every = state.clients.every.astype(np.float64)
     who, ts = state.readings.who, state.readings.ts
     counts = np.bincount(who, minlength=len(every))
@@ -223,7 +221,7 @@ def intervals(state: BucketState) -> Floats:
 
 
 def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
-    """The windows of each client: the usual ones, longer ones for clients that report more seldom."""
+    """Return the windows of each client: the usual ones, or longer ones for longer intervals."""
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
     every = np.minimum(intervals(state), MAX_INTERVAL_MS)
     times = np.where(every > USUAL_INTERVAL_MS, np.ceil(INTERVALS * every / length), 1.0)
@@ -232,25 +230,25 @@ def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
 
 
 def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
-    """The time (epoch ms, the client's own clock) up to which the windows of each client are closed."""
+    """Return the time (epoch ms, the client's own clock) up to which each client's windows are closed."""
     last = state.clients.last
     clock = np.minimum(last, state.time_ms) if state.time_ms else last
     return np.where(last > 0, clock - 1000 * settings.watermark_seconds, NEVER_MS)
 
 
 def evict(state: BucketState, settings: MonitorSettings, grid: Grid) -> None:
-    """Drop the readings that no window needs any more."""
+    """Drop the samples that no window needs any more."""
     who, ts = state.readings.who, state.readings.ts
     keep_readings(state, ts + grid.length[who] > horizons(state, settings)[who])
 
 
 def keep_readings(state: BucketState, keep: Bools) -> None:
-    """Keep these readings, and what they say of topics."""
+    """Keep these samples with their values per topic."""
     state.readings, state.parts = kept(state.readings, state.parts, keep)
 
 
 def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts]:
-    """Some of the readings, and what these say of topics."""
+    """Return some of the samples with their values per topic."""
     if keep.all():
         return readings, parts
     parts = parts.at(keep[parts.row])
@@ -258,7 +256,7 @@ def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts
 
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
-    """Drop clients with all that is kept of them but their open incidents."""
+    """Drop clients and all their data but open incidents."""
     stays = np.ones(len(state.whos), bool)
     stays[list(gone)] = False
     if stays.all():
@@ -270,7 +268,7 @@ def forget(state: BucketState, gone: Iterable[int]) -> None:
 
 
 def compact(state: BucketState) -> None:
-    """Drop the texts and configurations that nothing points to any more."""
+    """Drop texts and configurations without references."""
     readings, parts, clients = state.readings, state.parts, state.clients
     state.names, position = _pointed_to(state.names, readings.topic, parts.topic, parts.thread)
     readings.topic, parts.topic, parts.thread = position[readings.topic], position[parts.topic], position[parts.thread]
@@ -279,7 +277,7 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Those of the texts that any of these positions means, and the new position of each; the last element is none."""
+    """Return the texts at any of these positions, and the new positions; the last element is none."""
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:
         used[column] = True
@@ -289,7 +287,7 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
 
 
 def totals_added_up(readings: Readings, whos: Sequence[Client]) -> Readings:
-    """Readings in which totals that count since the one before (OTLP's delta temporality) count on from the first."""
+    """Turn totals that count from the sample before (OTLP's delta temporality) into totals from the first sample."""
     of_delta = np.unique(readings.who[readings.delta > 0])
     if not len(of_delta):
         return readings
@@ -304,13 +302,13 @@ def totals_added_up(readings: Readings, whos: Sequence[Client]) -> Readings:
 
 
 def skew_seconds(state: BucketState, now_ms: int) -> Floats:
-    """By how many seconds the clock of each client is ahead (behind: negative); 0 up to a minute."""
+    """Return by how many seconds each client's clock is ahead (negative: behind); 0 up to a minute."""
     ahead = state.clients.last - np.minimum(state.clients.heard, now_ms)
     return np.where(np.abs(ahead) > SKEW_MS, np.round(ahead / 1000), 0.0)
 
 
 def skew_words(skew_seconds: float) -> str:
-    """As people read it."""
+    """Return a clock's deviation in words."""
     if skew_seconds > 0:
         return f"clock ahead by {skew_seconds:.0f} s"
     return f"clock behind by {-skew_seconds:.0f} s, or readings that late"

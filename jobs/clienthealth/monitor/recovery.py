@@ -1,8 +1,8 @@
-"""When an incident is over: on evidence of recovery, or of its client's end; never for want of proof.
+"""Decide when an incident is over: on evidence of recovery or of its client's end, never for lack of proof.
 
-A client that reports is judged by `LiveMode.recovered`. The incident of one that reports no more stays open until it is
-proved to have ended (`departures.has_ended`), else for `[absence] shown_seconds` after it was heard of last; that of
-one that never reported, as long as its process logs.
+For a client that reports, `LiveMode.recovered` decides. The incident of a client that stopped reporting stays open
+until its end is proved (`ends.has_ended`), else for `[absence] shown_seconds` after its last data; the incident of a
+client that never reported, as long as its process logs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
 from clienthealth.monitor.state import BucketState
 from clienthealth.settings import Settings
 
-#: Where a mode cannot see recovery in what a client reports, being ok for so long without any symptom is one.
+#: If a mode cannot see recovery in a client's data, this time (ms) of ok without a symptom counts as recovery.
 NO_SYMPTOM_MS = 600_000
-#: A fault that comes back sooner than so long (ms) after the last window that showed it had not ended.
+#: A fault that returns within this time (ms) after the last window that showed it had not ended.
 CALM_MS = 60_000
-#: A process that says nothing for so long, and of which no client ever reported, has gone.
+#: A process without data for this long (ms), of which no client ever reported, is gone.
 GONE_MS = 180_000
 
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
-    """Is there a line that speaks of the mode, in whatever strength?"""
+    """True if any line is about the mode, however weak."""
     symptoms = mode.symptoms if window.logs else ()
     return any(event.signature in symptoms for event in window.logs)
 
@@ -34,7 +34,7 @@ def shows(mode: Mode, window: ClientWindow) -> bool:
 def is_over(
     incidents: Incidents, key: str, window: Callable[[], ClientWindow], in_force: Mapping[str, Mode], end_ms: int
 ) -> Callable[[str], bool]:
-    """Whether an open incident of a client is over, by mode. `window`: the client's newest, which ends at `end_ms`.
+    """Return whether a client's open incident is over, by mode. `window`: its newest, which ends at `end_ms`.
 
     `in_force`: the modes, with the thresholds in force.
     """
@@ -55,7 +55,7 @@ def is_over(
 def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
-    """Enter the symptoms that a window shows of open incidents, where its verdict does not."""
+    """Enter a window's symptoms of open incidents that its verdict does not contain."""
     for verdict in verdicts:
         if (
             verdict.mode in incidents.of_client(key)
@@ -66,7 +66,7 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """End the incidents of a client that another one, as sure as they are, explains: that is one failure."""
+    """Close a client's incidents that another one of at least the same certainty explains: that is one failure."""
     found = {mode: incident.verdict for mode, incident in incidents.of_client(key).items()}
     changes = []
     for mode, verdict in found.items():
@@ -77,7 +77,7 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 
 
 def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[OpenIncident], bool]:
-    """Whether an open incident is over because its client has gone. `ended`: keys of clients that surely have."""
+    """Return whether an open incident is over because its client is gone. `ended`: keys of proved ends."""
     shown_ms = 1000 * settings.absence.shown_seconds
     living = {(who.service, who.instance, who.client_id) for who in state.whos}
 
@@ -95,7 +95,7 @@ def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[O
 
 
 def ended_ms(state: BucketState) -> Callable[[OpenIncident], int]:
-    """When an incident that is over was: when its process was heard of last; what shows in absence ends now."""
+    """Return when a closed incident ended: at its process's last data; one that shows in absence ends now."""
 
     def ended(incident: OpenIncident) -> int:
         now_ms = state.time_ms - incident.offset_ms

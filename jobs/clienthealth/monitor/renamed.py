@@ -1,8 +1,8 @@
-"""One client under two names: under another instance after an agent was redeployed, and as its log names it.
+"""Merge one client under two names: under another instance after an agent was redeployed, or as its log names it.
 
-One falls silent, and another one of its name and place begins at once, whose counters go on where those of the first
-ended: it is the same client. A process that is new counts from nothing. So it has not ended, and what it suffers from
-is one failure.
+If a client stops reporting and another one of its name and place begins at once, with counters that go on where the
+first ended, both are the same client: a new process counts from zero. So the first has not ended, and its failure is
+one failure.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start, lives
 from clienthealth.monitor.state import BucketState
 from clienthealth.monitor.whose import ProcessLog, process_logs
 
-#: A client is asked for as the one that another one goes on as while it has reported for no longer than this (ms).
+#: A client counts as a possible continuation of another one while it has reported no longer than this (ms).
 NEW_MS = 120_000
-#: Who counts on at up to so many times its rate before is the same; so long (in times of the gap) it was known before.
+#: A continuation counts on at up to this many times the rate before; the first must be known this many gaps earlier.
 FASTER, LONGER = 3.0, 3.0
 
 
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
-    """Make clients that go on under another instance one; the keys that are no more, and what their incidents did.
+    """Merge clients that go on under another instance; return the dropped keys and the changes of incidents.
 
-    closed  something known of each client; so it is again, of those that remain
+    closed a value per client; updated to those that remain
     """
     pairs = list(_pairs(state))
     keys: list[str] = []
@@ -59,10 +59,10 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
-    """The open incidents of clients that turn out to be others, and whose they are: the same incident, not a second.
+    """Return open incidents that belong to other clients than they name, with these clients.
 
-    Those of a nameless process are its client's, once that is known; those of a client that its log alone speaks of are
-    of the one that reports under its name, with whatever instance its metrics name.
+    An incident of a nameless process belongs to its client once that is known; an incident of a client known only from
+    its log belongs to the client that reports under its name, under any instance.
     """
     names = {(who.process, who.client_id, who.kind) for who in state.whos} if state.former else set()
     spoken_of: dict[tuple[str, str | None], Client] = {
@@ -75,7 +75,7 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
             for incident in state.incidents.all
             if (incident.client.key, incident.client.kind) in spoken_of
             and not incident.departed_ms
-            # Seen in lines and dumps alone; not what is about an end: who comes after has not ended.
+            # Only incidents seen in lines and dumps alone, and not about an end: a successor has not ended.
             and {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
             and not modes()[incident.verdict.mode].absence
         ),
@@ -97,7 +97,7 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
 
 
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
-    """The numbers of clients that are silent, each with that of the one that it goes on as."""
+    """Yield the numbers of clients without data, each with that of its continuation."""
     clients = state.clients
     silent = np.flatnonzero(state.time_ms - clients.heard > OVERDUE * clients.every)
     new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent
@@ -139,7 +139,7 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
 
 
 def _totals(state: BucketState, number: int) -> Floats:
-    """A client's readings of what it counts since its start; none where it counts otherwise."""
+    """Return a client's samples of counters since its start; none if it counts otherwise."""
     lo, hi = np.searchsorted(state.readings.who, [number, number + 1])
     names = CLIENT_METRICS[state.whos[number].kind or ""]
     columns = [at for at, name in enumerate(names) if name.endswith("-total")]

@@ -1,7 +1,7 @@
-"""What a bucket of processes remembers between two batches, and the versioned bytes that it is kept as.
+"""The memory of a bucket of processes between two batches, and its versioned bytes.
 
-Everything is bounded: readings, events and dumps last as long as a window can still be judged; of clients that have
-gone only open incidents stay.
+Everything is bounded: samples, events and dumps last as long as a window can still be judged; departed clients leave
+only open incidents.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
 T = TypeVar("T", bound=Table)
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
-#: Service and host: what tells processes apart whose clients need not name an instance.
+#: Service and host: they identify processes whose clients name no instance.
 ProcessKey = tuple[str, str]
-#: Of a client: service, host, instance, client id, kind (`Client.names`); of lines of a trouble also what it is.
+#: Of a client: service, host, instance, client id, kind (`Client.names`); of lines on a known issue also the issue.
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
 VERSION = 4
 _MAGIC = b"KCH"
 
-#: What tells how much a producer still had to deliver: its newest known values outlive the readings.
+#: Metrics of a producer's undelivered records: their newest known values outlive the samples.
 UNDELIVERED = (
     "buffer-total-bytes",
     "buffer-available-bytes",
@@ -49,7 +49,7 @@ UNDELIVERED = (
 
 
 def mark(names: Iterable[str]) -> tuple[int]:
-    """By what a client or a process is known of which nothing else is kept; one in 40,000 bears another's."""
+    """Return the 32-bit hash of an identity; collides about once in 40,000 at the configured limits."""
     return (zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass")),)
 
 
@@ -57,11 +57,9 @@ def mark(names: Iterable[str]) -> tuple[int]:
 class Clients(Table):
     """The clients that report; `values`: the newest known ones of UNDELIVERED.
 
-    first, last  its first and newest reading (its own clock, epoch ms)
-    heard        when it was last heard of, by the clock of all (`step.clock`)
-    every        how often it reports, ms
-    minute       the first one that is not in the history yet (epoch ms)
-    config       position in `configs`
+    first, last its first and newest sample (its own clock, epoch ms) heard time of its last data, by the watermark
+    (`step.clock`) every its reporting interval, ms minute the first minute that is not in the history yet (epoch ms)
+    config position in `configs`
     """
 
     first: Ints
@@ -73,15 +71,12 @@ class Clients(Table):
 
 
 class GroupState(msgspec.Struct):
-    """What is remembered of a consumer group.
+    """The memory of a consumer group.
 
-    who, members    as its newest reading says
-    partitions      topic, number and owner (None: nobody known) of each partition that `data` speaks of
-    data            int64 matrix [observations, 6]: time (epoch ms), partition (position), committed, end and start
-                    offset, time of the commit (-1: not known), in order of time
-    newest_ms       the newest reading
-    minute          the history's row of the minute that is not over yet
-    unwritten_ms    the first minute that may still be written to the history (epoch ms)
+    who, members as in its newest sample partitions topic, number and owner (None: unknown) of each partition in `data`
+    data int64 matrix [observations, 6]: time (epoch ms), partition (position), committed, end and start offset, time of
+    the commit (-1: not known), in order of time newest_ms the newest sample minute the history's row of the unfinished
+    minute unwritten_ms the first minute that may still be written to the history (epoch ms)
     """
 
     who: Client
@@ -94,22 +89,22 @@ class GroupState(msgspec.Struct):
 
 
 class Life(NamedTuple):
-    """When a client was there, by its own clock (epoch ms): from its first reading until the next was overdue."""
+    """The lifetime of a client by its own clock (epoch ms): from its first sample until the next was overdue."""
 
     who: Client
     first_ms: float
     until_ms: float
 
     def at(self, ts_ms: float) -> bool:
-        """True if the client was there at this time."""
+        """True if the client existed at this time."""
         return self.first_ms <= ts_ms <= self.until_ms
 
 
 class Run(msgspec.Struct, array_like=True):
-    """Lines of one trouble of one client that came one after the other (`monitor/also_seen.py`).
+    """Consecutive lines on one known issue of one client (`monitor/also_seen.py`).
 
-    Whose they are, as they say it ("": they do not); how many, from when to when; the first of them and where it
-    stood. `unwritten`: how many of them are not in the history yet.
+    It holds the identity in the lines ("": absent), number, first and last time, and the first line with its place.
+    `unwritten`: number of lines that are not in the history yet.
     """
 
     instance: str
@@ -125,9 +120,9 @@ class Run(msgspec.Struct, array_like=True):
 
 
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
-    """What a bucket remembers by key, each with a time (epoch ms); a key begins with service and host, or is a mark.
+    """A bucket's memory by key, each entry with a time (epoch ms); a key begins with service and host, or is a hash.
 
-    THE way to remember what windows do not hold: how long and how much of it is in `forget` (`monitor/step.py`).
+    Every memory beyond the windows is one of these; `forget` (`monitor/step.py`) lists their limits in time and number.
     """
 
     kept: dict[K, tuple[int, V]] = {}
@@ -142,23 +137,23 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         return iter(self.kept)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Yield keys and values, in the order in which the keys were first remembered."""
+        """Yield keys and values in the order in which the keys were first remembered."""
         return ((key, value) for key, (_, value) in self.kept.items())
 
     def get(self, key: K) -> V | None:
-        """Return what is remembered by this key, or None."""
+        """Return the value of this key, or None."""
         return self.kept[key][1] if key in self.kept else None
 
     def remember(self, key: K, value: V, at_ms: int) -> None:
-        """Remember a value in place of the one before; its time counts from `at_ms`."""
+        """Set the value of a key; its time becomes `at_ms`."""
         self.kept[key] = (at_ms, value)
 
     def forget(self, key: K) -> None:
-        """Forget what is remembered by this key, if anything."""
+        """Delete the entry of this key, if there is one."""
         self.kept.pop(key, None)
 
     def only(self, homes: Container[object]) -> None:
-        """Keep only what is of these processes."""
+        """Keep only entries of these processes."""
         self.kept = {key: one for key, one in self.kept.items() if key[:2] in homes}
 
     def evict(
@@ -169,9 +164,9 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         living: Container[object] = (),
         each: float = math.inf,
     ) -> list[K]:
-        """Forget what is older than `ttl_ms`, unless it is of a living process, and the oldest beyond the limits.
+        """Delete entries older than `ttl_ms`, unless their process lives, and the oldest beyond the limits.
 
-        `each`: the limit for one process. Returns the keys that were beyond the limits.
+        `each`: the limit for one process. Returns the deleted keys beyond the limits.
         """
         old = [key for key, (at, _) in self.kept.items() if now_ms - at > ttl_ms and key[:2] not in living]
         for key in old:
@@ -188,27 +183,22 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 
 
 class Kept(msgspec.Struct, kw_only=True):
-    """What a state has in memory as it has it on disk.
+    """The parts of a state that have the same form in memory and on disk.
 
-    time_ms   the clock of all, by which silence is measured
-    idle_ms   for how long nothing at all has arrived, by steps of this monitor; `stepped_ms`: when the last one was
-    whos      the clients that report
-    waiting   log entries that are not judged until metrics have got so far; `waited_ms`: for how long any wait, by
-              steps of this monitor
+    time_ms the watermark by which missing data is measured idle_ms time without any input, by this monitor's steps;
+    `stepped_ms`: time of the last step whos the clients that report waiting log entries that wait for their process's
+    metrics; `waited_ms`: how long any has waited, by this monitor's steps
 
-    And what is remembered (`Memory`), by process, `Client.names` or `mark`:
+    The memories (`Memory`), by process, `Client.names` or `mark`:
 
-    groups    the consumer groups, by `Client.home`
-    told      processes of which a log line or a thread dump was read
-    lifecycle lines about the beginning and the end of a client, by process and client id, each with the instance
-              that it names ("": none)
-    also_seen trouble that no failure mode is about, by process, instance, client id, kind and what it is
-    gone      clients that have gone lately, so that what their processes logged is not taken for their successors'
-    former    clients that report no more but have an open incident: their processes still log
-    over      incidents that were closed lately, for the minutes that are not written yet
-    shared    silences of all (from, to), that count against nobody (`monitor/departures.py`)
-    ended     the newest time that is known of clients and of processes' logs that have ended
-    reported_once  clients that found no room yet (`monitor/intake.py`)
+    groups the consumer groups, by `Client.home` told processes of which a log line or a thread dump was read lifecycle
+    lines on the beginning and end of a client, by process and client id, each with the instance that it names ("":
+    none) also_seen known issues, by process, instance, client id, kind and issue gone recently departed clients, so
+    that their processes' lines are not taken for their successors' former clients that stopped reporting and have an
+    open incident: their processes still log over recently closed incidents, for the minutes that are not written yet
+    shared times without any client's data (from, to), which count against no client (`monitor/departures.py`) ended the
+    newest known time of ended clients and of ended processes' logs reported_once clients for which there was no room
+    yet (`monitor/intake.py`)
     """
 
     time_ms: int = 0
@@ -232,10 +222,9 @@ class Kept(msgspec.Struct, kw_only=True):
 class BucketState(Kept, kw_only=True):
     """The state of a bucket in memory.
 
-    clients   what is known of each of `whos`; `incidents`: their open ones
-    readings  theirs, by client (its position in `whos`) and time; `parts`: what they say of topics
-    configs, names  texts that these point to
-    log_entries  log events and thread dumps of processes, in order of time
+    clients the table of `whos`; `incidents`: their open ones readings theirs, by client (its position in `whos`) and
+    time; `parts`: their values per topic configs, names texts to which these point log_entries log events and thread
+    dumps of processes, in order of time
     """
 
     clients: Clients = msgspec.field(default_factory=lambda: Clients.none(len(UNDELIVERED)))
@@ -248,20 +237,20 @@ class BucketState(Kept, kw_only=True):
 
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:
-        """What is remembered by process."""
+        """The memories by process."""
         return self.groups, self.told, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
-        """Remember that a client or a process has ended, and the newest time (its own clock) that is known of it."""
+        """Remember that a client or a process has ended, with its newest known time (its own clock)."""
         self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
 
     def source(self, row: int) -> Source:
-        """The input record of a reading."""
+        """Return the input record of a sample."""
         readings = self.readings
         return Source(self.names[readings.topic[row]], int(readings.partition[row]), int(readings.offset[row]))
 
     def newest(self, number: int) -> Source | None:
-        """The input record of a client's newest reading."""
+        """Return the input record of a client's newest sample."""
         end = int(np.searchsorted(self.readings.who, number, "right"))
         return self.source(end - 1) if end and self.readings.who[end - 1] == number else None
 
@@ -289,7 +278,7 @@ _decoder = msgspec.msgpack.Decoder(_Saved)
 
 
 def save(state: BucketState, buckets: int) -> bytearray:
-    """The state as bytes. `buckets`: over how many buckets processes are spread."""
+    """Return the state as bytes. `buckets`: number of buckets over which processes are spread."""
     saved = _Saved(
         **_kept(state),
         buckets=buckets,
@@ -313,12 +302,12 @@ def save(state: BucketState, buckets: int) -> bytearray:
 
 
 def _bytes(table: Table) -> bytes:
-    # The encoder takes a view as well, and a state is not copied once more.
+    # The encoder takes a view, which saves a copy of the state.
     return cast(bytes, table.matrix().reshape(-1).view(np.uint8).data)
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
-    """The inverse of `save`, for states that any released version wrote. Raises StateError."""
+    """Return the state from bytes that any released version wrote. Raises StateError."""
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
     if not 1 <= data[3] <= VERSION:
@@ -358,7 +347,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
 
 
 def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """There each memory had a form of its own; what is remembered for minutes alone begins anew."""
+    """Convert the memories of form 1, each of which had its own form; memories only for minutes begin anew."""
     now_ms = saved["time_ms"]
     lines = zip(saved["farewells"], saved["instances"], strict=True)
     memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {
@@ -391,7 +380,7 @@ def _readings(saved: _Saved) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """The values by these names, of those by the names `before`."""
+    """Return the values of these names, from values of the names `before`."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

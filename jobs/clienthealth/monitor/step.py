@@ -34,11 +34,10 @@ from clienthealth.settings import Settings
 
 @dataclass
 class Published:
-    """What a step gives: records of `client-health`, changes of incidents, final minutes.
+    """The result of a step: records of `client-health`, changes of incidents, final minutes.
 
-    late      readings and events that came after their windows were closed
-    left_out  what the limits left out, by limit
-    clients   clients and groups in the state, `skewed` of them with a clock that is off
+    late samples and events that came after their windows were closed left_out number left out, by limit clients clients
+    and groups in the state, `skewed` of them with a wrong clock
     """
 
     records: list[Record] = field(default_factory=list)
@@ -56,9 +55,9 @@ class Published:
 
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
-    """Take in what was decoded for a bucket; the state is changed in place.
+    """Process the decoded data of a bucket; changes the state in place.
 
-    `now_ms`: the clock of this machine (epoch ms). The clock of all, which measures silence, is never ahead of it.
+    `now_ms`: this machine's clock (epoch ms). The watermark, which measures missing data, is never ahead of it.
     """
     published = Published()
     closed = readings.horizons(state, settings.monitor)
@@ -94,7 +93,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 
 def _let_go(bucket: Bucket, gone: Ints, published: Published) -> None:
-    """Drop what no window needs any more, and the clients that have departed (`gone`)."""
+    """Drop what no window needs any more, and the departed clients (`gone`)."""
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     living = process_log.evict(state, settings.monitor, longest)
@@ -108,25 +107,25 @@ def _let_go(bucket: Bucket, gone: Ints, published: Published) -> None:
 
 
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
-    """Forget what is too old or too much to remember: THE list of how long and how much of it a bucket remembers.
+    """Delete old or excess memories: THE list of how long and how much of each a bucket remembers.
 
-    `living`: processes that report or log. Returns of how many clients the lines about their beginning and end were
-    too many.
+    `living`: processes that report or log. Returns the number of clients whose lines on beginning and end were too
+    many.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.told.evict(now_ms, 0, living=living)
-    # Lines that speak of a client's beginning and end, as long as its process is heard of, and 15 minutes longer.
+    # Lines on a client's beginning and end stay as long as its process has data, and 15 minutes longer.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
-    # Client ids can be made up for each thread.
+    # A program can make up a client id for each thread.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
-    # What was closed is in the minutes by then, of which a batch may bring hours.
+    # Closed incidents are in the minutes by then; a batch may bring hours of minutes.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     # Groups without data for a whole lag window.
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # A silence of all counts for those that were heard of last before it ended.
+    # A common gap counts for clients whose last data came before its end.
     state.shared.evict(int(state.clients.heard.min(initial=now_ms)), 0)
-    # Of more clients that were left out it is known of the newest that they reported once.
+    # The first reports of left-out clients are remembered for the newest of them.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, who in [*state.former.items()]:
@@ -136,11 +135,11 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
 
 
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
-    """The clock of all (epoch ms): how far the topics are read, as most of the clients tell it.
+    """Return the watermark (epoch ms): how far the topics are read, by the time of most clients.
 
-    Each task says how far it got (`Packer`); the median of the tasks by clients counts, so that a partition which
-    holds only one client with a wrong clock moves nothing. It never goes back and is never ahead of `now_ms`. Tasks
-    that read logs alone say how far these are read, which may be far ahead: they count where no other is heard.
+    Each task reports how far it got (`Packer`); the median of the tasks weighted by clients counts, so that a partition
+    with only one client and a wrong clock moves nothing. The watermark never goes back and is never ahead of `now_ms`.
+    Tasks that read only logs report how far these are read, which may be far ahead: they count only without others.
     """
     told = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in told if clock[1]] or told

@@ -1,12 +1,12 @@
-"""Which client a log line or a thread dump concerns: by what it names, by its time, and by what samples contradict.
+"""Find the client of a log line or a thread dump: by the names in it, by its time, and by contradicting samples.
 
-Processes follow each other on a host, and stand side by side, with clients of the same name. A line that names the
-instance of its process is that process's, where processes that report go by such names. Else its time tells: it is of
-the client that was there then. What can be of several is of none by name.
+Processes with clients of the same name follow each other on a host, or run side by side. A line that names its
+process's instance belongs to that process, if reporting processes use such names. Otherwise its time decides: it
+belongs to the client that existed then. A line that fits several clients belongs to none of them.
 
-A shipper that reads a file anew gives old lines the time at which it read them; processes of one client id beside each
-other, whose lines name no instance, are taken for one another. So a line that would have moved a counter, or stopped
-one, is not of a client whose counter says otherwise (`contradicted`).
+A shipper that reads a file anew gives old lines the present time, and processes of one client id whose lines name no
+instance can be mistaken for one another. So a line that would have moved or stopped a counter does not belong to a
+client whose counter shows otherwise (`contradicted`).
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Two dumps of a process are compared over a week (ms); a longer time is a clock that was wrong.
+#: Dumps of a process are compared over at most a week (ms); a longer time means a wrong clock.
 COMPARED_MS = 7 * 86_400_000
-#: A dump that is older than a client's first reading by more than this is of the process before.
+#: A dump older than a client's first sample by more than this (ms) belongs to the process before.
 BEFORE_MS = 60_000
-#: An application may log later (ms) what it was told.
+#: How late (ms) an application may log an error that it received.
 LOGGED_MS = 30_000
-#: Greatest values are of the last minute, the newest half of it at least (ms).
+#: Maxima cover the last minute, or at least its newest half (ms).
 AROUND_MS = 35_000
-#: No max.poll.interval.ms is shorter than twice this (seconds), where nobody tells it.
+#: Half the least max.poll.interval.ms (seconds), for an unknown interval.
 AWAY_SECONDS = 5.0
-#: Other libraries count otherwise, or say it of what they do not count.
+#: Other libraries count otherwise, or log what they do not count.
 COUNTS = "java"
 
 Owner = Literal["mine", "another's", "anybody's"]
-#: When a client reported a metric (epoch ms, in order), and the values.
+#: A metric's times (epoch ms, in order) and values of a client.
 Known = Callable[[str], tuple[Ints, Floats]]
 
 
@@ -62,9 +62,9 @@ def _of_processes() -> frozenset[str]:
 
 
 def owner(instance: str | None, ts_ms: int, who: Client, lives: Sequence[Life], name: str | None) -> Owner:
-    """Whose a line or dump is that may be of `who`, by the instance that it names and by its time.
+    """Return the owner of a line or dump that may be of `who`, by its instance and its time.
 
-    `name`: the client that it speaks of, None where it names none.
+    `name`: the client that it names, or None.
     """
     if instance and instance == who.instance:
         return "mine"
@@ -78,9 +78,9 @@ def owner(instance: str | None, ts_ms: int, who: Client, lives: Sequence[Life], 
 
 
 def lifecycle_lines(state: BucketState, who: Client, alone: bool) -> list[tuple[str, LogEvent]]:
-    """The kept lines that speak of the beginning and end of clients of this name, with the instances that they name.
+    """Return the kept lines on beginning and end of clients of this name, with the instances that they name.
 
-    What names no client is of the only one of its kind in the process (`alone`), or of all where it speaks of the
+    A line without a client belongs to the only one of its kind in the process (`alone`), or to all if it is about the
     process.
     """
     lines = (state.lifecycle.get((*who.process, who.client_id)) if who.client_id else None) or []
@@ -94,7 +94,7 @@ def _is_of(event: LogEvent, who: Client) -> bool:
 
 
 def logged_options(state: BucketState, who: Client, alone: bool) -> dict[str, str]:
-    """The options that a client logged when it was started last."""
+    """Return the options that a client logged at its last start."""
     said = [(i, event) for i, event in lifecycle_lines(state, who, alone) if event.signature in CONFIG_LOGGED]
     own = any(instance == who.instance for instance, _ in said)
     options: dict[str, str] = {}
@@ -108,14 +108,11 @@ def logged_options(state: BucketState, who: Client, alone: bool) -> dict[str, st
 class ProcessLog:
     """The log entries of a process in order of time, and its clients.
 
-    reporting  its clients that report metrics
-    former     its clients with an open incident that report no more
-    lives      when its clients were there: those that report, and those that did until lately
-    named      names of its clients, by kind, in all its lines and dumps, also of those that do not report
-    topics     by topic, the names of the clients in the lines about it
-    earlier    its dumps before the window that `entries` are of, the newest EARLIER_DUMPS
-    lead       its events of the LEAD_MS before that window
-    instances  the processes at this place that all of its lines and dumps name
+    reporting its clients that report metrics former its clients with an open incident that stopped reporting lives the
+    lifetimes of its clients: of reporting ones, and of those that recently stopped named names of its clients, by kind,
+    in all its lines and dumps, also of those that do not report topics by topic, the names of the clients in the lines
+    about it earlier the newest EARLIER_DUMPS dumps before the window of `entries` lead its events of the LEAD_MS before
+    that window instances the processes at this place that all of its lines and dumps name
     """
 
     process: ProcessKey
@@ -130,7 +127,7 @@ class ProcessLog:
     instances: Set[str | None] = frozenset()
 
     def within(self, start_ms: int, end_ms: int) -> ProcessLog:
-        """Its entries in a window [start, end)."""
+        """Return its entries in a window [start, end)."""
         inside = [entry for entry in self.entries if start_ms <= entry.ts_ms < end_ms]
         since_ms = start_ms - COMPARED_MS
         earlier = [entry for entry in self.entries if since_ms < entry.ts_ms < start_ms and entry.dump is not None]
@@ -140,9 +137,10 @@ class ProcessLog:
     def about(
         self, who: Client
     ) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]:
-        """The events that concern a client, by its name or without one, the dumps of its process, and those before.
+        """Return the events about a client, by its name or without one, the dumps of its process, and earlier ones.
 
-        Not those of other processes at the same place. What can be of another client of its name as well names none.
+        Entries of other processes at the same place are left out. An entry that also fits another client of the name
+        counts as unnamed.
         """
         events, dumps = self._about(self.entries, who)
         begun = min((life.first_ms for life in self.lives if life.who.identity == who.identity), default=0.0)
@@ -171,7 +169,8 @@ class ProcessLog:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
                 unnamed = event.client_id is None and event.signature not in _of_processes()
                 if unnamed and not self._clients_of_topic(event, who.kind):
-                    # It names no client: where the process reports several that it can be of, it is of one of them.
+                    # It names no client: if the process has several reporting clients that fit, it belongs to one of
+                    # them.
                     alike = [one for one in self.reporting if one.kind == who.kind and one.instance == who.instance]
                     event = replace(event, own=False) if len(alike) > 1 else event
                 events.append(event)
@@ -186,7 +185,7 @@ class ProcessLog:
         return owner(entry.instance, entry.ts_ms, who, self.lives, name)
 
     def unreporting_clients(self) -> list[Client]:
-        """Clients that are logged about but do not report; the process itself stands for one without a name."""
+        """Return clients in the log that do not report; the process itself stands for one without a name."""
         clients: dict[Client, None] = {}
         for instance, client_id, kind in self.named_clients():
             if self._named_by(instance, client_id, kind, self.reporting):
@@ -200,14 +199,14 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, who: Client) -> Client | None:
-        """The client that reports under the name of one that only its log speaks of; None where none or several do."""
+        """Return the reporting client for one known only from its log; None if none or several fit."""
         clients = self._named_by(who.instance, who.client_id, who.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != who.identity else None
 
     def _named_by(
         self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
     ) -> list[Client]:
-        """The clients that such a name can mean in a line of a process."""
+        """Return the clients that such a name in a line of the process can mean."""
         known = any(life.who.instance == instance for life in self.lives)
         return [
             client
@@ -218,12 +217,12 @@ class ProcessLog:
         ]
 
     def _only(self, kind: str | None) -> str | None:
-        """The name of the process's only client of a kind."""
+        """Return the name of the process's only client of a kind."""
         names = self.named.get(kind, ())
         return next(iter(names)) if len(names) == 1 else None
 
     def only(self, kind: Kind, instance: str) -> Client | None:
-        """The only client of a kind, as it reports or did; where it never did, as one of process `instance`."""
+        """Return the only client of a kind, as it reports or did; one that never did belongs to process `instance`."""
         clients = [who for who in (*self.reporting, *self.former) if who.kind == kind and who.client_id]
         name = self._only(kind)
         if clients or not name:
@@ -231,9 +230,10 @@ class ProcessLog:
         return Client(*self.process, instance, name, kind)
 
     def _concerns(self, event: LogEvent, who: Client) -> bool:
-        """Does an event name the client, or no client and its kind?
+        """True if an event names the client, or names no client but its kind.
 
-        Of several clients that do not report, a line that names none is of none: no metrics would tell which it means.
+        With several clients that do not report, a line without a name belongs to none: no metrics could tell which it
+        means.
         """
         if not _is_of(event, who) or event.client_id is not None:
             return _is_of(event, who) and event.client_id == who.client_id
@@ -245,13 +245,13 @@ class ProcessLog:
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
-        """The clients of a kind that the log names together with the event's topic."""
+        """Return the clients of a kind that the log names together with the event's topic."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
-        """The instance, name and kind of clients that lines and dumps name.
+        """Yield instance, name and kind of clients that lines and dumps name.
 
-        A name in a line that may be quoted makes no client where others are known: it is of another program.
+        A name in a line that may be a quotation makes no client if others are known: it belongs to another program.
         """
         quoted: list[tuple[str | None, str | None, Kind]] = []
         known = bool(self.reporting) or any(self.named.values())
@@ -274,19 +274,19 @@ class ProcessLog:
 
 
 def kind_named(event: LogEvent) -> Kind | None:
-    """The kind of client that a line names which either kind can log."""
+    """Return the kind of client in a line that clients of either kind log."""
     return event.kind or kind_of(event.text, event.thread) or None
 
 
 def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
-    """The kind of client that a line names, '' where it does not tell it."""
+    """Return the kind of client that a line names, '' if it names none."""
     if "[Producer clientId=" in (message or "") or (thread or "").startswith(PRODUCER_THREAD):
         return "producer"
     return "consumer" if "[Consumer clientId=" in (message or "") else ""
 
 
 def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
-    """The log of each process of the bucket."""
+    """Return the log of each process of the bucket."""
     if not state.log_entries:
         return {}
     entries = grouped(state.log_entries, lambda entry: entry.process)
@@ -304,7 +304,7 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
                 topics[event.captures["topic"]].add(event.client_id)
         instances = {entry.instance for entry in entered}
         log = ProcessLog(process, entered, reporting[process], former[process], there[process])
-        # By kind the names of its clients: those that report, and those in its log, also in earlier lines.
+        # The names of its clients by kind: of reporting ones, and of those in its log, also in earlier lines.
         named: dict[str | None, set[str]] = defaultdict(set)
         for who in (*log.reporting, *log.former):
             named[who.kind].add(who.client_id)
@@ -321,7 +321,7 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
 def contradicted(
     who: Client, known: Known, config: Mapping[str, str], events: Iterable[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return those of the lines about a client that its samples before and after them refute."""
+    """Return the lines about a client that its samples before and after them refute."""
     return tuple(event for event in events if _refuted(event, known, config)) if who.library == COUNTS else ()
 
 
@@ -340,7 +340,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
 
 
 def _polled(ts_ms: int, known: Known, config: Mapping[str, str]) -> bool:
-    """True if it is known of all the time around a moment that the application came back to poll() soon."""
+    """True if the application is known to have polled often enough all the time around a moment."""
     seconds = (option(config.get("max.poll.interval.ms")) or 0) / 1000
     for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
         times, values = known(name)

@@ -1,7 +1,7 @@
-"""Verdicts on windows: a gate over those of all clients, and the judges for those that it does not let pass.
+"""Verdicts on windows: gates over the windows of all clients, and judges for those that a gate does not pass.
 
-The gate asks thousands of windows at once what their metrics show; the judge asks one window the same, and looks at
-its log lines and thread dumps too. Windows that have lines or dumps always go to the judge. Everything here is pure.
+A gate examines the metrics of thousands of windows at once; the judge examines those of one window in the same way, and
+also its log lines and thread dumps. Windows with lines or dumps always go to the judge. All functions here are pure.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: So many half minutes of an incident are kept apart; what is older no window reaches any more.
+#: Number of an incident's newest half minutes with separate counts; no window reaches older ones.
 KEPT_SLOTS = 64
-#: What the settings say of the thresholds, by mode and name.
+#: The thresholds in the settings, by mode and name.
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
 
 
 def in_force(overrides: Overrides) -> Mapping[str, Mode]:
-    """All modes by id, with the thresholds that the settings say."""
+    """Return all modes by id, with the thresholds of the settings."""
     return {mode.id: mode.with_thresholds(overrides.get(mode.id, {})) for mode in modes().values()}
 
 
 def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
-    """The modes in force that can befall a client of this kind while it reports."""
+    """Return the modes in force for a reporting client of this kind."""
     return [mode for mode in in_force(overrides).values() if isinstance(mode, LiveMode) and kind in mode.kinds]
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Which windows of clients that the mode can befall must be judged, and why the others are `unknown` ('': `ok`).
+    """Return which windows must be judged, and why the others are `unknown` ('': `ok`), by metrics only.
 
-    Speaks of metrics only.
+    All windows are of clients to which the mode applies.
     """
     again = repeats(w)
     reasons = mode.gate.reasons(w, mode.thresholds)
@@ -46,14 +46,14 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 
 
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
-    """The full judgement of one window. `known`: what else is known of the client."""
+    """Judge one window completely. `known`: other knowledge about the client."""
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
     return adjusted
 
 
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
-    """The verdicts of all modes that can befall the client, each the worst over its windows."""
+    """Return the verdicts of all modes that apply to the client, each the worst over its windows."""
     kind = windows[-1].client.kind
     return [
         merged([verdict(mode, window) for window in windows])
@@ -63,7 +63,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 
 
 def silenced(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
-    """What it says of a client that it reports no more, by the modes whose fault can silence it."""
+    """Return verdicts on a client's missing data, from the modes whose fault can cause it."""
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)
@@ -77,11 +77,11 @@ def silenced(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 
 
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
-    """Verdicts of one mode on overlapping windows as one: the worst holds, since the earliest onset of that fault.
+    """Merge verdicts of one mode on overlapping windows: the worst status, with the earliest onset of that fault.
 
-    A window that cannot be judged does not outweigh one that can, nor one with too few readings another one's reason;
-    but where there is evidence that something may be wrong, the newest word holds. Evidence is what the windows of the
-    worst status rest on, each fact once; numbers are those of all of them (`detail_of`).
+    A window that cannot be judged does not outweigh one that can, nor does one with too few samples replace another
+    reason; but if evidence says that something may be wrong, the newest verdict counts. The evidence is that of the
+    windows with the worst status, each fact once; numbers come from all of them (`detail_of`).
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
@@ -91,8 +91,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
-    # The lines that tell why are as old as the wait that has just ended: the newest window may not hold them any more.
-    # What a line or a dump names outranks what numbers alone suggest.
+    # Lines that show a cause are as old as the wait that has just ended, so the newest window may lack them. What a
+    # line or a dump names outranks what only numbers suggest.
     named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
     causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]
     mode = modes().get(latest.mode)
@@ -110,9 +110,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
-    """The details of one fault out of those of its windows, the newest last: each as its newest window has it.
+    """Merge the details of one fault from its windows, the newest last: each key as its newest window has it.
 
-    Of sums and peaks the greatest holds, and what was counted over all windows; what is momentary only the newest says.
+    Sums and peaks take the maximum and the counts over all windows; momentary values come only from the newest.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -128,7 +128,7 @@ def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterab
 
 
 def united(counts: Iterable[Count]) -> tuple[Count, ...]:
-    """What overlapping windows counted of one fault: of each half minute what that window did which saw most of it."""
+    """Merge the counts of overlapping windows: each half minute as the window counted it that saw most of it."""
     whole: dict[tuple[str, str], Count] = {}
     for count in counts:
         before = whole.setdefault((count.name, count.kind), count)
@@ -141,7 +141,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
             }
             settled = max(before.settled, count.settled)
             whole[count.name, count.kind] = Count(count.name, count.kind, slots, settled, since)
-    # Of the newest half minutes each is kept, of those before them the sum.
+    # The newest half minutes stay separate, those before them become one sum.
     for key, count in whole.items():
         times = sorted(count.slots)
         old, kept = times[:-KEPT_SLOTS], times[-KEPT_SLOTS:]
@@ -153,7 +153,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """What was counted of an incident until `seen_ms`, also where only its sums are known (from the history)."""
+    """Return an incident's counts until `seen_ms`, also if only its sums are known (from the history)."""
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
     sums = (mode.sums if mode else frozenset()) & verdict.detail.keys() - counted
@@ -164,7 +164,7 @@ def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
 
 
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
-    """Facts in order of time, each once: of every kind the first and the newest ones, `per_kind` at most."""
+    """Return facts in order of time, each once: the first and newest of every kind, at most `per_kind`."""
     unique = sorted({(e.kind, e.text): e for e in facts}.values(), key=lambda e: e.ts_ms)
     kept: list[Evidence] = []
     for kind in dict.fromkeys(e.kind for e in unique):
