@@ -1,10 +1,10 @@
-"""`make bench`: what the complete monitor costs, against its budgets and a peer. Two hours on two quiet cores.
+"""`make bench`: measure the complete monitor's cost against budgets and a peer. Two hours on two quiet cores.
 
-    python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--days N] [--of DIR] [--before COMMIT]
+python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--days N] [--of DIR] [--before COMMIT]
 
-Without names: all of them, then the older benchmarks (bench_*.py). Each measurement is a program of its own with its
-own broker; its result goes to .cache/bench/NAME.json and to the page tests/bench/RESULTS.md. A quick run is there to
-try the benchmark; its page is .cache/bench/quick/RESULTS.md.
+Without names it runs all measurements, then the older benchmarks (bench_*.py). Each measurement is a separate program
+with its own broker; results go to .cache/bench/NAME.json and to the page tests/bench/RESULTS.md. A quick run only tests
+the benchmark; its page is .cache/bench/quick/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.bench.measurements import Scope
 from tests.bench.results import ROOT, Kept, conditions, save
 from tests.support.ending import run
 
-#: In the order in which they are made.
+#: In order of execution.
 NAMES = (
     "backlog_canonical",
     "backlog_formats",
@@ -53,7 +53,7 @@ STOP_SECONDS = 150.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure; the number of measurements that failed, at most 1."""
+    """Run measurements; return the number of failed ones, at most 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *OTHERS))}")
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _measure(name: str, scope: Scope) -> int:
-    """One measurement, in this process."""
+    """Run one measurement in this process."""
     module = importlib.import_module(f"tests.bench.measurements.{name}")
     load, began = os.getloadavg()[0], time.monotonic()
     print(f"{name}: {module.TITLE} (load {load:.2f})", flush=True)
@@ -102,14 +102,14 @@ def _titles() -> dict[str, str]:
 
 
 def _program(name: str, options: Sequence[str]) -> int:
-    """A measurement, or an older benchmark, in a program of its own. Its exit code."""
+    """Run a measurement, or an older benchmark, as a separate program; return its exit code."""
     module = ["tests.bench", name, *options] if name in NAMES else [f"tests.bench.{name}"]
     print(f"== {name}", flush=True)
     process = spawn([sys.executable, "-m", *module], cwd=ROOT)
     try:
         return process.wait()
     except BaseException:
-        # It has a session of its own, so that Ctrl-C reached us alone.
+        # It has its own session, so Ctrl-C reached only this process.
         process.send_signal(signal.SIGINT)
         try:
             process.wait(STOP_SECONDS)

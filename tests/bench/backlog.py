@@ -1,4 +1,4 @@
-"""How fast the complete monitor works off what lies on a topic, warm, and what a record costs it."""
+"""Measure how fast the warm complete monitor processes a topic's backlog, and the cost per record."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.bench.publish import Filled
 from tests.bench.usage import Cost
 
 LIMIT_SECONDS = 1200.0
-#: What comes before is the start: classes are loaded, code is compiled.
+#: Share of the records after which the monitor is warm: before, classes are loaded and code is compiled.
 WARM_AFTER = 1 / 3
 
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """One pass over a topic. `cost` and `rate` are of the warm part; `total_micros` of all, with the start."""
+    """One pass over a topic. `cost` and `rate` cover the warm part; `total_micros` everything, including the start."""
 
     rate: float
     warm_records: int
@@ -35,16 +35,16 @@ class WorkedOff:
 
     @property
     def micros(self) -> float:
-        """CPU of the monitor and the broker for each record."""
+        """Return the CPU time of monitor and broker per record, in microseconds."""
         return self.cost.per_record(self.warm_records)
 
     def part(self, name: str) -> float:
-        """CPU of one part for each record."""
+        """Return the CPU time of one part per record, in microseconds."""
         return self.cost.per_record(self.warm_records, name)
 
 
 def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Begin and end of the warm part: from the first progress past a third to the end. Raises ServiceError."""
+    """Return begin and end of the warm part, after the first third. Raises ServiceError if there is none."""
     begin = next((step for step in progress if step[1] >= records * WARM_AFTER), None)
     if begin is None or begin[1] >= progress[-1][1]:
         raise ServiceError("all was worked off in one batch: nothing of it is warm; measure more records")
@@ -52,8 +52,8 @@ def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[flo
 
 
 def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -> WorkedOff:
-    """Start a monitor on a topic that is full, and wait until it is done."""
-    # Nothing more is to come: a last batch of few records need not wait for others.
+    """Start a monitor on a full topic, and wait until it has processed everything."""
+    # No more input will come, so a small last batch need not wait for more.
     with lab.monitor(name, trigger_seconds=0, **settings) as monitor:
         monitor.work_off(topic, filled.records, LIMIT_SECONDS)
         progress = monitor.checkpoints.worked_off(topic)
@@ -82,7 +82,7 @@ def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -
 
 
 def _rejected(monitor: Any) -> int:
-    # It counts what it read when a batch has ended, a moment after the commit.
+    # The counter changes at the end of a batch, shortly after the commit.
     time.sleep(1)
     rejected: int = monitor.rejected()
     return rejected

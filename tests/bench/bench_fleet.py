@@ -1,10 +1,10 @@
-"""A fleet on the exporter: take-in, page, status page and memory, for all clients and for the unhealthy alone.
+"""Measure a fleet on the exporter: intake, pages and memory, for all clients and for unhealthy ones only.
 
-    python -m tests.bench.bench_fleet [--clients N] [--shards N]
+python -m tests.bench.bench_fleet [--clients N] [--shards N]
 
-One client in a hundred fails. Each line is a run in a process of its own: how many series and bytes a scrape has, CPU
-from the first record to the first page, CPU of a page and of a status page after a change, memory of the process.
-With --shards the same fleet is shared by so many exporters; the last line adds them up.
+One client in a hundred fails. Each line is a run in a separate process: series and bytes of a scrape, CPU from the
+first record to the first page, CPU of a page and of a status page after a change, memory of the process. With --shards
+the same fleet is split over several exporters; the last line adds them up.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Record = dict[str, Any]
 
 
 def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Producers and consumers in turn, as the monitor writes them. The same at every call."""
+    """Yield records of producers and consumers in turn, as the monitor writes them; every call gives the same."""
     random = Random(7)
     ids = {kind: [m.id for m in modes().values() if kind in m.kinds] for kind in ("producer", "consumer")}
     for number in range(clients):
@@ -58,7 +58,7 @@ def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_
 
 
 def groups(number: int, partitions: int = 12, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Consumer groups, as the exporter of groups has them: each reads a topic of its own, one in ten lags."""
+    """Yield consumer groups as the exporter of groups reports them: each reads its own topic, one in ten lags."""
     random = Random(11)
     for count in range(number):
         behind = 100_000 if count % 10 == 0 else 50
@@ -76,7 +76,7 @@ def groups(number: int, partitions: int = 12, end_ms: int = NOW_MS) -> Iterator[
 
 
 def records(clients: int, failing: float = FAILING) -> Iterator[tuple[bytes, bytes, int]]:
-    """Key, value and timestamp of each."""
+    """Yield key, value and timestamp of each record."""
     return map(wire, fleet(clients, failing))
 
 
@@ -125,7 +125,7 @@ def measured(clients: int, profile: str, shard: str) -> None:
     states = States(settings, clock=lambda: NOW_MS / 1000)
     exporter = Exporter(settings, states, lambda: None, clock=lambda: NOW_MS / 1000)
     taking_in = 0.0
-    # Made in slices, so that the memory measured is that of the exporter.
+    # Records are made in slices, so that the measured memory is the exporter's.
     slice_: list[tuple[bytes, bytes, int]] = []
     for one in records(clients):
         slice_.append(one)
@@ -163,7 +163,7 @@ def _cpu(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Measure each exporter in a process of its own."""
+    """Measure each exporter in a separate process."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_fleet")
     parser.add_argument("--clients", type=int, default=100_000)
     parser.add_argument("--shards", type=int, default=0)

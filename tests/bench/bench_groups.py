@@ -1,9 +1,9 @@
-"""What does it cost to read the consumer groups of a cluster, and to publish what they committed?
+"""Measure the cost of reading a cluster's consumer groups and publishing their committed offsets.
 
-    python -m tests.bench.bench_groups [groups] [partitions]     (2,000 groups × 6 partitions)
+python -m tests.bench.bench_groups [groups] [partitions] (2,000 groups × 6 partitions)
 
-On the embedded broker. Each group reads the partitions of one of 50 topics; what every group commits is read every
-time, as where all of them commit all the time (groups that stand are read more seldom). Run as `make bench` too.
+Runs on the embedded broker. Each group reads the partitions of one of 50 topics. Every group's commits are read every
+time, as if all groups were busy (idle groups are read less often). Also part of `make bench`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from deploy.demo.broker import Broker
 from deploy.demo.topics import create_topics
 
 GROUPS, PARTITIONS, TOPICS = 2000, 6, 50
-#: Of processor time, for each partition of a group: reading it, making its snapshot, handing it over.
+#: CPU time per partition of a group: reading it, making its snapshot, sending it.
 TARGET_MICROSECONDS = 40.0
 TOPIC = "orders-00"
 TOGETHER = 200
 
 
 def name(group: int) -> str:
-    """The group of this number."""
+    """Return the name of a group."""
     return f"group-{group:05}"
 
 
 def fill(servers: str, groups: int = GROUPS, partitions: int = PARTITIONS, topics: int = 1) -> None:
-    """Topics with records, and groups that have committed something on every partition of one of them."""
+    """Create topics with records, and groups that have committed on every partition of one topic."""
     admin = AdminClient({"bootstrap.servers": servers})
     names = [f"orders-{number:02}" for number in range(topics)]
     create_topics(KafkaSettings(bootstrap_servers=servers), names, partitions)
@@ -48,7 +48,7 @@ def fill(servers: str, groups: int = GROUPS, partitions: int = PARTITIONS, topic
             producer.produce(topic, b"order", partition=number % partitions)
         producer.poll(0)
     producer.flush()
-    # The first commit makes the broker create the topic of its coordinator, and fails until that is there.
+    # The first commit makes the broker create its offsets topic, and fails until that exists.
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -80,7 +80,7 @@ def commit(admin: AdminClient, groups: Sequence[int], topics: Sequence[str], par
 
 
 def median_cost(work: Callable[[], object], times: int = 5) -> tuple[float, float]:
-    """The medians of time and of processor time (seconds) of some runs after one that does not count."""
+    """Return the median time and CPU time (seconds) of some runs after a warm-up run."""
     work()
     costs = []
     for _ in range(times):
@@ -91,13 +91,13 @@ def median_cost(work: Callable[[], object], times: int = 5) -> tuple[float, floa
 
 
 def resident_mb() -> float:
-    """What this process holds in memory."""
+    """Return the resident memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def main(groups: int, partitions: int) -> int:
-    """Print the figures; 1 if the processor time is above the target."""
+    """Print the figures; return 1 if the CPU time exceeds the target."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         broker.create_topic("client-metrics")
         began = time.monotonic()

@@ -1,9 +1,9 @@
-"""From a commit to its state in `client-health`: real broker, exporter and monitor, 2,000 groups × 6 partitions.
+"""Measure the time from a commit to its state in `client-health`: 2,000 groups × 6 partitions.
 
-The windows of all groups are full: a quarter of an hour of readings lies on the topic when the monitor starts. Then
-groups commit, at moments that have nothing to do with the rhythm of exporter and monitor, and the time until the
-committed offset is in the group's record is measured. Run as `make bench`, or
-`python -m tests.bench.bench_groups_to_state [readings]`.
+Broker, exporter and monitor are real. The windows of all groups are full: a quarter of an hour of samples is on the
+topic when the monitor starts. Then groups commit at random moments, and the benchmark measures the time until the
+committed offset is in the group's record. Also part of `make bench`, or `python -m tests.bench.bench_groups_to_state
+[readings]`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ START_SECONDS = 600.0
 
 
 def history(settings: Settings, readings: int) -> None:
-    """Publish what the exporter would have seen in the time before: groups that read more slowly than is produced."""
+    """Publish earlier samples as the exporter would: groups that read more slowly than records are produced."""
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 50})
     snapshots = clusters(settings)[0].snapshots()
     now_ms = round(time.time() * 1000)
@@ -60,7 +60,7 @@ def history(settings: Settings, readings: int) -> None:
 
 
 class States(threading.Thread):
-    """Reads `client-health`: what has been committed on partition 0, by group, and when that was learned."""
+    """Reads `client-health`: the committed offset of partition 0 by group, and when it was received."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(daemon=True)
@@ -70,7 +70,7 @@ class States(threading.Thread):
         self._learned: dict[tuple[str, int], float] = {}
 
     def run(self) -> None:
-        """Until the process ends."""
+        """Read until the process ends."""
         for record in self._consumer:
             received = time.monotonic()
             state: dict[str, Any] = json.loads(record.value)
@@ -82,12 +82,12 @@ class States(threading.Thread):
                 self._changed.notify_all()
 
     def since(self, ts_ms: int) -> int:
-        """How many groups have a state of a reading at or after this time."""
+        """Return the number of groups with a state at or after this time."""
         with self._changed:
             return sum(1 for seen_ms in self._seen_ms.values() if seen_ms >= ts_ms)
 
     def seen(self, group: str, committed: int, seconds: float) -> float:
-        """Wait until a group's state has this committed offset; when that was (monotonic). Raises TimeoutError."""
+        """Wait until a group's state has this offset; return the time (monotonic). Raises TimeoutError."""
 
         with self._changed:
             if not self._changed.wait_for(lambda: (group, committed) in self._learned, seconds):
@@ -96,7 +96,7 @@ class States(threading.Thread):
 
 
 def durations(port: int) -> dict[str, float]:
-    """How long the last batch of each query took, by the monitor's own metrics."""
+    """Return the duration of each query's last batch, from the monitor's own metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         families = text_string_to_metric_families(answer.read().decode())
         return {
@@ -117,7 +117,7 @@ def main(readings: int) -> None:
         sections: dict[str, dict[str, Any]] = {
             "kafka": {"bootstrap_servers": broker.bootstrap_servers},
             "monitor": {"checkpoint": f"{folder}/checkpoints", "history": f"{folder}/history", "metrics_port": port},
-            # Nobody is in these groups; they are to be read as those that are in use.
+            # These groups have no members; read them like groups in use.
             "groups": {"include": "group-.*", "idle_interval_seconds": 0},
         }
         config = write_settings(Path(folder), sections)
@@ -148,7 +148,7 @@ def main(readings: int) -> None:
 
 
 def commits(servers: str, states: States, port: int) -> tuple[list[float], list[dict[str, float]]]:
-    """Commit for one group after the other, and wait until all have been seen."""
+    """Commit for one group after another, and wait until all commits have been seen."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     random_ = random.Random(1)
     began, batches = {}, []

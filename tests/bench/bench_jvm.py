@@ -1,9 +1,9 @@
-"""One process of `kafka-health export jvm` reads 1,000 JVMs: is each read every interval, and what does it cost?
+"""Measure one `kafka-health export jvm` process with 1,000 JVMs: is each read every interval, and at which cost?
 
-    python -m tests.bench.bench_jvm [JVMs] [seconds]
+python -m tests.bench.bench_jvm [JVMs] [seconds]
 
-The agents are those of `fake_agents`: slow ones, mute ones and suspicious ones among them; three of a hundred are
-dead, nobody listens there. Run as `make bench` too.
+The agents are those of `fake_agents`, some of them slow, silent or suspicious; three in a hundred are dead: nothing
+listens there. Also part of `make bench`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ JVMS, SECONDS = 1000, 120
 INTERVAL_SECONDS, TIMEOUT_SECONDS = 10.0, 5.0
 DUMPS_PER_MINUTE = 60.0
 DEAD = range(7, 10)
-#: A reading may begin this late: the tick of the exporter, and a scheduler with two cores for all of this.
+#: Allowed delay of a read: the exporter's tick, and a scheduler with two cores for everything.
 LATE_SECONDS = 2.0
 
 
 def main(jvms: int, seconds: int) -> int:
-    """Print the figures; 1 if a JVM that answers was read later than its interval, or too many dumps were taken."""
+    """Print the figures; return 1 if a JVM that answers was read too late, or too many dumps were taken."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         create_ours(Settings(kafka=broker.kafka))
         port, closed = free_port(), free_port()
@@ -81,7 +81,7 @@ def main(jvms: int, seconds: int) -> int:
 
 
 def records(servers: str, topic: str) -> Iterator[dict[str, Any]]:
-    """All records of a topic of one partition."""
+    """Yield all records of a topic with one partition."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 60)
@@ -94,13 +94,13 @@ def records(servers: str, topic: str) -> Iterator[dict[str, Any]]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used."""
+    """Return the CPU time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def status(pid: int, name: str) -> float:
-    """A figure of /proc/PID/status; sizes in kB."""
+    """Return a figure of /proc/PID/status; sizes in kB."""
     lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
     return float(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
 

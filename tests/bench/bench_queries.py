@@ -1,12 +1,12 @@
-"""Every query of every dashboard, and every rule, at 3 clusters of 10,000 clients in 200 services and of 400 groups.
+"""Run every dashboard query and every rule for 3 clusters of 10,000 clients in 200 services and 400 groups.
 
-    python -m tests.bench.bench_queries [--part N]
+python -m tests.bench.bench_queries [--part N]
 
-A tenth of the clients fail. A real Prometheus with its default limits scrapes an exporter of each cluster, with all
-rules. Each query is asked as Grafana asks it, at as many moments as our panels ask for: they lie within the last
-seconds, as what a query costs and what Prometheus limits is the number of moments times series. Prints the ten most
-expensive, and the slowest groups of rules; ends with 1 where one fails or takes longer than its interval. Ten minutes
-on two quiet cores; `--part 10` is a tenth of it.
+A tenth of the clients fail. A real Prometheus with default limits scrapes an exporter per cluster, with all rules. Each
+query is sent as Grafana does, for as many moments as our panels request. These moments lie within the last seconds,
+because cost and limits depend on moments times series. Prints the ten most expensive queries and the slowest rule
+groups; ends with 1 if one fails or takes longer than its interval. Ten minutes on two quiet cores; `--part 10` runs a
+tenth.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ CLUSTERS = ("eu", "us", "asia")
 CLIENTS, GROUPS = 10_000, 400
 FAILING = 0.1
 SHOWN = 10
-#: Of Prometheus: --query.max-samples.
+#: Default of Prometheus for --query.max-samples.
 MAX_SAMPLES = 50_000_000
-#: What pages is evaluated so often; a group that takes longer leaves evaluations out.
+#: Evaluation interval of paging rules; a group that takes longer skips evaluations.
 ALLOWED_SECONDS = int(PAGING.removesuffix("s"))
 
 
 class Asked(NamedTuple):
-    """A query, or a group of rules. `samples`: the most that it held at once; `outcome`: ok, or what was said."""
+    """A query, or a group of rules. `samples`: the most that it held at once; `outcome`: ok, or the error."""
 
     seconds: float
     samples: int
@@ -55,13 +55,13 @@ class Asked(NamedTuple):
 
 
 def fleets(part: int) -> Iterator[dict[str, Any]]:
-    """What each of the clusters has, or a part of it."""
+    """Return the records of each cluster, or a part of them."""
     end = now_ms()
     return itertools.chain(fleet(CLIENTS // part, FAILING, end_ms=end), groups(GROUPS // part, end_ms=end))
 
 
 def main() -> int:
-    """Ask everything."""
+    """Run everything."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_queries")
     parser.add_argument("--part", type=int, default=1, metavar="N", help="of the fleet one Nth")
     asked, _ = parser.parse_known_args()
@@ -71,7 +71,7 @@ def main() -> int:
     ):
         took = []
         for query in asking(prometheus):
-            # A query at a time, so that a run that is given up has told what it has seen.
+            # One query at a time, so that an aborted run has printed its results.
             print(f"{query.seconds:.2f} s {query.where}: {query.outcome[:60]}", file=sys.stderr, flush=True)
             took.append(query)
         groups = evaluated(prometheus)
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
-    """Every query of the dashboards, at so many moments."""
+    """Run every dashboard query for this many moments."""
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
@@ -106,7 +106,7 @@ def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
 
 
 def evaluated(prometheus: Prometheus) -> list[Asked]:
-    """The groups of rules, once each was evaluated while nobody asked: how long that took, and the first error."""
+    """Return the rule groups after an evaluation without concurrent queries: duration and first error."""
     asked = now_ms() / 1000
 
     def afterwards() -> list[dict[str, Any]] | None:

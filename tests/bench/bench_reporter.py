@@ -1,6 +1,6 @@
-"""What the reporter costs an application: sends per second with and without it, alternating, as a ratio.
+"""Measure the reporter's cost for an application: ratio of sends per second without and with it, alternating.
 
-Run as `make bench`, or `python -m tests.bench.bench_reporter`.
+Part of `make bench`; also `python -m tests.bench.bench_reporter`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PAYLOAD = b"x" * 200
 
 
 def sends_per_second(servers: str, reported: bool, callback: Callable[[Any], None] | None) -> float:
-    """Records that are sent and acknowledged, per second of the process's own CPU time."""
+    """Return the records sent and acknowledged per second of the process's CPU time."""
     producer = KafkaProducer(bootstrap_servers=servers, linger_ms=5)
     if reported:
         reporter = report(producer, service="bench")
-        while not reporter.delivered_total:  # what it costs to connect is not what a record costs
+        while not reporter.delivered_total:  # connecting must not count as cost of a record
             time.sleep(0.01)
     for _ in range(1000):
         producer.send("orders", PAYLOAD)
@@ -43,7 +43,7 @@ def sends_per_second(servers: str, reported: bool, callback: Callable[[Any], Non
 
 
 def compare(servers: str, callback: Callable[[Any], None] | None) -> tuple[float, float]:
-    """Sends per CPU second without and with the reporter, of several passes in turn the best: the least disturbed."""
+    """Return sends per CPU second without and with the reporter: the best of several alternating passes."""
     pairs = [
         (sends_per_second(servers, False, callback), sends_per_second(servers, True, callback)) for _ in range(PASSES)
     ]

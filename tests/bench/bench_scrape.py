@@ -1,9 +1,9 @@
-"""One scrape of 12,000 partitions: 2,000 consumer groups with 6 partitions each.
+"""Measure one scrape of 12,000 partitions: 2,000 consumer groups with 6 partitions each.
 
-    python -m tests.bench.bench_scrape
+python -m tests.bench.bench_scrape
 
-Prints the size of the page, the time until it is there after a change, the time of a scrape over HTTP with and without
-gzip, the CPU of taking in all records, and what prometheus-client needs for the same series.
+Prints the size of the page, the time until it is ready after a change, the time of a scrape over HTTP with and without
+gzip, the CPU time for the intake of all records, and the same figures for prometheus-client.
 """
 
 from __future__ import annotations
@@ -81,17 +81,17 @@ def main() -> None:
 
 
 class Plain(Collector):
-    """The series of all records as prometheus-client wants them."""
+    """The series of all records in the form for prometheus-client."""
 
     def __init__(self, records: list) -> None:  # type: ignore[type-arg]
         self._records = records
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Nothing, so that registering does not collect."""
+        """Return nothing, so that registering does not collect."""
         return []
 
     def collect(self):  # type: ignore[no-untyped-def]
-        """All families, made anew."""
+        """Yield all families, made for each call."""
         for family in FAMILIES:
             metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
             for record in self._records:
@@ -108,7 +108,7 @@ class Plain(Collector):
 
 
 def timed(what: str, work: Callable[[], object], runs: int = RUNS) -> None:
-    """Median wall time, and CPU time of this process, of a run."""
+    """Print the median wall time, and this process's CPU time, of a run."""
     walls, cpu = [], time.process_time()
     for _ in range(runs):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Canonical snapshots: producers of 40 metrics and 1.5 kB, consumers, groups."""
+"""Generate canonical snapshots: producers with 40 metrics and 1.5 kB, consumers, groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.bench.templates import BUFFER_BYTES, Template
 
 PROCESS = ClientProcess("service-<<service>>", "host-<<client>>", "host-<<client>>:4711")
 KEY = PROCESS.key
-#: What a reading of a producer changes.
+#: Metrics that change between a producer's samples.
 MOVING: Mapping[str, str] = {
     "select-total": "<<<selects>>>",
     "io-time-ns-total": "<<<io_ns>>>",
@@ -21,7 +21,7 @@ MOVING: Mapping[str, str] = {
     "buffer-available-bytes": "<<<available>>>",
     "waiting-threads": "<<<waiting>>>",
 }
-#: The other metrics of producers that judgements look at, all of a healthy one, and eight that nobody looks at.
+#: Other producer metrics that judges read, with values of a healthy producer, and eight that are never read.
 STANDING: Mapping[str, float] = {
     "buffer-total-bytes": float(BUFFER_BYTES),
     "metadata-age": 12.0,
@@ -53,12 +53,12 @@ PRODUCER: Mapping[str, Any] = {**MOVING, **STANDING}
 
 
 def producer() -> Template:
-    """A producer's snapshot."""
+    """Return the template of a producer's snapshot."""
     return Template.of(_snapshot("order-producer", "producer", PRODUCER), f"{KEY}order-producer")
 
 
 def consumer() -> Template:
-    """A consumer's snapshot, with three partitions of a topic."""
+    """Return the template of a consumer's snapshot, with three partitions of a topic."""
     metrics: dict[str, Any] = {
         "select-total": "<<<selects>>>",
         "records-consumed-total": "<<<sent>>>",
@@ -80,7 +80,7 @@ def consumer() -> Template:
 
 
 def group() -> Template:
-    """What the exporter of groups says of a group of three partitions that keeps up."""
+    """Return the template for a group of three partitions that keeps up, as the exporter of groups reports it."""
     metrics = {
         "committed-offset": "<<<sent>>>",
         "commit-timestamp-ms": "<<<ts_ms>>>",

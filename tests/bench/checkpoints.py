@@ -1,9 +1,9 @@
-"""When which records were worked off, by the checkpoints of the monitor's queries.
+"""Find out from checkpoints when the monitor's queries had processed which records.
 
-Spark writes `offsets/<n>` when it has planned a batch (with the time, and how far the batch goes in each topic) and
-`commits/<n>` when all of the batch's results are where they belong
-and the monitor has waited until the next is due. To read them costs the monitor nothing, and they are as exact as a
-batch can be. Spark deletes those of long ago: `look` every few seconds.
+Spark writes `offsets/<n>` when it has planned a batch: the time, and the batch's end in each topic. It writes
+`commits/<n>` when all results of the batch are written and the monitor has waited until the next batch is due. Reading
+these files costs the monitor nothing, and is as exact as a batch permits. Spark deletes old files, so call `look` every
+few seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A committed batch of a query. Times are those of `time.time()`; `ends`: topic → records up to its end."""
+    """A committed batch of a query. Times are from `time.time()`; `ends`: topic → number of records up to its end."""
 
     query: str
     number: int
@@ -26,14 +26,14 @@ class Batch:
 
 
 class Checkpoints:
-    """The batches of all queries under one folder."""
+    """The batches of all queries below one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._batches: dict[tuple[str, int], Batch] = {}
 
     def look(self) -> None:
-        """Take in what is new."""
+        """Read new batches."""
         for commits in self._folder.glob("**/commits"):
             query = str(commits.parent.relative_to(self._folder))
             for commit in commits.iterdir():
@@ -43,7 +43,7 @@ class Checkpoints:
                         self._batches[query, batch.number] = batch
 
     def batches(self, topic: str) -> Mapping[str, Sequence[Batch]]:
-        """The batches of each query that reads the topic, in order."""
+        """Return the batches of each query that reads the topic, in order."""
         by_query: dict[str, list[Batch]] = {}
         for batch in sorted(self._batches.values(), key=lambda b: b.number):
             if topic in batch.ends:
@@ -51,7 +51,7 @@ class Checkpoints:
         return by_query
 
     def worked_off(self, topic: str) -> Sequence[tuple[float, int]]:
-        """Times, each with how many records of the topic all queries that read it had worked off by then."""
+        """Return times, each with the number of the topic's records that all its queries had processed by then."""
         queries = self.batches(topic)
         done = dict.fromkeys(queries, 0)
         progress: list[tuple[float, int]] = []
@@ -63,7 +63,7 @@ class Checkpoints:
         return progress
 
     def count(self, topic: str) -> int:
-        """How many records of the topic all queries that read it have worked off."""
+        """Return the number of the topic's records that all its queries have processed."""
         return min((batches[-1].ends[topic] for batches in self.batches(topic).values()), default=0)
 
 

@@ -1,4 +1,4 @@
-"""What Spark's own log of events says of the batches of a query: where their time went."""
+"""Read from Spark's event log where the time of a query's batches went."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 
 @dataclass(frozen=True)
 class BatchTime:
-    """A batch with records: when it began (epoch s), how long it took, and of that how long any stage ran.
+    """A batch with records: its begin (epoch s), its duration, and the time during which any stage ran.
 
-    tasks    seconds of all tasks together, `shuffle` of them for writing and awaiting what is shuffled
+    tasks    seconds of all tasks together, `shuffle` of them for writing and awaiting shuffled data
     state    seconds of all tasks for committing state
     """
 
@@ -30,12 +30,12 @@ class BatchTime:
 
     @property
     def driver(self) -> float:
-        """The share of its time in which no stage ran: planning, logs, commits."""
+        """Return the share of the batch's time in which no stage ran: planning, logs, commits."""
         return 1 - self.busy / self.seconds
 
 
 def batches(folder: Path) -> Sequence[BatchTime]:
-    """The batches of the only query of a program, in order."""
+    """Return the batches of a program's only query, in order."""
     events = list(_events(folder))
     stages = [_stage(e["Stage Info"]) for e in events if e["Event"] == "SparkListenerStageCompleted"]
     tasks = [e for e in events if e["Event"] == "SparkListenerTaskEnd" and e.get("Task Metrics")]
@@ -82,7 +82,7 @@ def _shuffle(task: Mapping[str, Any]) -> float:
 
 
 def _union(spans: Sequence[tuple[float, float]]) -> float:
-    """How long at least one of them lasts."""
+    """Return for how long at least one of the intervals lasts."""
     total, until = 0.0, float("-inf")
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, until))

@@ -1,9 +1,9 @@
-"""Jolokia agents of many JVMs in one process, as the real one answers: the MBeans of a recorded producer and consumer.
+"""Fake Jolokia agents of many JVMs in one process, with the MBeans of a recorded producer and consumer.
 
-    python -m tests.bench.fake_agents PORT
+python -m tests.bench.fake_agents PORT
 
-The JVM of number N is at /N. Of each hundred, five answer after three seconds, two take the request and say nothing,
-and ten hold a producer whose selector stands with records in its buffer, which is worth a thread dump.
+The JVM of number N is at /N. Of each hundred, five answer after three seconds, two accept the request and never answer,
+and ten have a producer with a stuck selector and records in its buffer, which justifies a thread dump.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NAME = re.compile(r"(?P<group>[\w-]+)/(?P<attribute>.+?)\{(?P<tags>[^}]*)\}")
 
 
 def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
-    """The MBeans of a recorded client; what a recording does not know was NaN, which the agent writes as text."""
+    """Return the MBeans of a recorded client; values missing in a recording were NaN, written as text by the agent."""
     path = RECORDINGS / "evidence" / recording
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        # The last ones are of a client that is being closed, and has fewer.
+        # The last samples belong to a client that is being closed, and has fewer MBeans.
         fullest = max(lines, key=len)
     by_name: dict[str, dict[str, Any]] = {}
     for name, value in json.loads(fullest)["metrics"].items():
@@ -40,7 +40,7 @@ def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
 
 
 class Agents(ThreadingHTTPServer):
-    """Answers for all of them."""
+    """A server that answers for all agents."""
 
     daemon_threads = True
     request_queue_size = 1024
@@ -55,7 +55,7 @@ class Agents(ThreadingHTTPServer):
         self.dump = (text * (DUMP_BYTES // len(text) + 1))[:DUMP_BYTES]
 
     def answer(self, number: int, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What the agent of a JVM says to one request."""
+        """Return a JVM's answer to one request."""
         domain = asked["mbean"].partition(":")[0]
         if asked["type"] == "exec":
             return {"request": asked, "status": 200, "value": self.dump}

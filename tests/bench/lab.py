@@ -1,4 +1,4 @@
-"""The complete monitor as a user starts it, on a broker of its own: what every measurement of it begins with."""
+"""Run the complete monitor as a user starts it, on its own broker, for measurements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Launch = Callable[[Settings, Path], tuple[Sequence[str], Mapping[str, str]]]
 
 
 def launch_of(commit: str) -> Launch:
-    """The monitor of another commit of this repository, with the packages and jars that it asked for."""
+    """Return how to start the monitor of another commit, with the packages and jars that it requires."""
     there = FOLDER / "commits" / commit
     if not there.exists():
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def launch_of(commit: str) -> Launch:
 
 
 class Lab:
-    """A folder that is deleted afterwards, and a broker. Use it as a context manager."""
+    """A temporary folder and a broker. Use it as a context manager."""
 
     def __init__(self) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="kafka-health-bench-")
@@ -61,7 +61,7 @@ class Lab:
 
     @property
     def servers(self) -> str:
-        """The broker's address."""
+        """Return the broker's address."""
         return self.broker.bootstrap_servers
 
     def __enter__(self) -> Self:
@@ -89,17 +89,17 @@ class Lab:
         prometheus: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Iterator[Monitor]:
-        """A monitor with its own checkpoint, history and output topics. `settings`: of the section [monitor].
+        """Run a monitor with its own checkpoint, history and output topics. `settings`: of the section [monitor].
 
-        `prometheus`: settings of that section. `launch`: from the settings and their file the command that starts it,
-        with what it needs in the environment.
+        `prometheus`: settings of that section. `launch`: function from settings and settings file to the start command
+        and its environment.
         """
         monitor = Monitor(self, name, settings, prometheus or {}, launch)
         try:
             with Usage({"monitor": monitor.process.pid, "broker": self.broker.pid}) as monitor.usage:
                 yield monitor
         except BaseException:
-            # Whoever presses Ctrl-C does not want to wait for the end of a batch.
+            # After Ctrl-C, do not wait for the end of a batch.
             monitor.process.kill()
             FOLDER.mkdir(parents=True, exist_ok=True)
             shutil.copy(monitor.process.log, FOLDER / "failed-monitor.log")
@@ -108,7 +108,7 @@ class Lab:
 
 
 class Monitor:
-    """A running `kafka-health monitor`, and what can be seen of it from outside."""
+    """A running `kafka-health monitor`, observed from outside."""
 
     usage: Usage
 
@@ -146,7 +146,7 @@ class Monitor:
         self.process = Process(name, command, folder / "monitor.log", environment=environment)
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait for a condition. Raises ServiceError, with the end of its log, if it ends or takes too long."""
+        """Wait for a condition. Raises ServiceError, with the end of the log, if the monitor ends or takes too long."""
 
         def looked() -> bool:
             self.checkpoints.look()
@@ -155,24 +155,24 @@ class Monitor:
         self.process.wait_until(looked, seconds)
 
     def wait_for_queries(self) -> None:
-        """Wait until all its queries run and have finished a batch or found nothing to do."""
+        """Wait until all queries run and have finished a batch or found nothing to do."""
         self.wait_until(lambda: self._up() and time.time() - self.started > 10, START_SECONDS)
 
     def work_off(self, topic: str, records: int, seconds: float) -> None:
-        """Wait until the queries that read the topic have worked off so many records."""
+        """Wait until the queries that read the topic have processed this many records."""
 
         def done() -> bool:
             return self.checkpoints.count(topic) >= records
 
         self.wait_until(done, seconds)
         time.sleep(2)
-        # A query that started later than the others has its first batch now.
+        # A query that started later than the others may run its first batch now.
         self.wait_until(done, seconds)
 
     def watch(self, seconds: float, every: float = 1.0) -> Sequence[float]:
-        """Let it run for a while; how long its slowest query's batches took, each second, by its own metrics.
+        """Run for a while; return the batch duration of the slowest query each second, by the monitor's metrics.
 
-        Raises ServiceError if it ends.
+        Raises ServiceError if the monitor ends.
         """
         samples: list[float] = []
         until = time.time() + seconds
@@ -188,7 +188,7 @@ class Monitor:
             time.sleep(max(0.0, began + every - time.time()))
 
     def metrics(self) -> Mapping[str, Mapping[tuple[str, ...], float]]:
-        """Its own metrics without their prefix: name → values of labels → value. Empty while it does not answer."""
+        """Return its own metrics: name (without prefix) → label values → value. Empty while it does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
                 text = answer.read().decode()
@@ -203,11 +203,11 @@ class Monitor:
         return by_name
 
     def rejected(self) -> int:
-        """How many records it could not read, by its own count."""
+        """Return the monitor's own count of rejected records."""
         return round(sum(self.metrics().get("records_rejected_total", {}).values()))
 
     def states(self) -> Mapping[bytes, bytes]:
-        """The newest record of every client."""
+        """Return the newest record of every client."""
         return newest(self._servers, self.settings.topics.health)
 
     def _up(self) -> bool:

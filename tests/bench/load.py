@@ -1,4 +1,4 @@
-"""Clients that report live, in a thread: the same load as a fleet's, for little CPU."""
+"""Simulate clients that report live, in a thread: a fleet's load for little CPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.bench.templates import INTERVAL_MS, Template, Values, values
 
 TICK_SECONDS, JOIN_SECONDS = 0.1, 30.0
 
-#: What is to be sent between two times (`time.time()`): topic, key, value.
+#: Function from two times (`time.time()`) to what must be sent between them: topic, key, value.
 Due = Callable[[float, float], Iterable[tuple[str, bytes, bytes]]]
 
 
 class Load:
-    """Sends what is due until it is closed. `sent`: how many records so far. Use it as a context manager."""
+    """Sends due records until it is closed. `sent`: number of records so far. Use it as a context manager."""
 
     def __init__(self, servers: str, due: Due) -> None:
         self.sent = 0
@@ -35,7 +35,7 @@ class Load:
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
         self._producer.flush(10)
-        # It would look for its broker for as long as it lives.
+        # Otherwise it would search for its broker as long as it exists.
         del self._producer
 
     def _run(self) -> None:
@@ -53,10 +53,10 @@ class Load:
 
 
 class Steady:
-    """Clients that report in turn, evenly: `rate` records a second of `clients` clients.
+    """Clients that report in turn, evenly: `rate` records a second from `clients` clients.
 
-    Each reports once in `clients / rate` seconds, and says so; or, where `since_ms` is given, says that 10 s have
-    passed since its last reading, the first of them at that time. `said`: what a client says at its n-th reading.
+    Each reports once per `clients / rate` seconds and says so. With `since_ms`, samples start at that time and are 10 s
+    apart. `said`: values of a client's n-th sample.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Steady:
         self._next = 0
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """What is due by now."""
+        """Yield the records due by now."""
         end = int((until - self._began) * self._rate)
         for number in range(self._next, end):
             client, reading = number % self._clients, number // self._clients

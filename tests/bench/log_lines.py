@@ -1,4 +1,4 @@
-"""Generated log lines: of an application, without anything of Kafka in them, and of a storm."""
+"""Generate log lines: an application's, without any relation to Kafka, and a burst."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ STORM_LINE = (
     "[Producer clientId=order-producer] Got error produce response with correlation id <<order>> on topic-partition "
     "orders-<<items>>, retrying (2147483641 attempts left). Error: NOT_ENOUGH_REPLICAS"
 )
-#: In a storm so many of ten lines are of one process.
+#: Of ten lines in a burst, this many come from one process.
 LOUD = 9
 
 
 def noise(records: int) -> Iterator[tuple[bytes, bytes]]:
-    """Plain lines of an application."""
+    """Yield plain lines of an application."""
     return _lines(filled_in(LINE), records, chatty=0)
 
 
 def wrapped(records: int) -> Iterator[tuple[bytes, bytes]]:
-    """The same lines as Filebeat ships them."""
+    """Yield the same lines as shipped by Filebeat."""
     document = json.loads((FORMATS / "filebeat_plain_multiline.json").read_text(encoding="utf-8"))
     document["log"] = {"offset": "<<<order>>>", "file": {"path": "/var/log/checkout/app.log"}}
     document["message"] = f"2026-11-20 18:40:31,204 {LINE}"
@@ -38,24 +38,24 @@ def wrapped(records: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def storm(records: int) -> Iterator[tuple[bytes, bytes]]:
-    """One signature, nine of ten lines from one client."""
+    """Yield lines of one log pattern, nine of ten from one client."""
     return _lines(filled_in(STORM_LINE), records, chatty=LOUD)
 
 
 def of_one_process(records: int, at: float) -> Iterator[tuple[bytes, bytes]]:
-    """Lines of a storm, all of one process and of that time (`time.time()`)."""
+    """Yield lines of a burst, all from one process and with this time (`time.time()`)."""
     body, stamp = filled_in(STORM_LINE), _stamp(at)
     for number in range(records):
         yield b"service-0|host-0:4711|", stamp + body % _values(0, number)
 
 
 def ordinary(client: int, at: float) -> bytes:
-    """One plain line."""
+    """Return one plain line."""
     return _stamp(at) + filled_in(LINE) % _values(client, round(at))
 
 
 def _lines(body: bytes, records: int, chatty: int) -> Iterator[tuple[bytes, bytes]]:
-    """Lines of the last two minutes; each begins with its time, unless it is a JSON document."""
+    """Yield lines of the last two minutes; each begins with its time, unless it is a JSON document."""
     begin = time.time() - SECONDS
     plain = not body.startswith(b"{")
     stamp = b""

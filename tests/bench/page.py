@@ -1,7 +1,7 @@
-"""RESULTS.md: the page that `make bench` writes.
+"""Write RESULTS.md, the page of `make bench`.
 
-Each section carries its result as JSON in a comment, so that a single measurement can be repeated on another checkout
-and the others stay.
+Each section contains its result as JSON in a comment, so that a single measurement can be repeated on another checkout
+while the others stay.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tests.bench.results import FOLDER, ROOT, Figure, Kept, Table, folder
 
 PAGE = ROOT / "tests" / "bench" / "RESULTS.md"
 _DATA = re.compile(r"^<!-- measured (\{.*\}) -->$", re.MULTILINE)
-#: Conditions that differ from one measurement to the next; the others are said of all.
+#: Conditions that differ between measurements; the others are printed once for all.
 _OWN = ("date", "commit", "load before", "took")
 
 
 def update(titles: Mapping[str, str], quick: bool) -> Path:
-    """Write the page anew: of each measurement the newest, from the page or from this checkout. Its path."""
+    """Rewrite the page with the newest result of each measurement, from the page or this checkout; return its path."""
     page = folder(quick) / "RESULTS.md" if quick else PAGE
     results: dict[str, Kept] = {}
     for kept in sorted((*_on_page(page), *_measured(quick)), key=lambda kept: kept.conditions["date"]):
@@ -30,7 +30,7 @@ def update(titles: Mapping[str, str], quick: bool) -> Path:
 
 
 def lines(kept: Kept) -> Iterator[str]:
-    """The figures of one measurement, for the terminal."""
+    """Yield the figures of one measurement, for the terminal."""
     for figure in kept.result.figures:
         met = {True: "met", False: "MISSED", None: ""}[figure.met]
         target = "" if figure.target is None else f"target {_target(figure)}"

@@ -1,4 +1,4 @@
-"""Generated records → a topic, as fast as it goes."""
+"""Publish generated records to a topic as fast as possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAIT_SECONDS, READ_SECONDS = 30.0, 120.0
 
 
 def producer(servers: str) -> Producer:
-    """A producer in C; keys go where those of Java clients go."""
+    """Return a producer in C; it partitions keys like Java clients."""
     return Producer(
         {
             "bootstrap.servers": servers,
@@ -22,14 +22,14 @@ def producer(servers: str) -> Producer:
             "queue.buffering.max.messages": 400_000,
             "queue.buffering.max.kbytes": 400_000,
             "partitioner": "murmur2_random",
-            # Nothing of a broker that is stopped before its producer.
+            # Do not log that a broker stops before its producer.
             "log_level": 2,
         }
     )
 
 
 def send(to: Producer, topic: str, key: bytes, value: bytes) -> None:
-    """Hand one record over; wait where the producer's queue is full."""
+    """Send one record; wait if the producer's queue is full."""
     while True:
         try:
             to.produce(topic, value, key or None)
@@ -40,7 +40,7 @@ def send(to: Producer, topic: str, key: bytes, value: bytes) -> None:
 
 @dataclass(frozen=True)
 class Filled:
-    """What a topic was filled with: how many records of what mean size, of how many clients."""
+    """The content of a filled topic: number of records, their mean size, number of clients."""
 
     records: int
     mean_bytes: int
@@ -64,7 +64,7 @@ def fill(servers: str, topic: str, records: Iterable[tuple[bytes, bytes]], clien
 
 
 def readings(template: Pattern, records: int, clients: int) -> Iterator[tuple[bytes, bytes]]:
-    """Readings of all clients in turn, 10 s apart, the last of them now."""
+    """Yield samples of all clients in turn, 10 s apart, the last of them now."""
     start_ms = round(time.time() * 1000) - records // clients * INTERVAL_MS
     for number in range(records):
         client, reading = number % clients, number // clients
@@ -72,7 +72,7 @@ def readings(template: Pattern, records: int, clients: int) -> Iterator[tuple[by
 
 
 def ends(servers: str, topic: str) -> int:
-    """How many records a topic has got so far."""
+    """Return how many records a topic has received so far."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench"})
     try:
         partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
@@ -85,7 +85,7 @@ def ends(servers: str, topic: str) -> int:
 
 
 def newest(servers: str, topic: str) -> dict[bytes, bytes]:
-    """Key → newest value of a compacted topic, without what was deleted. Raises TimeoutError."""
+    """Return key → newest value of a compacted topic, without deleted keys. Raises TimeoutError."""
     by_key: dict[bytes, bytes] = {}
     for message in messages(servers, topic):
         if (value := message.value()) is None:
@@ -96,7 +96,7 @@ def newest(servers: str, topic: str) -> dict[bytes, bytes]:
 
 
 def messages(servers: str, topic: str) -> Iterator[Message]:
-    """All that a topic holds now. Raises TimeoutError."""
+    """Yield everything that a topic contains now. Raises TimeoutError."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "whole-topic", "enable.partition.eof": True})
     try:
         partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions

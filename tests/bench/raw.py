@@ -1,6 +1,6 @@
-"""Reading alone: Spark's Kafka source into nothing. What no monitor on Spark can beat.
+"""Measure reading alone: Spark's Kafka source without output, a limit for any monitor on Spark.
 
-python -m tests.bench.raw SERVERS TOPIC RECORDS PASSES     prints begin, end and seconds of each pass as JSON
+python -m tests.bench.raw SERVERS TOPIC RECORDS PASSES prints begin, end and seconds of each pass as JSON
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ PASSES, LIMIT_SECONDS = 3, 300.0
 
 @dataclass(frozen=True)
 class Read:
-    """Rate and CPU (with the broker's) of the passes after the first."""
+    """Rate and CPU (including the broker's) of the passes after the first."""
 
     rate: float
     micros: float
 
 
 def read(lab: Lab, topic: str, filled: Filled) -> Read:
-    """In a program of its own. Raises ServiceError with the end of its output."""
+    """Measure in a separate program. Raises ServiceError with the end of its output."""
     output = lab.folder / "raw.txt"
     command = [sys.executable, "-m", "tests.bench.raw", lab.servers, topic, str(filled.records), str(PASSES)]
     process = Process("raw read", command, output)
@@ -93,7 +93,7 @@ def main(servers: str, topic: str, records: int, passes: int) -> None:
         assert sum(batch.numInputRows for batch in batches) == records
         seconds = sum(batch.durationMs["triggerExecution"] for batch in batches) / 1000
         print(json.dumps([begin, time.time(), seconds]), flush=True)
-    # Until it is told to end: who measures it still looks at its processes.
+    # Stay until killed: the measuring program still reads the processes' figures.
     time.sleep(60)
 
 

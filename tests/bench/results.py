@@ -1,4 +1,4 @@
-"""What a measurement found, kept as JSON in .cache/bench, one file for each, so that each can be repeated alone."""
+"""Store the result of each measurement as JSON in .cache/bench, one file each, so that each can be repeated alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDER = ROOT / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the page's first table. `within`: is the target a most or a least; `peer`: the other's figure."""
+    """A line of the page's first table. `within`: the target is a most or a least; `peer`: the peer's figure."""
 
     what: str
     value: float
@@ -34,7 +34,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """None where there is no target."""
+        """Return whether the target is met; None if there is none."""
         if self.target is None:
             return None
         return self.value <= self.target if self.within == "most" else self.value >= self.target
@@ -50,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Result:
-    """All that a measurement found. `how`: one sentence on what was done; `notes`: what a reader must know."""
+    """Everything that a measurement found. `how`: one sentence about the method; `notes`: remarks for readers."""
 
     figures: Sequence[Figure]
     how: str
@@ -68,32 +68,32 @@ class Kept:
 
     @classmethod
     def read(cls, data: dict[str, Any]) -> Kept:
-        """From the JSON that `save` wrote."""
+        """Return a result from the JSON that `save` wrote."""
         result = data["result"]
         figures = [Figure(**figure) for figure in result["figures"]]
         tables = [Table(**table) for table in result["tables"]]
         return cls(data["name"], Result(figures, result["how"], tables, result["notes"]), data["conditions"])
 
     def as_json(self) -> dict[str, Any]:
-        """What `read` reads."""
+        """Return the form that `read` reads."""
         return asdict(self)
 
 
 def folder(quick: bool) -> Path:
-    """Where results are kept; those of short runs apart, because they are no results."""
+    """Return the folder of results; quick runs have their own, because they do not count."""
     path = FOLDER / "quick" if quick else FOLDER
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def save(kept: Kept, quick: bool) -> None:
-    """Keep a result in the place of the one before."""
+    """Store a result in place of the previous one."""
     path = folder(quick) / f"{kept.name}.json"
     path.write_text(json.dumps(kept.as_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def conditions(load: float, seconds: float) -> dict[str, str]:
-    """Where, when and with what something was measured. `load`: the machine's before it began."""
+    """Return where, when and with what a measurement ran. `load`: the machine's load before."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),

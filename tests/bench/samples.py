@@ -1,7 +1,7 @@
-"""The other formats: the samples of tests/formats with healthy values, the clients, times and totals as marks.
+"""Make templates of other formats from the samples of tests/formats, with healthy values, and marks for variable parts.
 
-A record is about as large as it would be in the wild for one producer: where the sample shows only some of a client's
-metrics, it gets those of a canonical snapshot.
+A record is about as large as a real one for one producer: if the sample has only some of a client's metrics, it gets
+those of a canonical snapshot.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.bench.results import ROOT
 from tests.bench.templates import BUFFER_BYTES, Template, Values
 
 FORMATS = ROOT / "tests" / "formats"
-#: What the KIP-714 sample says of a producer with a full buffer and a consumer that stands, and what healthy ones say.
+#: Metrics of the KIP-714 sample, which has a full buffer and a stuck consumer, with the values of healthy clients.
 HEALTHY: Mapping[str, Any] = {
     "producer.bufferpool.wait.ratio": 0.0,
     "producer.bufferpool.wait.time.ns.total": 0.0,
@@ -45,7 +45,7 @@ HEALTHY: Mapping[str, Any] = {
 
 
 def librdkafka() -> Template:
-    """Statistics of a producer with one broker and one partition; which service's it is says the key."""
+    """Return statistics of a producer with one broker and one partition; the key contains its service."""
     sample = _sample("librdkafka_stats_producer.json")
     sample |= {"name": "orders-<<client>>#producer-1", "client_id": "orders-<<client>>", "time": "<<<ts_s>>>"}
     sample |= {"ts": "<<<io_ns>>>", "replyq": 0, "msg_cnt": 2, "msg_size": 2048, "txmsgs": "<<<sent>>>"}
@@ -60,7 +60,7 @@ def librdkafka() -> Template:
 
 
 def telegraf() -> Template:
-    """One point with all the attributes of a producer's MBean."""
+    """Return one point with all attributes of a producer's MBean."""
     sample = _sample("telegraf_jolokia2_kafka_producer.json")
     sample["fields"] = PRODUCER
     sample["tags"] = {
@@ -73,7 +73,7 @@ def telegraf() -> Template:
 
 
 def jolokia() -> Template:
-    """The answer to a read of all attributes of the producers of one process; which process it was says the key."""
+    """Return the answer to a read of all attributes of one process's producers; the key contains the process."""
     sample = _sample("jolokia_bulk_response.json")[:1]
     sample[0]["request"]["attribute"] = ["buffer-available-bytes", "select-total"]
     sample[0]["value"] = {"kafka.producer:client-id=order-producer,type=producer-metrics": PRODUCER}
@@ -82,7 +82,7 @@ def jolokia() -> Template:
 
 
 def otlp() -> Template:
-    """KIP-714 pushes of a producer and a consumer in one record of 9.5 kB; totals are since the last push."""
+    """Return KIP-714 pushes of a producer and a consumer in one record of 9.5 kB; totals count since the last push."""
     sample = _sample("otlp_json_metrics_kip714_java.json")
     for number, resource in enumerate(sample["resourceMetrics"]):
         for attribute in resource["resource"]["attributes"]:
@@ -96,7 +96,7 @@ def otlp() -> Template:
 
 @dataclass(frozen=True)
 class Packed:
-    """Records in which what varies is always as long: the client has seven digits, a time eight bytes."""
+    """Records whose variable parts have a fixed length: seven digits for the client, eight bytes for a time."""
 
     value: bytes
     clients: int
@@ -105,14 +105,14 @@ class Packed:
     CLIENT, TIME_NS = b"0123456", 0x1122334455667788
 
     def record(self, values: Values) -> tuple[bytes, bytes]:
-        """Key and value of one record."""
+        """Return key and value of one record."""
         time = struct.pack("<Q", values[b"ts_ns"])
         value = self.value.replace(struct.pack("<Q", self.TIME_NS), time)
         return self.key, value.replace(self.CLIENT, b"%07d" % values[b"client"])
 
 
 def otlp_protobuf() -> Packed:
-    """The same pushes as protobuf, as the OpenTelemetry Collector writes them."""
+    """Return the same pushes as protobuf, as the OpenTelemetry Collector writes them."""
     from google.protobuf.json_format import Parse
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
@@ -126,7 +126,7 @@ def _healthy(metric: dict[str, Any]) -> None:
     value = HEALTHY.get(metric["name"].removeprefix("org.apache.kafka."))
     for kind in ("gauge", "sum"):
         for point in metric.get(kind, {}).get("dataPoints", []):
-            # In quotes already, as OTLP writes large integers.
+            # The value is already in quotes, as OTLP writes large integers.
             point["timeUnixNano"] = "<<ts_ns>>"
             if value is not None:
                 point.pop("asInt", None)

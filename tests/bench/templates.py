@@ -1,7 +1,7 @@
-"""Records of many clients at many moments from one sample: encoded once, only what varies is filled in.
+"""Make records of many clients at many times from one sample: encoded once, with only variable parts filled in.
 
-A record costs two to four microseconds, so that a generator of 10,000 a second leaves the cores to what is measured.
-In a document the text `<<name>>` stands for a number within a text, and the text `<<<name>>>` for a number itself.
+A record costs two to four microseconds, so that generating 10,000 a second leaves the cores to the measured programs.
+In a document the text `<<name>>` marks a number within a text, and the text `<<<name>>>` marks a number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-#: What varies, by name; bytes, because it is filled into bytes.
+#: Values of variable parts, by name; bytes, because they are filled into bytes.
 Values = Mapping[bytes, int]
 
 INTERVAL_MS = 10_000
@@ -21,24 +21,24 @@ BUFFER_BYTES = 33_554_432
 
 
 def filled_in(text: str) -> bytes:
-    """The text with its marks as places that `bytes % values` fills."""
+    """Return the text with its marks as placeholders for `bytes % values`."""
     text = re.sub(r'"<<<(\w+)>>>"', r"%(\1)d", text.replace("%", "%%"))
     return re.sub(r"<<(\w+)>>", r"%(\1)d", text).encode()
 
 
 class Pattern(Protocol):
-    """What makes records of what varies. `clients`: how many clients one record speaks of."""
+    """Makes records from values. `clients`: number of clients in one record."""
 
     @property
     def clients(self) -> int: ...
 
     def record(self, values: Values) -> tuple[bytes, bytes]:
-        """Key and value of one record."""
+        """Return key and value of one record."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """How the records of one format look."""
+    """The template of one format's records."""
 
     value: bytes
     key: bytes
@@ -46,17 +46,17 @@ class Template:
 
     @classmethod
     def of(cls, document: Any, key: str = "", clients: int = 1) -> Template:
-        """The template of a JSON document with marks, or of a text."""
+        """Return the template of a JSON document with marks, or of a text."""
         text = document if isinstance(document, str) else json.dumps(document)
         return cls(filled_in(text), filled_in(key), clients)
 
     def record(self, values: Values) -> tuple[bytes, bytes]:
-        """Key and value of one record."""
+        """Return key and value of one record."""
         return self.key % values, self.value % values
 
 
 def values(client: int, reading: int, ts_ms: int) -> dict[bytes, int]:
-    """What a healthy client says at its n-th reading: totals that grow, a buffer that is empty."""
+    """Return the values of a healthy client's n-th sample: totals grow, the buffer is empty."""
     return {
         b"client": client,
         b"service": client % SERVICES,

@@ -1,7 +1,7 @@
-"""What processes cost: CPU time and memory of process trees, sampled from /proc, by part.
+"""Measure CPU time and memory of process trees, sampled from /proc, by part.
 
-A part is what a process is to the reader of the page: of the monitor its JVM and its Python (driver and workers), the
-broker. A program's processes are found by its session, which its children keep whatever becomes of their parents.
+A part is what the page shows separately: the monitor's JVM, its Python (driver and workers), and the broker. A
+program's processes are found by its session, which children keep even when their parents end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Self
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
-#: New processes are looked for this often; those that are known are read with every sample.
+#: Interval of searches for new processes; known processes are read with every sample.
 SEARCH_SECONDS = 1.0
 
 
@@ -29,11 +29,11 @@ class Cost:
     parts: Mapping[str, float]
 
     def cores(self, *names: str) -> float:
-        """Busy cores of these parts, or of all."""
+        """Return the busy cores of these parts, or of all."""
         return self._cpu(names) / self.seconds
 
     def per_record(self, records: int, *names: str) -> float:
-        """Microseconds of CPU for each record."""
+        """Return the CPU time per record, in microseconds."""
         return self._cpu(names) / max(1, records) * 1e6
 
     def _cpu(self, names: tuple[str, ...]) -> float:
@@ -48,9 +48,9 @@ class _Sample:
 
 
 class Usage:
-    """Samples until it is closed. `programs`: name → the process id that leads its session.
+    """Samples until it is closed. `programs`: name → id of the process that leads its session.
 
-    The parts of the program `monitor` are `jvm` and `python`; any other is one part under its own name.
+    The parts of the program `monitor` are `jvm` and `python`; any other program is one part with its own name.
     """
 
     def __init__(self, programs: Mapping[str, int], every: float = 0.1) -> None:
@@ -74,7 +74,7 @@ class Usage:
         self._thread.join()
 
     def cost(self, since: float, until: float) -> Cost:
-        """What was used between two times (`time.time()`)."""
+        """Return the usage between two times (`time.time()`)."""
         with self._lock:
             names = list(self._samples[-1].cpu)
             return Cost(
@@ -82,18 +82,18 @@ class Usage:
             )
 
     def peak_mb(self, *names: str, since: float = 0.0) -> float:
-        """The most memory that these parts had together at one moment (resident, what is shared counted for each)."""
+        """Return the highest total memory of these parts at one moment (resident; shared memory counts repeatedly)."""
         with self._lock:
             return max(
                 (sum(s.rss_mb.get(name, 0.0) for name in names) for s in self._samples if s.at >= since), default=0.0
             )
 
     def proportional_mb(self, program: str) -> float:
-        """The memory of a program now, what its processes share counted once."""
+        """Return a program's memory now; memory shared by its processes counts once."""
         return sum(_proportional_mb(pid) for pid, name in list(self._pids.items()) if name == program)
 
     def _cpu(self, name: str, at: float) -> float:
-        """Interpolated between two samples."""
+        """Return the CPU time at a moment, interpolated between two samples."""
         samples = self._samples
         after = min(max(1, bisect_left(samples, at, key=lambda s: s.at)), len(samples) - 1)
         if len(samples) == 1:
@@ -119,15 +119,15 @@ class Usage:
             part = program if program != "monitor" else "jvm" if java else "python"
             _add(sample.cpu, part, own)
             _add(sample.rss_mb, part, rss_mb)
-            # What children used that have ended: of the JVM they are workers.
+            # CPU time of ended children; children of the JVM are Python workers.
             _add(sample.cpu, "python" if part == "jvm" else part, children)
         with self._lock:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find the processes. One that is new counts from the next search on.
+        """Find the processes. A new process counts from the next search on.
 
-        In its first moments a program that a JVM starts shares all memory with it, which would count twice.
+        A program that a JVM starts shares all memory with it for a moment, which would count twice.
         """
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
@@ -142,7 +142,7 @@ def _add(to: dict[str, float], name: str, value: float) -> None:
 
 
 def _fields(pid: int | str) -> tuple[str, list[str]] | None:
-    """Command name and the fields after it in /proc/<pid>/stat; None where the process has gone."""
+    """Return the command name and the following fields of /proc/<pid>/stat; None if the process is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -152,7 +152,7 @@ def _fields(pid: int | str) -> tuple[str, list[str]] | None:
 
 
 def _sessions() -> dict[int, int]:
-    """Process → the process that leads its session."""
+    """Return process → process that leads its session."""
     by_pid: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (stat := _fields(entry.name)) is not None:
@@ -161,7 +161,7 @@ def _sessions() -> dict[int, int]:
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:
-    """CPU seconds of its own, of its ended children, resident MB, is it a JVM."""
+    """Return own CPU seconds, those of ended children, resident MB, and whether it is a JVM."""
     stat = _fields(pid)
     if stat is None:
         return None

@@ -1,8 +1,8 @@
-"""Real clients in random circumstances, recorded and judged: `make lab ARGS="--seed 101 --cases 60"`.
+"""Record and judge real clients in random circumstances: `make lab ARGS="--seed 101 --cases 60"`.
 
-Each case is drawn by the seed: a family of clients, a mechanism that goes wrong or only looks as if, the weather, and a
-way of seeing it. What was recorded stays in .cache/lab/SEED: `seen` is what is judged, `case.json` and `truth.jsonl`
-what really happened. A seed that was looked at is spent: what it shows is mended, and the next one tells.
+The seed draws each case: a family of clients, a mechanism that fails or only seems to, the weather, and a way of
+observing it. Recordings stay in .cache/lab/SEED: `seen` is judged, `case.json` and `truth.jsonl` contain what really
+happened. A seed is spent once its cases have been inspected: its problems are fixed, and only the next seed counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.lab.run import record
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).with_name("results.md")
-#: Seeds below are for work on the lab itself: their results are not kept.
+#: Lower seeds are for work on the lab itself; their results are not kept.
 FIRST_KEPT = 100
 
 

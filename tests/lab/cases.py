@@ -1,4 +1,4 @@
-"""The cases of a seed: what is drawn from the tables, so that the same seed gives the same cases."""
+"""Draw the cases of a seed from the tables; the same seed gives the same cases."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _THREADS = (
     "orders|",
     "vert.x-eventloop-thread-",
 )
-#: What befalls the brokers before anything else goes wrong.
+#: Events that may hit the brokers before the mechanism begins.
 _WEATHER = ("", "", "", "", "cut", "swallow")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run. Seconds: from the start to the onset, from there to the end; `lasts`: until it is over.
+    """One run. Times in seconds: from the start to the onset, from the onset to the end; `lasts`: until recovery.
 
-    weather  an event of the world some seconds after the start, and how long it lasts
+    `weather`: an event of the world, the second at which it begins, and its duration.
     """
 
     number: int
@@ -45,27 +45,27 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Names its folder."""
+        """Return the name of the case's folder."""
         return f"{self.number:03}-{self.mechanism.name}-{self.family.name}"
 
     @property
     def client_id(self) -> str:
-        """Of its first client."""
+        """Return the id of the first client."""
         return self.options[f"{self.mechanism.role[0]}.client.id"]
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """Of all."""
+        """Return the ids of all clients."""
         return self._ids(int(self.options["clients"]))
 
     @property
     def troubled(self) -> Sequence[str]:
-        """Of those that have trouble; all, where the world has."""
+        """Return the ids of clients with trouble; all clients if the world has it."""
         inside = "trouble" in self.options
         return self._ids(int(self.options.get("trouble.clients", "1"))) if inside else self.client_ids
 
     def _ids(self, clients: int) -> Sequence[str]:
-        """Of so many, as the family names them."""
+        """Return the ids of that many clients, as the family names them."""
         names = self.family.ids.get(self.mechanism.role)
         if names is None:
             return (self.client_id, *(f"{self.client_id}-{number}" for number in range(1, clients)))
@@ -74,9 +74,9 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """So many cases: two failures, a control, and so on; each mechanism as rarely as can be.
+    """Draw cases in the order failure, failure, control; each mechanism is repeated as late as possible.
 
-    `only`, `families`: parts of the names of mechanisms and families; all by default.
+    `only`, `families`: parts of the names of mechanisms and families; default: all.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]
@@ -90,7 +90,7 @@ def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[st
 
 
 class _Deck:
-    """Mechanisms in random order, of each mode in turn."""
+    """Mechanisms in random order, one from each mode in turn."""
 
     def __init__(self, dice: random.Random, mechanisms: Sequence[Mechanism]) -> None:
         self.all, self._dice = mechanisms, dice
@@ -124,13 +124,13 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
     if seen.metrics == "micrometer":
         options["micrometer"] = "true"
     if seen.metrics == "pushes":
-        # They are told apart by it.
+        # Pushes identify clients by their client id alone.
         options[f"{mechanism.role[0]}.client.id"] += f"-{number}"
     return Case(number, family, mechanism, options, seen, onset, after, lasts, weather)
 
 
 def _value(dice: random.Random, value: str) -> str:
-    """`a..b`: between; `a|b`: one of them."""
+    """Return a number between a and b for `a..b`, one of both for `a|b`, else the value itself."""
     low, between, high = value.partition("..")
     if between and low.isdigit():
         return str(dice.randint(int(low), int(high)))
@@ -163,7 +163,7 @@ def _options(dice: random.Random, family: Family, mechanism: Mechanism) -> dict[
         options |= {"c.max.poll.records": "500|50|5"} if dice.random() < 0.5 else {}
     options |= mechanism.options
     if role == "producer" and (mechanism.end or int(_digits(options["p.linger.ms"])) > 1000):
-        # Whoever waits for each record has none in the buffer; and no record may expire while it lingers.
+        # An application that waits for each record has none in the buffer; and no record may expire while it lingers.
         options["sync"] = "false"
         options.pop("p.delivery.timeout.ms", None)
     return {**options, **family.options}
@@ -176,7 +176,7 @@ def _digits(text: str) -> str:
 def _seen(dice: random.Random, family: Family, mechanism: Mechanism, seconds: float) -> Seen:
     metrics = dice.choice(family.routes)
     interval = PUSH_SECONDS if metrics == "pushes" else dice.choice((1.0, 5.0, 5.0, 10.0, 10.0, 15.0, 30.0, 60.0))
-    # Scala clients log to log4j 1 itself.
+    # Scala clients log directly to log4j 1.
     backends = ("reload4j",) if family.program == "Legacy" else ("reload4j", "logback", "log4j2", "jul")
     suitable = [name for name, one in LAYOUTS.items() if one.backend in backends and (family.java or one.python)]
     layout = dice.choice(suitable)
@@ -195,7 +195,7 @@ def _seen(dice: random.Random, family: Family, mechanism: Mechanism, seconds: fl
 
 
 def described(case: Case) -> Mapping[str, Any]:
-    """As it is written beside what was recorded."""
+    """Return the case as it is stored beside the recording."""
     mechanism, seen = case.mechanism, case.seen
     return {
         "mechanism": mechanism.name,

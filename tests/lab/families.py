@@ -1,4 +1,4 @@
-"""The families of clients: the program of each, the libraries that it runs on, and the logging of Java programs."""
+"""Define the families of clients: program, libraries, and logging of Java programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from clienthealth.platform.jars import JarSet
 
 Role = Literal["producer", "consumer"]
-#: Of each version of the Java client that is run, the release.
+#: Version of the Java client → release that is run.
 VERSIONS = {
     "0.11": "0.11.0.3",
     "1.1": "1.1.1",
@@ -61,16 +61,16 @@ SETS = {
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A program and what it runs on. `weight`: how often it is drawn; `roles`: what it can be asked to be.
+    """A program and its libraries. `weight`: how often it is drawn; `roles`: its possible roles.
 
-    version   of the Java client, as in VERSIONS; of a Python library the one that is installed
+    version   of the Java client, as in VERSIONS; for a Python library, the installed version
     options   of its clients, always
-    lacks     mechanisms that mean nothing to it
-    only      mechanisms that alone mean something to it; all by default
-    routes    how its metrics can be read, `none`: it has none
-    jars      a set of SETS that it is compiled for and runs on; None: Plain, compiled once for all versions
-    ids       what its framework calls the clients of one name, of troubled ones and others; {n}: from 0, {m}: from 1
-    requires  Python packages in other versions than those that are installed
+    lacks     mechanisms that do not apply to it
+    only      the only mechanisms that apply to it; default: all
+    routes    ways to read its metrics; `none`: it has none
+    jars      a set of SETS with which it is compiled and run; None: Plain, compiled once for all versions
+    ids       how its framework names clients, troubled ones and others; {n}: from 0, {m}: from 1
+    requires  Python packages in other versions than the installed ones
     """
 
     name: str
@@ -93,7 +93,7 @@ class Family:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The version as numbers, to be compared."""
+        """Return the version as numbers, for comparisons."""
         return tuple(int(part) for part in self.version.split("."))
 
 
@@ -108,7 +108,7 @@ _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
 #: Groups that a plain consumer cannot join.
 _OTHER_GROUP = ("rebalance", "rebalances")
-#: A constructor that raises without brokers leaves no client to be judged.
+#: If the constructor raises without brokers, there is no client to judge.
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
 #: Its produce() never waits; a callback runs in poll(), on the application's own thread.
 _RDKAFKA = (
@@ -120,7 +120,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: One thread for everything: what holds it up holds up what would tell of it.
+#: One thread does everything, so a blocked handler also blocks the signs of it.
 _AIO = (
     *_NO_THREAD,
     "callback-get",
@@ -132,7 +132,7 @@ _AIO = (
 )
 
 
-#: The Scala consumer: through ZooKeeper, which no way of the lab's leads to.
+#: The Scala consumer connects through ZooKeeper, which none of the lab's gateways reaches.
 _LEGACY = (
     "topic-hangs",
     "endless-lookup",

@@ -1,4 +1,4 @@
-"""What the product says of the cases, held against their labels: a line for each, and the matrix of all."""
+"""Compare the product's verdicts on the cases with their labels: one line per case, and a matrix of all."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.lab.label import Label, Recorded, labels
 from tests.lab.mechanisms import MODES
 
 JUDGE_SECONDS = 600.0
-#: The exit codes of `diagnose` where nothing could be read, or nobody judged.
+#: Exit codes of `diagnose` if nothing could be read, or no client could be judged.
 SAYS_NOTHING = (2, 3)
 BATCH_SECONDS, LATER_BATCHES = 5, 12
-#: One case in so many also runs through the steps of the stream.
+#: One of this many cases also runs through the steps of the stream.
 STREAMED = 3
 GRADES = ("right", "suspected only", "unknown", "wrong suspected", "wrong confirmed", "false ok")
 _RANK = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
@@ -30,7 +30,7 @@ Verdicts = Sequence[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Graded:
-    """A mode of a case that is not right, or that was to fail."""
+    """A mode of a case with a wrong verdict, or the mode that was meant to fail."""
 
     case: str
     how: str
@@ -42,7 +42,7 @@ class Graded:
 
 
 def diagnosed(folder: Path) -> Verdicts:
-    """By `kafka-health diagnose --json`."""
+    """Return the verdicts of `kafka-health diagnose --json`."""
     command = [sys.executable, "-m", "clienthealth.ops.cli", "diagnose", "--json", str(folder / "seen")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=JUDGE_SECONDS, check=False)
     (folder / "verdicts.jsonl").write_text(done.stdout + done.stderr, encoding="utf-8")
@@ -59,8 +59,8 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 
 
 def streamed(folder: Path) -> Verdicts:
-    """By the steps of the stream, batch by batch: the worst that was published of each client and mode."""
-    # The whole monitor, which only this needs.
+    """Return the worst published verdict of each client and mode, from the steps of the stream batch by batch."""
+    # This loads the whole monitor, which only this function needs.
     from tests.support.raw_records import Raw
     from tests.support.streamed import PUBLISHED, Streamed
 
@@ -87,7 +87,7 @@ def streamed(folder: Path) -> Verdicts:
 
 
 def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
-    """The modes of a case that are wrong, and the one that was to fail; None if the case is void."""
+    """Return the modes with wrong verdicts, and the one that was meant to fail; None if the case is void."""
     recorded = Recorded(folder)
     wanted = labels(recorded)
     if wanted is None or not any((folder / "seen").iterdir()):
@@ -123,7 +123,7 @@ def _grade(label: Label, status: str) -> str:
 
 
 def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
-    """Judge recordings, one in so many through the stream too; what there is to say of them."""
+    """Judge recordings, one of `often` also through the stream; return the report."""
     with ThreadPoolExecutor(jobs) as judging:
         verdicts = list(judging.map(diagnosed, folders))
     said: list[str] = []

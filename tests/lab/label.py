@@ -1,6 +1,6 @@
-"""What an expert could conclude of a case: worked out from what its program counted and from what was recorded.
+"""Derive what an expert could conclude about a case, from the program's own counts and from what was recorded.
 
-Nothing of the product is asked here. A moment counts only if something was recorded after it.
+It uses nothing of the product. A moment counts only if something was recorded after it.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ from tests.lab.mechanisms import (
 )
 
 Asked = Literal["nothing", "suspected", "confirmed"]
-#: Two dumps so far apart show one long wait; metrics that stand still so long show it as well.
+#: Two dumps this far apart show one long wait; metrics that stand still this long show it too.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: Metrics alone show that no thread is alive that may wait for request.timeout.ms, be it the default.
+#: Metrics alone show that no thread is alive which may still wait for request.timeout.ms, at least its default.
 DEAD_SECONDS = 60.0
-#: What works, sleeps, or waits with a limit may go on; so may what a dump of Python shows, which tells no states.
-#: As long as this no callback of ours is held that returns, nor may a request last by default.
+#: Code that works, sleeps, or waits with a limit may continue; so may code in a Python dump, which shows no states. Our
+#: callbacks that return are shorter than this, and so are requests by default.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
-#: So many records that expired, or readings that say the same, are no accident.
+#: This many expired records, or equal samples, are no coincidence.
 MANY = 3
-#: Since when consumers say how long ago they polled, producers count selects, and a log says that poll() is overdue.
+#: Java client versions from which consumers report their last poll, producers count selects, and the log reports an
+#: overdue poll().
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
-#: close() gives up after 30 s by default: two dumps so far apart show that it does not.
+#: close() gives up after 30 s by default: two dumps this far apart show that it does not.
 CLOSE_SECONDS = 45.0
 
 
 @dataclass(frozen=True)
 class Label:
-    """Of one mode: at least what is asked, at most what is right; `not_ok`: a verdict `ok` is wrong."""
+    """Expected verdicts of one mode: at least `at_least`, at most `at_most`; `not_ok`: a verdict `ok` is wrong."""
 
     at_least: Asked = "nothing"
     at_most: Level = "ok"
@@ -54,64 +55,64 @@ class Label:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A case as it was written down."""
+    """A recorded case."""
 
     folder: Path
 
     @cached_property
     def case(self) -> Mapping[str, Any]:
-        """Of case.json."""
+        """Return the content of case.json."""
         document: dict[str, Any] = json.loads((self.folder / "case.json").read_text(encoding="utf-8"))
         return document
 
     @cached_property
     def truth(self) -> Sequence[Mapping[str, Any]]:
-        """What the program counted while something was recorded, clients with trouble alone."""
+        """Return the program's counts while anything was recorded, for clients with trouble only."""
         lines = map(json.loads, (self.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines())
         return [one for one in lines if one["ts"] <= self.until_ms and one["id"] in self.case["troubled"]]
 
     @property
     def onset_ms(self) -> int:
-        """When the trouble began; of one that never did, for ever later."""
+        """Return the onset of the trouble (epoch ms); far in the future if there was none."""
         return int(self.case["timeline"].get("onset", 1 << 60))
 
     @cached_property
     def moments(self) -> Mapping[str, Sequence[int]]:
-        """When there was a reading, a dump, a line, from the onset on."""
+        """Return the times of samples, dumps and lines from the onset on."""
         return {name: [ts for ts in of if ts >= self.onset_ms] for name, of in self.case["written"].items()}
 
     @cached_property
     def until_ms(self) -> int:
-        """The last moment of which something was recorded. A log that says nothing is one that was recorded."""
+        """Return the last time for which anything was recorded; a silent log counts as recorded."""
         written = self.case["written"]
         log_ms = self.log_until_ms if written["lines"] else 0
         return max([log_ms, *written["metrics"], *written["dumps"]], default=0)
 
     @property
     def log_until_ms(self) -> int:
-        """Up to when the log is there."""
+        """Return the end of the recorded log (epoch ms), 0 if there is none."""
         seen = self.case["seen"]
         missing = seen["layout"] == "none"
         return 0 if missing else int(self.case["timeline"]["end"] - 1000 * seen["ends"])
 
     @property
     def log_seconds(self) -> float:
-        """So long the log goes on after the onset; 0 where there is none."""
+        """Return for how many seconds the log continues after the onset; 0 if there is none."""
         return max(0.0, (self.log_until_ms - self.onset_ms) / 1000) if self.case["written"]["lines"] else 0.0
 
     def span(self, what: str) -> float:
-        """Seconds between the first and the last reading, or dump, after the onset."""
+        """Return the seconds between the first and the last sample, or dump, after the onset."""
         of = self.moments[what]
         return (of[-1] - of[0]) / 1000 if len(of) > 1 else 0.0
 
     def most(self, name: str, until_ms: int | None = None) -> int:
-        """The greatest that was counted, since the onset."""
+        """Return the greatest increase of a count since the onset."""
         before = [one[name] for one in self.truth if one["ts"] < self.onset_ms]
         counted = [one[name] for one in self.truth if until_ms is None or one["ts"] <= until_ms]
         return max(counted, default=0) - (max(before, default=0) if name != "callback_ms" else 0)
 
     def still_seconds(self, name: str) -> float:
-        """For how long a count has stood, at the last moment; the longest of the clients with trouble."""
+        """Return for how many seconds a count has stood still at the end; the longest of the clients with trouble."""
         longest = 0.0
         for client in {one["id"] for one in self.truth}:
             lines = [one for one in self.truth if one["id"] == client]
@@ -126,13 +127,13 @@ class Recorded:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Of the Java client; of others none, whose metrics say less."""
+        """Return the version of the Java client; (0,) for others, because their metrics show less."""
         family = FAMILIES[self.case["family"]]
         return family.numbers if family.java else (0,)
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Of each mode that is not simply to be `ok`; None where the trouble did not come, or is no longer in the table."""
+    """Return the label of each mode that need not be `ok`; None if the trouble did not occur or is unknown now."""
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:
@@ -153,13 +154,13 @@ def labels(recorded: Recorded) -> Mapping[str, Label] | None:
 
 
 def _came(recorded: Recorded) -> bool:
-    """Did it go wrong at all, by what the program counted, be it recorded or not."""
+    """True if the failure occurred by the program's counts, recorded or not."""
     mode = recorded.case["mode"]
     whole = [json.loads(line) for line in (recorded.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines()]
     if mode == NOT_CLOSED:
         return bool(_sent(whole) > recorded.case["stored"])
     if mode == LOOP:
-        # A close of 40 s is one that hangs.
+        # A close that takes 40 s counts as hanging.
         return not recorded.case["ended_by_itself"] and whole[-1]["in"] in ("commit", "close", "closed")
     after = [one for one in whole if one["ts"] >= recorded.onset_ms]
     clients = [[one for one in after if one["id"] == client] for client in recorded.case["troubled"]]
@@ -167,7 +168,7 @@ def _came(recorded: Recorded) -> bool:
 
 
 def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
-    """Does it go wrong with a client, whose counts since the onset these are."""
+    """True if a client fails by its counts since the onset."""
     first, middle, last = lines[0], lines[len(lines) // 2], lines[-1]
     if mode == DEADLOCK:
         return last["callback_ms"] > 10_000 or last["acked"] == middle["acked"]
@@ -176,23 +177,23 @@ def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
     if mode == STALLED:
         return last["acked"] == middle["acked"]
     if mode == CROSS_TOPIC:
-        # Who was given nothing at all holds nobody up.
+        # A consumer that was given nothing at all does not block anything.
         return last["handled"] > 0 and last["others"] - middle["others"] <= (last["ts"] - middle["ts"]) / 1000
     return last["polls"] - first["polls"] <= 8
 
 
 def _sent(truth: Sequence[Mapping[str, int]]) -> int:
-    """How many records should be stored."""
+    """Return the number of records that should be stored."""
     return sum(one["attempted"] - one["failed"] for one in {one["id"]: one for one in truth}.values())
 
 
 def _deadlock(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("acked"), recorded.case["mechanism"]
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
-    # One dump shows a wait without an end; of what sleeps or works, or of no Java client, it takes more.
+    # One dump shows an endless wait; for sleeping or working code, or clients other than Java, more dumps are needed.
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
-    # Who waits for each record sends none after it: what then stands still may be idle.
+    # An application that waits for each record then sends nothing more, so constant counts may mean that it is idle.
     goes_on = recorded.most("attempted") > MANY
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
@@ -210,7 +211,7 @@ def _deadlock(recorded: Recorded) -> Label:
 
 def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
-        # send() fails at once, unless several threads ask for the topic: then some of them wait.
+        # send() fails at once, unless several threads request the topic: then some of them wait.
         waited = any(one["unknown"] for one in recorded.truth)
         told = recorded.log_seconds > 10
         return Label("suspected" if told else "nothing", "confirmed" if waited else "suspected", told)
@@ -240,24 +241,24 @@ def _stalled(recorded: Recorded) -> Label:
 
 def _not_closed(recorded: Recorded) -> Label:
     if MECHANISMS[recorded.case["mechanism"]].again:
-        # Who comes back may be the same, seen again.
+        # A client that returns may be the same one, seen again.
         return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # What was in the buffer when it was heard of last may look like it.
+        # The buffer at the last sample may look like a loss.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 
 
 def _consumer(recorded: Recorded) -> Label:
     if FAMILIES[recorded.case["family"]].program == "Reactor":
-        # It polls on, and pauses: as who does so on purpose.
+        # It keeps polling and pauses, like a consumer that pauses on purpose.
         return Label(at_most="confirmed")
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
-    # A thread polls if a dump from before has seen it do so.
+    # A thread polls if an earlier dump shows it polling.
     polled = any(ts < recorded.onset_ms for ts in recorded.case["written"]["dumps"])
     dumps = recorded.span("dumps") if polled and name not in ("handler-error", "handler-too-slow") else 0.0
     metrics = recorded.span("metrics") if recorded.version >= _LAST_POLL else 0.0

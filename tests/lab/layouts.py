@@ -1,4 +1,4 @@
-"""How programs lay out their logs, and how what ships them wraps each line: two tables."""
+"""Define the log layouts of programs, and the wrappings that log shippers put around each line."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """`pattern`: of the backend; a template of log4j2 where it begins with `classpath:`, an encoder of logback where
-    it is the name of a class.
+    """A log layout. `python`: the same layout for Python's logging; `java`: options of the JVM.
 
-    `python`: the same as Python's logging writes it. `java`: options of the JVM.
+    `pattern`: the backend's pattern; `classpath:…` names a template of log4j2, a class name an encoder of logback.
     """
 
     backend: Backend
@@ -82,7 +81,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def log_configuration(layout: Layout, file: str) -> tuple[str, str, str]:
-    """A file's name, its text, and the option of the JVM that names it."""
+    """Return a configuration file's name, its text, and the JVM option that points to it."""
     if layout.backend == "reload4j":
         appender = "log4j.appender.f"
         lines = {
@@ -137,14 +136,14 @@ def _log4j2(layout: Layout, file: str) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a log, and when it was seen first."""
+    """A line of a log, and the time at which it was first seen."""
 
     ts_ms: int
     text: str
 
     @property
     def at(self) -> datetime:
-        """When."""
+        """Return the time as a datetime (UTC)."""
         return datetime.fromtimestamp(self.ts_ms / 1000, UTC)
 
 
@@ -183,7 +182,7 @@ def _filebeat(line: Line) -> str:
     )
 
 
-#: What stands around each line in the file that is looked at.
+#: Name → function that wraps a line as it appears in the collected file.
 WRAPPINGS: Mapping[str, Callable[[Line], str]] = {
     "docker": _docker,
     "cri": _cri,

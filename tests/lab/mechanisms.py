@@ -1,4 +1,4 @@
-"""What goes wrong, and what only looks as if: the one table of mechanisms."""
+"""Define the mechanisms: those that make clients fail, and those that only seem to."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ DEADLOCK, BLOCKED, STALLED = "producer-callback-deadlock", "send-blocked-on-meta
 NOT_CLOSED, CONSUMER = "producer-not-closed", "consumer-stalled"
 CROSS_TOPIC, LOOP = "cross-topic-blocking", "consumer-shutdown-loop"
 MODES = (DEADLOCK, BLOCKED, CROSS_TOPIC, LOOP, NOT_CLOSED, STALLED, CONSUMER)
-#: What a producer that stops looks like to who sees little of it.
+#: Other modes that a stopped producer may look like if little of it is visible.
 _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NOT_CLOSED: "suspected"}
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """`mode`: what it makes fail; None: a control.
+    """A mechanism. `mode`: the mode that fails; None: a control.
 
-    options   of the program; a value `a..b` is drawn, `a|b` chosen
-    world     what befalls the brokers from the onset on, of `world.EVENTS`
-    early     the world is so before the program starts
-    lasts     seconds after which it is over, drawn; None: it is not
+    options   of the program; for `a..b` a value between is drawn, for `a|b` one of both
+    world     event of `world.EVENTS` that hits the brokers from the onset on
+    early     the event happens before the program starts
+    lasts     seconds until recovery, drawn; None: no recovery
     end       how the program ends at the onset, see Control.java; kill, term: by that signal
-    again     it is started again some seconds after its end
-    beside    how far verdicts of other modes (of controls: of any) may go at most
-    since     versions of the Java client that it means something to: from, and before
+    again     it is restarted some seconds after its end
+    beside    highest permitted verdicts of other modes (for controls: of any mode)
+    since     versions of the Java client to which it applies: from, and before
     """
 
     name: str
@@ -47,7 +47,7 @@ class Mechanism:
     weight: float = 1.0
 
     def suits(self, family: Family) -> bool:
-        """True if the family can do it."""
+        """True if the mechanism applies to the family."""
         first, last = self.since
         able = (not self.only or family.program in self.only) and (not family.only or self.name in family.only)
         in_range = not family.java or first <= family.numbers < last
@@ -55,7 +55,7 @@ class Mechanism:
 
 
 def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]] = ((0, 0), (99, 0))) -> Mechanism:
-    """The I/O thread does not come back from a callback."""
+    """Return a mechanism in which the I/O thread does not return from a callback."""
     options = {"trouble": how, "trouble.in": "callback", "trouble.ms": ms, "trouble.clients": "1|1|2"}
     if how == "exit":
         # Its shutdown hook closes the producer, which waits for the I/O thread.
@@ -64,7 +64,7 @@ def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]
 
 
 def _hangs(how: str, ms: str = "0", **more: object) -> Mechanism:
-    """A handler does not come back."""
+    """Return a mechanism in which a handler does not return."""
     options = {
         "trouble": how,
         "trouble.in": "handler",
@@ -80,13 +80,13 @@ _SHORT: Mapping[str, Level] = {STALLED: "suspected", BLOCKED: "suspected"}
 
 
 def _lost(name: str, end: str, again: bool = False, **options: str) -> Mechanism:
-    """A process ends with records in its buffer."""
+    """Return a mechanism in which a process ends with records in its buffer."""
     chosen = {**_BUFFERED, **{key.replace("_", "."): value for key, value in options.items()}}
     return Mechanism(name, NOT_CLOSED, "producer", chosen, end=end, again=again)
 
 
 def _shuts(name: str, options: Options, **more: object) -> Mechanism:
-    """A consumer that is to stop does not."""
+    """Return a mechanism in which a consumer does not stop when it should."""
     return Mechanism(name, LOOP, "consumer", options, beside={CONSUMER: "confirmed"}, **more)  # type: ignore[arg-type]
 
 
@@ -101,7 +101,7 @@ def _slow(name: str, role: Role, how: str, ms: str, where: str, **more: object) 
 
 _DEADLOCKS = (
     _held("get"),
-    # From 4.1 on it is refused.
+    # From 4.1 on the client refuses it.
     _held("flush", since=((0, 0), (4, 1))),
     _held("latch"),
     _held("join"),
@@ -211,7 +211,7 @@ _CONTROLS = (
     _fine("deployed-again", "producer", end="close", again=True),
     _fine("consumer-deployed-again", "consumer", end="close", again=True),
     _fine("rebalances", "consumer", "rebalances", lasts=(20, 50)),
-    # send() goes on, and each record fails at once.
+    # send() continues, and each record fails at once.
     _fine("topic-denied-later", "producer", "deny", beside=_SYMPTOMS),
     _fine("topic-read-denied", "consumer", "deny", lasts=(8, 30), only=("Plain", "confluent", "kafka_python")),
     _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),

@@ -1,4 +1,4 @@
-"""Starts the program of a case, with the logging, the agents and the options that were drawn."""
+"""Start a case's program with the logging, agents and options that were drawn."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ OTEL = (
     "-Dotel.logs.exporter=none",
     "-Dotel.service.name=orders",
 )
-#: What other programs say of their clients, one a line.
+#: Other programs' messages about their clients, one per line.
 QUOTES = HERE / "quotes.txt"
-#: Programs that are not compiled with what they run on: Plain once for all versions; Scala consumers, as what is
-#: common to all needs a client of Java.
+#: Programs that are not compiled with the libraries they run on: Plain, once for all versions; Scala consumers, because
+#: the common code needs a Java client.
 COMPILED_WITH = {
     "Plain": ("lab-java-2.2", "lab-micrometer"),
     "Legacy": ("lab-java-2.2", "legacy"),
@@ -49,7 +49,7 @@ _COMPILING = threading.Lock()
 
 @dataclass
 class Program:
-    """A program that runs. What it counts is in `truth`, the newest last; `port`: where its metrics are read."""
+    """A running program. `truth`: its counts, newest last; `port`: where its metrics are read."""
 
     process: subprocess.Popen[str]
     log: Path
@@ -59,7 +59,7 @@ class Program:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def listen(self, copy: Path) -> None:
-        """Read what it prints, in a thread."""
+        """Read the program's output in a thread."""
         threading.Thread(target=self._listen, args=(copy,), daemon=True).start()
 
     def _listen(self, copy: Path) -> None:
@@ -80,7 +80,7 @@ class Program:
         self.ended.set()
 
     def ask(self, word: str) -> None:
-        """Say a word to it."""
+        """Send a command word to the program."""
         if not self.ended.is_set() and self.process.stdin is not None:
             try:
                 self.process.stdin.write(f"{word}\n")
@@ -89,23 +89,23 @@ class Program:
                 return
 
     def signal(self, number: int) -> None:
-        """Send a signal to it."""
+        """Send a signal to the program."""
         if self.process.poll() is None:
             os.kill(self.process.pid, number)
 
     def newest(self) -> dict[str, dict[str, Any]]:
-        """What it counted last, by client."""
+        """Return the newest counts by client."""
         return {line["id"]: line for line in list(self.truth)}
 
     def stop(self) -> None:
-        """End it, if it has not ended."""
+        """Kill the program if it still runs."""
         if self.process.poll() is None:
             self.process.kill()
         self.ended.wait(STOP_SECONDS)
 
 
 def start(case: Case, folder: Path, servers: str, topics: Sequence[str], former: Program | None = None) -> Program:
-    """Start it in a folder of its own, or where a former one has ended."""
+    """Start the program in its own folder, or in the folder of a former program that has ended."""
     folder.mkdir(parents=True, exist_ok=True)
     port = former.port if former else free_port()
     command = (_jvm if case.family.java else _python)(case, folder, servers, topics, port)
@@ -189,7 +189,7 @@ def _environment(case: Case) -> dict[str, str]:
 
 @cache
 def installed(requires: tuple[str, ...]) -> Path:
-    """A folder with Python packages, installed once."""
+    """Return a folder with these Python packages, installed once."""
     with _COMPILING:
         target = jars.cache() / "lab" / "python" / "-".join(requires)
         if not target.exists():
@@ -209,7 +209,7 @@ def _paths(name: str) -> list[Path]:
 
 @cache
 def compiled(family: Family) -> Path:
-    """The classes of a family's program: Plain once for all versions, others for their framework."""
+    """Compile a family's program once and return the classes: Plain for all versions, others for their framework."""
     with _COMPILING:
         sources = HERE / "java"
         files = sorted(sources.glob("orders/*.java"))
@@ -230,7 +230,7 @@ def compiled(family: Family) -> Path:
 
 
 def dump_command(case: Case, pid: int) -> Sequence[str]:
-    """Prints a thread dump."""
+    """Return the command that prints a thread dump."""
     if case.family.java:
         tool, asked = ("jstack", ()) if case.number % 2 else ("jcmd", ("Thread.print", "-l"))
         return [str(Path(java()).resolve().with_name(tool)), str(pid), *asked]

@@ -1,4 +1,4 @@
-"""Runs cases: each in a process of its own, several at once on one broker, and writes down what was seen of them."""
+"""Run cases, several at once on one broker, each in its own process, and store what was observed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.lab.programs import Program, dump_command, start
 from tests.lab.seen import ROUTES, Eyes, now_ms, write
 from tests.lab.world import EVENTS, Scene, Way, World
 
-#: So long may a client need until it works.
+#: Longest time until a client works.
 WORKS_SECONDS = 60.0
-#: What still comes after a program has ended, before its case is over.
+#: Time for late output after a program has ended, before its case is over.
 LINGER_SECONDS = 10.0
-#: A program that is to end and does not within these is ended.
+#: A program that should end but does not within this time is killed.
 AGAIN_SECONDS = 40.0
 FEED_SECONDS = 0.1
 
@@ -42,7 +42,7 @@ class Run:
         self._done = threading.Event()
         self._threads: list[threading.Thread] = []
         partitions = int(case.options["clients"]) * (1 + case.number % 2)
-        # Streams writes to the last.
+        # Streams writes to the last topic.
         world.create([*self.topics, f"{topic}-out"], partitions, self.legacy)
         way.open()
         self.scene = Scene(world, way, self.topics, lambda number: self.program.signal(number), self.topics)
@@ -55,7 +55,7 @@ class Run:
         self.program: Program = start(case, folder / "work", self.servers, self.topics)
 
     def play(self) -> None:
-        """From the start to the end, then write it down."""
+        """Run the case from start to end, then store it."""
         case = self.case
         try:
             if case.mechanism.role == "consumer":
@@ -89,7 +89,7 @@ class Run:
         self._threads.append(thread)
 
     def _sleep(self, moment: float) -> None:
-        """Wait for a moment, or for the end of the program and a little."""
+        """Wait until a moment, or until shortly after the program's end."""
         while (left := moment - time.monotonic()) > 0:
             if self.program.ended.wait(min(left, 1.0)):
                 self.timeline.setdefault("ended", now_ms())
@@ -100,7 +100,7 @@ class Run:
         if self.case.mechanism.early:
             return
         deadline = time.monotonic() + WORKS_SECONDS
-        # What lingers is acknowledged long after it was sent.
+        # A lingering record is acknowledged long after it was sent.
         lingers = int(self.case.options.get("p.linger.ms", "0")) > 1000
         counted = ("attempted",) if lingers else ("acked", "handled")
         while time.monotonic() < deadline and not self.program.ended.is_set():
@@ -147,7 +147,7 @@ class Run:
             self.program.ask("end")
 
     def _again(self) -> None:
-        """As who looks after the program starts it again."""
+        """Restart the program, as its supervisor would."""
         self.program.ended.wait(AGAIN_SECONDS)
         self.program.stop()
         self._mark("ended")
@@ -192,7 +192,7 @@ class Run:
 
 
 def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], None]) -> list[Path]:
-    """Record all cases below a folder, so many at once; the folders."""
+    """Record all cases below a folder, `jobs` at once; return the folders."""
     out.mkdir(parents=True, exist_ok=True)
     world_folder = out / "world"
     shutil.rmtree(world_folder, ignore_errors=True)

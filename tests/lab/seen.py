@@ -1,4 +1,4 @@
-"""How a case is seen: what is read of a running program, and the files and records that are made of it."""
+"""Observe a case: what is read from a running program, and the files and records made from it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 
 @dataclass(frozen=True)
 class Seen:
-    """One way of seeing. Moments are seconds after the start, of `dumps` after the onset.
+    """A way of observing. Times are seconds after the start; for `dumps`, after the onset.
 
     metrics    a name of ROUTES, or `none`
-    interval   seconds between two readings
-    layout     of LAYOUTS, or `none`: nobody has the log
+    interval   seconds between two samples
+    layout     of LAYOUTS, or `none`: there is no log
     wrapping   of WRAPPINGS, or `none`
     dumps      when thread dumps are taken
-    begins     what is older is missing
-    ends       seconds before the end of the case: what is younger is missing
-    together   of dumps and pages: all in one file
+    begins     earlier data is missing
+    ends       seconds before the end of the case; later data is missing
+    together   for dumps and pages: all in one file
     """
 
     metrics: str
@@ -53,7 +53,7 @@ class Seen:
 
 @dataclass
 class Eyes:
-    """What was seen: moment (epoch milliseconds) and content."""
+    """Observations: time (epoch ms) and content."""
 
     metrics: list[tuple[int, str]] = field(default_factory=list)
     dumps: list[tuple[int, str]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Eyes:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def follow(self, read: Callable[[], str | None] | None, interval: float, log: Path) -> list[threading.Thread]:
-        """Begin to read metrics, and to watch the log grow."""
+        """Start reading metrics, and watching the log grow."""
         threads = [threading.Thread(target=self._watch, args=(log,), daemon=True)]
         if read is not None:
             threads.append(threading.Thread(target=self._read, args=(read, interval), daemon=True))
@@ -87,7 +87,7 @@ class Eyes:
                 self.metrics.append((ts_ms, content))
 
     def dump(self, command: Sequence[str], dated: bool) -> None:
-        """Take a thread dump; none where the process does not answer."""
+        """Take a thread dump; store nothing if the process does not answer."""
         ts_ms = now_ms()
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=READ_SECONDS, check=False)
@@ -98,7 +98,7 @@ class Eyes:
 
 
 def now_ms() -> int:
-    """Now."""
+    """Return the current time (epoch ms)."""
     return int(time.time() * 1000)
 
 
@@ -107,7 +107,7 @@ def _clock(ts_ms: int) -> str:
 
 
 def _answer(url: str, body: Any = None) -> str | None:
-    """What an address answers; None where it does not."""
+    """Return an address's answer; None if there is none."""
     data = None if body is None else json.dumps(body).encode()
     try:
         with urllib.request.urlopen(url, data, timeout=READ_SECONDS) as answer:
@@ -126,7 +126,7 @@ def _single(port: int, role: str) -> str | None:
 
 
 def _each(port: int, role: str) -> str | None:
-    """One response for each MBean, as a script asks for them one by one."""
+    """Return one response per MBean, like a script that asks for them one by one."""
     names = _answer(f"http://127.0.0.1:{port}/jolokia/search/{_SINGLE[role]}")
     if names is None:
         return None
@@ -139,7 +139,7 @@ def _page(port: int, role: str) -> str | None:
     return _answer(f"http://127.0.0.1:{port}/metrics")
 
 
-#: How metrics of a JVM are read. The agent or page behind it is the program's part (`programs`).
+#: How a JVM's metrics are read; `programs` starts the agent or page behind each route.
 ROUTES: Mapping[str, Callable[[int, str], str | None]] = {
     "jolokia-bulk": _bulk,
     "jolokia-pretty": _bulk,
@@ -152,7 +152,7 @@ ROUTES: Mapping[str, Callable[[int, str], str | None]] = {
 
 @dataclass(frozen=True)
 class Written:
-    """What of a case is there to be judged: epoch milliseconds of each reading, dump and line."""
+    """The available data of a case: times (epoch ms) of samples, dumps and lines."""
 
     metrics: Sequence[int]
     dumps: Sequence[int]
@@ -160,7 +160,7 @@ class Written:
 
 
 def write(seen: Seen, eyes: Eyes, log: Path, folder: Path, start_ms: int, end_ms: int) -> Written:
-    """The files for `diagnose` in FOLDER/seen, the records for the stream in FOLDER/stream.jsonl."""
+    """Write the files for `diagnose` to FOLDER/seen, and the records for the stream to FOLDER/stream.jsonl."""
     files = folder / "seen"
     files.mkdir(parents=True)
     first, last = start_ms + 1000 * seen.begins, end_ms - 1000 * seen.ends
@@ -186,7 +186,7 @@ def write(seen: Seen, eyes: Eyes, log: Path, folder: Path, start_ms: int, end_ms
 
 
 def _lines(seen: Seen, eyes: Eyes, log: Path) -> Iterator[Line]:
-    """The lines of the log, each with the moment in which it was there."""
+    """Yield the log's lines, each with the time at which it was there."""
     if not log.exists():
         return
     encoding = LAYOUTS[seen.layout].encoding
@@ -199,7 +199,7 @@ def _lines(seen: Seen, eyes: Eyes, log: Path) -> Iterator[Line]:
 
 
 def _let_through(lines: Sequence[Line]) -> Iterator[Line]:
-    """Not more in so many seconds than a shipper lets through."""
+    """Yield the lines that a rate-limited shipper lets through per block of BURST_SECONDS."""
     passed: Counter[int] = Counter()
     for line in lines:
         block = line.ts_ms // (1000 * BURST_SECONDS)
@@ -237,7 +237,7 @@ def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) 
 
 
 def _otlp(push: Mapping[str, Any]) -> str:
-    """A push as a collector writes it down, with who pushed as attributes of the resource."""
+    """Return a push as stored by a collector, with the client's headers as attributes of the resource."""
     data = MetricsData.FromString(base64.b64decode(push["value"]))
     for resource in data.resource_metrics:
         for name in ("client_id", "client_instance_id", "client_software_name", "client_software_version"):
@@ -248,7 +248,7 @@ def _otlp(push: Mapping[str, Any]) -> str:
 def _records(
     seen: Seen, metrics: Sequence[tuple[int, str]], dumps: Sequence[tuple[int, str]], lines: Sequence[Line]
 ) -> Iterator[tuple[int, str, str]]:
-    """Moment, topic and value of each record that a shipper and a script would send."""
+    """Yield time, topic and value of each record that a shipper and a script would send."""
     for ts_ms, content in metrics:
         for part in content.splitlines() if seen.metrics == "jolokia-each" else (content,):
             yield ts_ms, "client-metrics", part
@@ -260,7 +260,7 @@ def _records(
 
 
 def _events(lines: Sequence[Line]) -> Iterator[Line]:
-    """Lines with the stack traces below them, as a shipper joins them."""
+    """Join lines with the stack traces below them, as a shipper does."""
     joined: list[str] = []
     ts_ms = 0
     for line in lines:

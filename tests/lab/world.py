@@ -1,6 +1,6 @@
-"""The world that the lab's clients live in: one broker, and for each of those at a time a way to it of its own.
+"""The world of the lab's clients: one broker, and a separate gateway to it for each case that runs.
 
-What befalls the broker itself befalls a world that one case has to itself; Scala clients have a broker of their time.
+A fault of the broker itself gets a world used by one case only; Scala clients have a broker of their time.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ from deploy.demo.processes import free_port
 from deploy.demo.topics import ask_for_pushes
 
 DELAY_SECONDS = 0.6
-#: A topic that nobody may write to.
+#: A topic to which writing is denied.
 DENIED = "ledger-of-others"
-#: Bytes a second of each client, fewer than it has; how often clients push.
+#: Quota of each client in bytes a second, below its traffic; and the push interval.
 QUOTA, PUSH_SECONDS = 3000, 10.0
 PUSHES = TopicSettings().metrics[0]
 
 
 @dataclass
 class Way:
-    """How one case at a time reaches the broker: `front` at first, then `node`, which the broker names as itself."""
+    """How a running case reaches the broker: first `front`, then `node`, which the broker advertises as its address."""
 
     front: Gateway
     node: Gateway
 
     @property
     def servers(self) -> str:
-        """Where its clients begin."""
+        """Return the bootstrap address for the clients."""
         return f"127.0.0.1:{self.front.port}"
 
     def open(self) -> None:
-        """Everything passes again."""
+        """Open both gateways."""
         self.front.open()
         self.node.open()
 
 
 @dataclass
 class Scene:
-    """What an event of the world may touch."""
+    """What an event of the world may affect."""
 
     world: World
     way: Way
@@ -73,9 +73,9 @@ class Scene:
     joined: threading.Event = field(default_factory=threading.Event)
 
     def join(self, polls: int) -> None:
-        """Another member joins the group, reads and commits nothing, and leaves when `joined` is set.
+        """Join the group as another member that reads and commits nothing; leave when `joined` is set.
 
-        polls  it leaves and joins again after so many
+        `polls`: after this many polls it leaves and joins again.
         """
         while not self.joined.is_set():
             consumer = KafkaConsumer(
@@ -94,7 +94,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Event:
-    """What befalls a case. `begin` at its onset, `end` when it is over; `own`: in a world of its own."""
+    """A fault of a case. `begin` at its onset, `end` at its end; `own`: it needs its own world."""
 
     begin: Callable[[Scene], None]
     end: Callable[[Scene], None]
@@ -102,7 +102,7 @@ class Event:
 
 
 class World:
-    """The broker. `ways`: how many cases run at once."""
+    """The broker. `ways`: number of cases that run at once."""
 
     def __init__(self, folder: Path, ways: int) -> None:
         self._open = ExitStack()
@@ -112,7 +112,7 @@ class World:
         inner = [free_port() for _ in range(ways)]
         self.ways = [Way(Gateway(free_port(), port), Gateway(free_port(), port)) for port in inner]
         own, controller, login, lost = (free_port() for _ in range(4))
-        #: Other ways: where a login is asked for, and where the broker names itself as nobody knows it.
+        #: Further addresses: one that requires a login, and one for which the broker advertises an unknown address.
         self.through = {"login": f"127.0.0.1:{login}", "lost": f"127.0.0.1:{lost}"}
         listeners = {f"WAY{n}": (inner[n], way.node.port) for n, way in enumerate(self.ways)}
         listeners |= {"PLAINTEXT": (own, own), "LOGIN": (login, login), "LOST": (lost, lost)}
@@ -153,7 +153,7 @@ class World:
         self._open.close()
 
     def legacy(self) -> tuple[LegacyBroker, KafkaProducer]:
-        """A broker of 0.8.2 and what feeds it, from the first time that it is asked for."""
+        """Return a broker of 0.8.2 and a producer for it; started at the first call."""
         with self._lock:
             if self._legacy is None:
                 broker = self._open.enter_context(LegacyBroker(self._folder / "legacy"))
@@ -165,21 +165,21 @@ class World:
             return self._legacy
 
     def create(self, topics: Sequence[str], partitions: int, legacy: bool) -> None:
-        """Create topics, of 0.8.2 with the one partition that it gives."""
+        """Create topics; on 0.8.2 with the one partition that it permits."""
         if legacy:
             create_legacy(self.legacy()[0].bootstrap_servers, topics)
         for topic in () if legacy else topics:
             self.broker.create_topic(topic, partitions)
 
     def deny(self, topic: str, operation: ACLOperation) -> None:
-        """Nobody may do so with a topic."""
+        """Deny an operation on a topic for all users."""
         pattern = ResourcePattern(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL)
         admin = KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
         admin.create_acls([ACL("User:*", "*", operation, ACLPermissionType.DENY, pattern)])
         admin.close()
 
     def pushed(self, client_ids: Collection[str]) -> Iterator[tuple[int, str]]:
-        """What clients have pushed: when, and as JSON the headers and the value in base 64."""
+        """Yield the clients' pushes: time, and headers and value (base64) as JSON."""
         consumer = KafkaConsumer(bootstrap_servers=self.broker.bootstrap_servers, consumer_timeout_ms=2000)
         consumer.assign([TopicPartition(PUSHES, 0)])
         consumer.seek_to_beginning()
@@ -191,7 +191,7 @@ class World:
         consumer.close()
 
     def count(self, topic: str) -> int:
-        """How many records it holds."""
+        """Return the number of records in a topic."""
         consumer = KafkaConsumer(bootstrap_servers=self.broker.bootstrap_servers)
         try:
             partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
@@ -235,7 +235,7 @@ def _deny(scene: Scene) -> None:
 
 
 def _join(polls: int) -> Event:
-    """Others come into the group, and go."""
+    """Return an event in which other members join the group and leave."""
     return Event(
         lambda scene: threading.Thread(target=scene.join, args=(polls,), daemon=True).start(),
         lambda scene: scene.joined.set(),
