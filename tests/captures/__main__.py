@@ -242,7 +242,7 @@ def otelcol(folder: Path, broker: Broker, pushes: Sink) -> list[str]:
 
 
 def agent_config(folder: Path, broker: Broker, ports: Mapping[str, int]) -> Path:
-    """Write Telegraf's configuration: inputs from Jolokia and the JMX exporter, to topics in several formats."""
+    """Write Telegraf's configuration: inputs from Jolokia and the JMX exporter, several output formats."""
     jolokia = "".join(
         f'  [[inputs.jolokia2_agent.metric]]\n    name = "{name}"\n    mbean = "{mbean}"\n    tag_keys = {tags}\n'
         for name, mbean, tags in (

@@ -1,4 +1,4 @@
-"""One module for each measurement: `TITLE`, and `measure(scope) -> Result`."""
+"""Define the measurements, one module each: `TITLE`, and `measure(scope) -> Result`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Scope:
-    """How much is measured: `records` of a backlog, `clients` and `days` of a history, `of` which monitor.
+    """The size of a measurement: `records` of a backlog, `clients` and `days` of a history, `of`: folder of a monitor.
 
-    `before`: a commit whose monitor is measured in turns with ours.
-
-    None for what the measurement uses by itself.
+    `before`: a commit; its monitor is measured in turns with ours. None: the measurement's own default.
     """
 
     quick: bool = False
@@ -23,13 +21,13 @@ class Scope:
     before: str | None = None
 
     def backlog(self, usual: int) -> int:
-        """Records of a backlog: as many as were asked for, a tenth in a quick run."""
+        """Return the number of records of a backlog: the requested number; in a quick run a tenth of the default."""
         return self.records or (usual // 10 if self.quick else usual)
 
     def seconds(self, usual: float, quick: float) -> float:
-        """How long something is watched."""
+        """Return how long to observe."""
         return quick if self.quick else usual
 
     def batch(self, records: int) -> int | None:
-        """A bound of the monitor's batches where its own would make too few of all the records."""
+        """Return a limit for the monitor's batches if its default would make too few batches of all the records."""
         return records // 6 if records < 2_000_000 else None

@@ -1,4 +1,4 @@
-"""A backlog of each of the other formats of metrics, worked off by the whole monitor."""
+"""Measure how fast the whole monitor processes a backlog of each other metrics format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FORMATS: Mapping[str, _Format] = {
 
 
 def measure(scope: Scope) -> Result:
-    """Each format on a broker of its own."""
+    """Measure each format on a separate broker."""
     figures, rows = [], []
     for name, wanted in FORMATS.items():
         template = wanted.template()

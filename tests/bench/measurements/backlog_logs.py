@@ -1,4 +1,4 @@
-"""A backlog of log lines: nothing of Kafka in them, and a storm of one signature."""
+"""Measure a backlog of log lines: lines without any relation to Kafka, and a burst of one log pattern."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOISE, STORM, TARGET = 2_400_000, 600_000, 150_000
 
 
 def measure(scope: Scope) -> Result:
-    """Each kind on a broker of its own."""
+    """Measure each kind on a separate broker."""
     kinds = (
         ("log lines with nothing of Kafka, lines/s", noise, NOISE, TARGET),
         ("the same in Filebeat's JSON, lines/s", wrapped, NOISE, None),

@@ -1,4 +1,4 @@
-"""Decoding alone, in one process, without Spark: what a record costs before anything is judged."""
+"""Measure decoding alone, in one process without Spark: the cost of a record before judgement."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMATS: Mapping[str, Callable[[], Pattern]] = {
 
 
 def measure(scope: Scope) -> Result:
-    """Each format, canonical snapshots by the fast path too, and OTLP's two encodings in turns."""
+    """Measure each format; canonical snapshots also by the fast path, and OTLP's two encodings in turns."""
     rates = {f"{name}, carefully": decode_rate(name) for name in FORMATS}
     rates["canonical, fast"] = decode_rate("canonical", quickly=True)
     figures = [
@@ -45,7 +45,7 @@ def measure(scope: Scope) -> Result:
 
 
 def multiple() -> float:
-    """How many times as fast OTLP is decoded in protobuf as in JSON, by the fastest of many short passes in turns."""
+    """Return how many times as fast OTLP decodes as protobuf than as JSON: the fastest of many alternating passes."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics
 
@@ -65,7 +65,7 @@ def multiple() -> float:
 
 
 def decode_rate(name: str, quickly: bool = False) -> float:
-    """Records of a format that one process decodes in a second; `quickly`: by the path for faultless snapshots."""
+    """Return the records of a format that one process decodes per second; `quickly`: by the path for valid ones."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics, fast, latest_ms
 

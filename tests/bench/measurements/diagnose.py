@@ -1,4 +1,4 @@
-"""How long `kafka-health diagnose` takes from a cold start: one thread dump, and each recorded folder; without Java."""
+"""Measure `kafka-health diagnose` from a cold start without Java: one thread dump, and each recorded folder."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TITLE = "Diagnosis of what is attached to a ticket"
 FOLDERS = ROOT / "tests" / "recordings" / "evidence"
 DUMP = FOLDERS / "2_deadlock_client39" / "jstack-during1-210314.txt"
 RUNS, DUMP_SECONDS, FOLDER_SECONDS, LIMIT_SECONDS = 10, 1.0, 2.0, 300
-#: `diagnose` says so by its exit code: all is well, something was found, nothing (more) could be judged.
+#: Exit codes of `diagnose` that count as an answer: all is well, something was found, or (some) could not be judged.
 ANSWERS = {0, 1, 3}
 
 
 def measure(scope: Scope) -> Result:
-    """Wall times of the whole command, without any program on the path."""
+    """Measure wall times of the whole command, with an empty PATH."""
     runs = 3 if scope.quick else RUNS
     dump = _median(DUMP, runs)
     folders = {path.name: _median(path, runs) for path in sorted(FOLDERS.iterdir()) if path.is_dir()}

@@ -1,4 +1,4 @@
-"""100,000 clients from end to end: generator, monitor, exporter, a real Prometheus with all rules, for 15 minutes."""
+"""Measure 100,000 clients end to end for 15 minutes: generator, monitor, exporter, a real Prometheus with all rules."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tests.bench.usage import Usage
 TITLE = "100,000 clients from end to end, live"
 TOPIC = "client-metrics"
 CLIENTS, INTERVAL_SECONDS, SECONDS = 100_000, 30, 900.0
-#: Farther behind than this it does not keep up: two readings of each client, two scrapes.
+#: Longest permitted delays: two samples of each client, two scrapes.
 BEHIND_SECONDS, SCRAPE_SECONDS, SCRAPE = 60.0, 60.0, "60s"
 LOOK_SECONDS = 15.0
-#: One of so many hangs in a callback from this reading of its own on.
+#: One client of this many hangs in a callback, from this sample of its own on.
 SICK, SICK_FROM = 100, 6
 
 
 @dataclass
 class Seen:
-    """What was seen while it ran: seconds of input not yet worked off; of scrapes; clients that Prometheus knows."""
+    """Observations during the run: seconds of unread input; durations of scrapes; clients that Prometheus has."""
 
     behind: list[float] = field(default_factory=list)
     scrapes: list[float] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Seen:
 
 
 def measure(scope: Scope) -> Result:
-    """The fleet comes all at once; the second half of the time counts."""
+    """Start the whole fleet at once; only the second half of the time counts."""
     clients = CLIENTS // 10 if scope.quick else CLIENTS
     seconds = scope.seconds(SECONDS, 180)
     rate = clients / INTERVAL_SECONDS
@@ -103,7 +103,7 @@ def measure(scope: Scope) -> Result:
 
 
 def _values_of(client: int, reading: int, ts_ms: int) -> Values:
-    """What a client says: the sick ones stand still, and their buffers fill."""
+    """Return a client's values: sick clients are stuck, and their buffers fill."""
     stuck = reading - SICK_FROM
     if client % SICK or stuck <= 0:
         return values(client, reading, ts_ms)
@@ -136,13 +136,13 @@ SICK_QUERY = 'sum(kafka_client_service_failure_mode_clients{mode="producer-callb
 
 
 def _evaluation(prometheus: str) -> float:
-    """How long the last evaluation of all rules took."""
+    """Return the duration of the last evaluation of all rules."""
     groups = _get(f"{prometheus}/api/v1/rules").get("groups", ())
     return float(sum(group["evaluationTime"] for group in groups))
 
 
 def _asked(prometheus: str, query: str) -> Mapping[str, float]:
-    """The values of an instant query, by alertname where they have one. Empty while it does not answer."""
+    """Return the values of an instant query, by alertname if present. Empty while there is no answer."""
     series = _get(f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': query})}").get("result", ())
     return {one["metric"].get("alertname", str(at)): float(one["value"][1]) for at, one in enumerate(series)}
 

@@ -1,4 +1,4 @@
-"""What grows with the number of clients and of failures: what a batch costs the driver, and what each bucket costs."""
+"""Measure what grows with clients and failures: the driver's cost per batch, and the cost of each bucket."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tests.bench.results import Figure, Result, Table
 
 TITLE = "What grows with clients and failures"
 FLEETS, UNHEALTHY = (5_000, 100_000, 500_000), (0.01, 0.10)
-#: As by default, and with so many that each holds a few thousand clients, as deploy/sizing.md advises.
+#: The default, with so many clients that each bucket has a few thousand, as deploy/sizing.md advises.
 BUCKETS = 32
 EVERY_MS, BATCHES, STUCK_FROM = 10_000, 24, 6
-#: The driver's CPU for a batch may grow by so much for 100,000 clients more.
+#: Permitted growth of the driver's CPU per batch for 100,000 more clients.
 SLOPE_MS = 10.0
 MIB = float(1 << 20)
 NAMES = CLIENT_METRICS["producer"]
@@ -37,9 +37,9 @@ NAMES = CLIENT_METRICS["producer"]
 
 @dataclass(frozen=True)
 class Grown:
-    """CPU of the step in a bucket and of the driver, milliseconds a batch; what the driver collects, bytes a batch.
+    """CPU of the step in a bucket and of the driver (ms per batch); data collected by the driver (bytes per batch).
 
-    `usual`: a batch in which incidents go on; `worst`: that in which most of them open.
+    `usual`: a batch in which incidents continue; `worst`: the batch in which most of them open.
     """
 
     clients: int
@@ -54,7 +54,7 @@ class Grown:
 
 
 def measure(scope: Scope) -> Result:
-    """The smallest fleet first; a bucket of each, as buckets are alike."""
+    """Measure one bucket of each fleet, smallest fleet first, because buckets are alike."""
     fleets = FLEETS[:1] if scope.quick else FLEETS
     grown = [_grown(clients, share) for clients in fleets for share in UNHEALTHY]
     most = grown[-1]
@@ -93,7 +93,7 @@ def _row(grown: Grown) -> list[str]:
 def _grown(clients: int, share: float) -> Grown:
     mine = clients // BUCKETS
     sick = round(mine * share)
-    # One bucket of the many, in which everybody is.
+    # One bucket of the many; all clients here belong to it.
     settings = Settings(monitor=dataclasses.replace(MonitorSettings(), buckets=1, max_clients=mine * 2))
     kept, metrics = _State(), SelfMetrics()
     state: Any = kept
@@ -127,14 +127,14 @@ def _grown(clients: int, share: float) -> Grown:
 
 
 def _driver(metrics: SelfMetrics, rows: Sequence[bytes]) -> float:
-    """CPU seconds of the driver for what so many buckets tell it."""
+    """Return the driver's CPU seconds for the summaries of all buckets."""
     began = time.process_time()
     metrics.stepped([summary_of(value) for _ in range(BUCKETS) for value in rows], time.time())
     return time.process_time() - began
 
 
 def _taken_over(incidents: int) -> float:
-    """CPU milliseconds of a task to get at the open incidents of a bucket that it has no state of."""
+    """Return a task's CPU milliseconds to read the open incidents of a bucket without state."""
     evidence = Evidence(
         "metric", 1_000, "select-total stood at 10213 for 40 s while the buffer filled from 12 % to 96 %"
     )
@@ -151,7 +151,7 @@ def _taken_over(incidents: int) -> float:
 
 
 def _chunks(clients: int, sick: int) -> Iterator[bytes]:
-    """What a task decodes for the bucket, batch by batch."""
+    """Yield what a task decodes for the bucket, batch by batch."""
     begin_ms = int(time.time() * 1000) - BATCHES * EVERY_MS
     packer = Packer(1)
     slots = [
@@ -177,7 +177,7 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """A producer's reading; `stuck`: for so many batches its I/O thread hangs in a callback and its buffer fills."""
+    """Return a producer's sample; `stuck`: number of batches for which its I/O thread hangs and its buffer fills."""
     alive = 100 + batch - stuck
     metrics = {
         "select-total": 500.0 * alive,
@@ -196,7 +196,7 @@ def _values(batch: int, stuck: int) -> list[float]:
 
 
 class _State:
-    """The state of a key, as Spark gives it."""
+    """The state of a key, with the interface of Spark's state."""
 
     value: Any = None
 

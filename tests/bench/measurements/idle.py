@@ -1,4 +1,4 @@
-"""What the monitor costs where hardly anything happens: 20 clients, everything on."""
+"""Measure the monitor's cost with little input: 20 clients, all outputs enabled."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.bench.templates import values
 TITLE = "Twenty clients"
 PRODUCERS, CONSUMERS, GROUPS = 12, 6, 2
 INTERVAL_SECONDS = 10
-#: As often as a Prometheus would ask for its metrics.
+#: Scrape interval of a typical Prometheus.
 SCRAPE_SECONDS = 15.0
 CORES, MEGABYTES = 0.15, 900.0
 
 
 def few(since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-    """Each client's reading and one line of its log, every 10 s, each at its own moment."""
+    """Yield a sample and a log line of each client every 10 s, each client at its own moment."""
     kinds = [canonical.producer()] * PRODUCERS + [canonical.consumer()] * CONSUMERS + [canonical.group()] * GROUPS
     for client, template in enumerate(kinds):
         phase = client * INTERVAL_SECONDS / len(kinds)
@@ -34,7 +34,7 @@ def few(since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
 
 
 def measure(scope: Scope) -> Result:
-    """Ten minutes, of which the second half counts."""
+    """Measure ten minutes, the second half of which counts."""
     seconds = scope.seconds(600, 120)
     with Lab() as lab:
         lab.topics()

@@ -1,4 +1,4 @@
-"""From the moment a client fails to the record on `client-health` that says so."""
+"""Measure the time from a client's failure to the record on `client-health` that reports it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ DEADLOCK, NOT_CLOSED = "producer-callback-deadlock", "producer-not-closed"
 TARGETS = {DEADLOCK: 40.0, NOT_CLOSED: 85.0}
 INTERVAL_SECONDS = 10.0
 FAILING, EXITING, HEALTHY = 50, 20, 50
-#: A stuck producer's buffer fills within so many seconds, by how much the application sends.
+#: Time in which a stuck producer's buffer fills, depending on the application's rate.
 FILLS_IN = (25.0, 60.0)
-#: What a producer that exits without close() has in its buffer all the time.
+#: Bytes that are always in the buffer of a producer that will exit without close().
 UNSENT = BUFFER_BYTES // 20
-#: With everything before it: the longest that is waited for a verdict.
+#: Longest wait for a verdict.
 PATIENCE_SECONDS = 150.0
 
 
 @dataclass
 class Fate:
-    """A producer's life: it reports at its own moments of every ten seconds until something happens, or nothing."""
+    """A producer's life: it reports every ten seconds at its own moments, until its failure if it has one."""
 
     client: int
     mode: str | None
@@ -43,11 +43,11 @@ class Fate:
     onset: float | None = None
 
     def values(self, at: float) -> dict[bytes, int] | None:
-        """What it says at a moment; None once it has gone."""
+        """Return its values at a moment; None once it is gone."""
         failed = self.onset is not None and at >= self.onset
         if failed and self.mode == NOT_CLOSED:
             return None
-        # What stands still stands where it was at the onset.
+        # A stuck client's counters keep their values from the onset.
         moved_until = self.onset if failed and self.onset is not None else at
         fields = values(self.client, 0, round(at * 1000))
         seconds = int((moved_until % 1_000_000) * 10)
@@ -68,13 +68,13 @@ class Fate:
 
 @dataclass
 class Fleet:
-    """All producers, as what is due of them."""
+    """All producers, as the source of due records."""
 
     fates: Sequence[Fate]
     template: Template = field(default_factory=canonical.producer)
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """The readings between two times."""
+        """Yield the samples between two times."""
         for fate in self.fates:
             if int((until - fate.phase) / INTERVAL_SECONDS) > int((since - fate.phase) / INTERVAL_SECONDS):
                 fields = fate.values(until)
@@ -83,7 +83,7 @@ class Fleet:
 
 
 def measure(scope: Scope) -> Result:
-    """Healthy first, then failures at random moments."""
+    """Start healthy clients first, then failures at random moments."""
     random_ = random.Random(1)
     failing, exiting, healthy = (10, 5, 10) if scope.quick else (FAILING, EXITING, HEALTHY)
     modes = [DEADLOCK] * failing + [NOT_CLOSED] * exiting + [None] * healthy
@@ -107,7 +107,7 @@ def measure(scope: Scope) -> Result:
 
 
 class Verdicts:
-    """Reads `client-health`. `first`: client and mode → when it was first suspected or confirmed there."""
+    """Reads `client-health`. `first`: client and mode → time of the first record that suspects or confirms it."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self.first: dict[tuple[int, str], float] = {}
@@ -115,7 +115,7 @@ class Verdicts:
         self._consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
 
     def read(self, seconds: float) -> None:
-        """Take in what comes in this time."""
+        """Read new records for this many seconds."""
         until = time.time() + seconds
         while time.time() < until:
             message = self._consumer.poll(0.1)
@@ -129,7 +129,7 @@ class Verdicts:
                     self.first.setdefault((client, verdict["mode"]), time.time())
 
     def close(self) -> None:
-        """Leave the topic."""
+        """Close the consumer."""
         self._consumer.close()
 
 
@@ -150,7 +150,7 @@ def _result(fates: Sequence[Fate], first: Mapping[tuple[int, str], float]) -> Re
             for fate in mine
             if fate.onset is not None and (fate.client, mode) in first
         )
-        # One that was never found is one that was found too late.
+        # A failure that was never found counts as found too late.
         seconds += [float("inf")] * (len(mine) - len(seconds))
         finite = [s for s in seconds if s != float("inf")]
         p95 = seconds[min(len(seconds) - 1, round(0.95 * len(seconds)))]

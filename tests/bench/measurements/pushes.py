@@ -1,4 +1,4 @@
-"""What clients that push their metrics (KIP-714) cost a broker with our plugin, and the topic."""
+"""Measure what clients that push their metrics (KIP-714) cost a broker with our plugin, and the topic."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from tests.bench.usage import TICKS, Usage
 
 TITLE = "Clients that push, at their broker"
 PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
-#: As many that push each second push as often as so many clients every 30 s.
+#: Producers that push every second, with as many pushes as CLIENTS that push every 30 s.
 PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
-#: Each sends so seldom that what it sends costs the broker little.
+#: Each sends so rarely that sending costs the broker little.
 SEND_SECONDS = 10.0
 START_SECONDS = 180.0
-#: The threads of a broker that the plugin has, as Linux cuts their names.
+#: Thread names of the plugin in a broker, as truncated by Linux.
 PLUGIN_THREADS = ("clienthealth-br", "kafka-producer-")
 NOBODY = "client_software_name=nobody"
 
 
 @dataclass(frozen=True)
 class Moment:
-    """`cpu`: seconds that the plugin's threads have used; `pushes`, `stored_bytes`: on the topic."""
+    """`cpu`: seconds used by the plugin's threads; `pushes`, `stored_bytes`: on the topic."""
 
     at: float
     cpu: float
@@ -48,7 +48,7 @@ class Moment:
 
     @classmethod
     def of(cls, broker: Broker, topic: str) -> Self:
-        """Now."""
+        """Return the figures of this moment."""
         threads = Path(f"/proc/{broker.pid}/task").iterdir()
         cpu = sum(_cpu(thread) for thread in threads if (thread / "comm").read_text().strip() in PLUGIN_THREADS)
         files = (broker.folder / "data" / f"{topic}-0").glob("*.log")
@@ -57,7 +57,7 @@ class Moment:
 
 
 def measure(scope: Scope) -> Result:
-    """The same load while the brokers ask for pushes, and while they do not."""
+    """Measure the same load while the brokers ask for pushes, and while they do not."""
     seconds, warming = scope.seconds(120, 20), scope.seconds(45, 10)
     jar_path = os.pathsep.join(map(str, jars.classpath("clients-4.1")))
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker", telemetry_to="") as broker:
@@ -77,7 +77,7 @@ def measure(scope: Scope) -> Result:
                 time.sleep(warming)
                 busy = Moment.of(broker, topic), _after(seconds, broker, topic)
                 _subscribe(settings, {**of_java.config, "match": NOBODY})
-                # A client that is asked no more says so with its next push.
+                # A client learns with its next push that it is no longer asked.
                 time.sleep(warming)
                 idle = Moment.of(broker, topic), _after(seconds, broker, topic)
                 asked, unasked = (usage.cost(since.at, until.at) for since, until in (busy, idle))
@@ -145,7 +145,7 @@ def _end(broker: Broker, topic: str) -> int:
 
 
 def _mean_bytes(broker: Broker, topic: str, records: int = 1000) -> float:
-    """Of what was pushed, as it came."""
+    """Return the mean size of stored pushes in bytes."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "bench"})
     try:
         consumer.assign([TopicPartition(topic, 0, max(0, _end(broker, topic) - records))])

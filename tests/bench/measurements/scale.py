@@ -1,4 +1,4 @@
-"""A large fleet, live: does the monitor keep up, and does a record cost more where there are more clients?"""
+"""Measure a large live fleet: whether the monitor keeps up, and whether more clients make a record more expensive."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: Farther behind than two readings of each client and the pause between batches it does not keep up.
+#: Longest permitted delay: two samples of each client plus the pause between batches.
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Live:
-    """What a fleet cost in the second half of its time. `behind`: seconds of input not yet worked off, at each look."""
+    """Cost of a fleet in the second half of its time. `behind`: seconds of unread input, at each look."""
 
     clients: int
     seconds: float
@@ -41,17 +41,17 @@ class Live:
 
     @property
     def micros(self) -> float:
-        """CPU of the monitor for each record, without the broker's."""
+        """Return the monitor's CPU per record without the broker's, in microseconds."""
         return self.cost.per_record(self.worked_off, "jvm", "python")
 
 
 def measure(scope: Scope) -> Result:
-    """Few clients first, at the same rate of records; then many."""
+    """Measure few clients first, then many, at the same rate of records."""
     many = MANY // 10 if scope.quick else MANY
     few = FEW // 10 if scope.quick else FEW
     rate = many / INTERVAL_SECONDS
     short, long = scope.seconds(240, 90), scope.seconds(600, 90)
-    # Their time runs faster, so that they too report every 10 s of it.
+    # Their clocks run faster, so that they too report every 10 s of their time.
     since_ms = round((time.time() - (short + 120) * rate / few * INTERVAL_SECONDS) * 1000)
     small = _live(few, rate, short, since_ms)
     large = _live(many, rate, long, None)

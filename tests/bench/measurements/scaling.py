@@ -1,4 +1,4 @@
-"""The same input with one, two and four executors of equal shares of a core: what each adds."""
+"""Measure the same input with one, two and four executors with equal shares of a core: the gain of each."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tests.support.spark_cluster import SparkCluster, submission
 TITLE = "One, two and four executors"
 TOPIC = "client-metrics"
 EXECUTORS = (1, 2, 4)
-#: Of a core for each executor: four of them fit into one of two cores; the other is for driver, broker and all else.
+#: Share of a core per executor: four share one of two cores; the other core runs driver, broker and all else.
 CORES = 0.22
 RECORDS, CLIENTS, BATCH = 1_500_000, 20_000, 300_000
-#: So that four executors have each their part of both.
+#: Enough that each of four executors gets an equal part of both.
 PARTITIONS, STATES = 4, 8
 HEAP_MB = 640
 EFFICIENCY = 0.8
@@ -36,33 +36,33 @@ LIMIT_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Scaled:
-    """The second half of the batches with so many executors."""
+    """The second half of the batches, with this number of executors."""
 
     executors: int
     times: Sequence[BatchTime]
 
     @property
     def rate(self) -> float:
-        """Records a second."""
+        """Return records per second."""
         return sum(b.records for b in self.times) / sum(b.seconds for b in self.times)
 
     def share(self, name: str) -> float:
-        """What part of the tasks' time that was, in percent."""
+        """Return the share of the tasks' time that this part took, in percent."""
         return float(100 * sum(getattr(b, name) for b in self.times) / sum(b.tasks for b in self.times))
 
     @property
     def filled(self) -> float:
-        """What part of the executors' time tasks took while stages ran, in percent: else they waited for others."""
+        """Return the share of the executors' time that tasks took while stages ran, in percent; the rest is waiting."""
         return float(100 * sum(b.tasks for b in self.times) / sum(b.busy for b in self.times) / self.executors)
 
     @property
     def driver(self) -> float:
-        """Seconds of a batch in which no stage ran."""
+        """Return the seconds of a batch in which no stage ran."""
         return sum(b.driver * b.seconds for b in self.times) / len(self.times)
 
 
 def measure(scope: Scope) -> Result:
-    """One after the other, each from nothing, on the same topic."""
+    """Run the numbers of executors one after another on the same topic, each with an empty state."""
     records = scope.backlog(RECORDS)
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
@@ -110,7 +110,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
     log = lab.folder / f"{name}-events"
     log.mkdir()
     with ExitStack() as stack:
-        # With the quick compiler alone: the other costs each JVM minutes of its share, however many there are.
+        # Only with the quick compiler: the other one costs each JVM minutes of its share.
         cluster = stack.enter_context(SparkCluster(lab.folder / f"{name}-spark", HEAP_MB + 400, QUICK_START))
         groups = [stack.enter_context(share(CORES)) for _ in range(executors)]
         with pinned(cores):
@@ -123,7 +123,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
         def launch(settings: Settings, config: Path) -> tuple[Sequence[str], Mapping[str, str]]:
             events = {"spark__eventLog__enabled": "true", "spark__eventLog__dir": log.as_uri()}
             events["spark__eventLog__compress"] = "false"
-            # The first batch waits for all.
+            # The first batch waits until all executors are registered.
             options = {"spark__cores__max": str(executors), "spark__scheduler__minRegisteredResourcesRatio": "1.0"}
             return submission(cluster, settings, config, package, **events, **options)
 
@@ -131,7 +131,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
             name, launch, shuffle_partitions=STATES, max_offsets_per_trigger=batch, heap_mb=HEAP_MB
         ) as monitor:
             monitor.work_off(TOPIC, filled.records, LIMIT_SECONDS)
-        # Before the groups go, what is in them has to.
+        # A control group can be removed only when it is empty.
         for worker in list(cluster.workers):
             cluster.lose(worker)
     times = batches(log)

@@ -1,4 +1,4 @@
-"""How long the monitor takes for a small batch: what decides how soon a verdict comes."""
+"""Measure how long the monitor takes for a small batch, which decides how soon a verdict comes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TARGETS = {200: 0.7, 5_000: 1.0}
 
 
 class Bursts:
-    """So many records between two of the monitor's triggers, from clients that each report in every second burst."""
+    """Sends bursts between two of the monitor's triggers; each client reports in every second burst."""
 
     def __init__(self, template: Template, size: int) -> None:
         self._template, self._size = template, size
@@ -30,7 +30,7 @@ class Bursts:
         self._number = 0
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """A burst, once after each trigger."""
+        """Yield a burst, once after each trigger."""
         slot = int((until - BURST_AFTER) / TRIGGER_SECONDS)
         if slot > self._last:
             self._last = slot
@@ -42,7 +42,7 @@ class Bursts:
 
 
 def measure(scope: Scope) -> Result:
-    """Each size on a broker of its own."""
+    """Measure each size on a separate broker."""
     figures, rows = [], []
     for size, target in TARGETS.items():
         with Lab() as lab:
@@ -72,7 +72,7 @@ def measure(scope: Scope) -> Result:
 
 
 def _sized(batches: Sequence[Batch], size: int) -> Iterable[Batch]:
-    """Those that held one burst."""
+    """Yield the batches with exactly one burst."""
     before = 0
     for batch in batches:
         if batch.ends[TOPIC] - before == size:

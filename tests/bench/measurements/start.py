@@ -1,4 +1,4 @@
-"""From `kafka-health monitor` to the first verdict on `client-health`, cold, where a client is failing already."""
+"""Measure a cold start: from `kafka-health monitor` to the first verdict on `client-health`, with a failing client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TARGET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds from the command: until the first batch was planned, and until the verdict was published; CPU of both."""
+    """Seconds from the command until the first batch was planned, and until the verdict was published; CPU time."""
 
     planned: float
     verdict: float
@@ -32,7 +32,7 @@ class Start:
 
 
 def measure(scope: Scope) -> Result:
-    """Monitors one after the other, each with nothing of its own yet."""
+    """Start monitors one after another, each without state."""
     with Lab() as lab:
         lab.topics()
         filled = fill(lab.servers, TOPIC, _readings(time.time()), CLIENTS)

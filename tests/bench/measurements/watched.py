@@ -1,4 +1,4 @@
-"""What `kafka-health watch` costs the JVM that it watches: a healthy application must not notice."""
+"""Measure what `kafka-health watch` costs the watched JVM: a healthy application must not notice it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ TITLE = "A JVM that is watched"
 RATE = 100
 START_SECONDS = 120.0
 CORES = 0.01
-#: Threads by the beginnings of their names, as Linux cuts them; the agent's dispatch, answer and are attached.
+#: Part → beginnings of thread names, as truncated by Linux; the agent's threads dispatch, answer and attach.
 PARTS = {
     "agent": ("jolokia-", "Jolokia", "HTTP-Dispatcher", "Attach Listener"),
     "compiler": ("C1 Compiler", "C2 Compiler"),
     "collector": ("GC ", "G1 "),
 }
-#: A line of `-Xlog:safepoint` (JDK 17): seconds since the JVM's start, and how long its threads stood still.
+#: A line of `-Xlog:safepoint` (JDK 17): seconds since the JVM's start, and the duration of the pause.
 _PAUSE = re.compile(r"\[([\d.]+)s\].*Total: +(\d+) ns")
 
 
 def measure(scope: Scope) -> Result:
-    """The same application alone, and watched for twice as long."""
+    """Measure the same application alone, and then watched for twice as long."""
     seconds, warming = scope.seconds(60, 10), scope.seconds(90, 10)
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         broker.create_topic("orders")
@@ -91,7 +91,7 @@ def _after(seconds: float, pid: int) -> tuple[float, dict[str, float]]:
 
 
 def _cpu(pid: int) -> dict[str, float]:
-    """CPU seconds of a JVM's threads by part."""
+    """Return CPU seconds of a JVM's threads by part."""
     used = dict.fromkeys((*PARTS, "application"), 0.0)
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:

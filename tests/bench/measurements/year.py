@@ -1,9 +1,9 @@
-"""A year: maintenance and reviews of a history of 365 days, and what a monitor writes in one of them.
+"""Measure a year: maintenance and reviews of a history of 365 days, and what a monitor writes in a day.
 
-What grows is read of a monitor that ran (`--of`, the folder of its checkpoints and history), and calculated for a
-day. The history is made of columns: one day of all clients, minute by minute and in an order of its own within each, as
-a monitor writes it. The other days are the same file with another date in it, which is a page of 17 kB: the year is
-written as quickly as it can be copied.
+The growth is read from a monitor that ran (`--of`, the folder of its checkpoints and history), and extrapolated to a
+day. The history is made of columns: one day of all clients, minute by minute, each minute in its own order, as a
+monitor writes it. The other days are the same file with another date, which is a page of 17 kB. So the year is written
+as fast as files can be copied.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ EVERY_SECONDS = 10
 MINUTES = 1440
 #: Client-hours per incident; an incident lasts the first ten minutes of its hour.
 RARITY = 1_000
-#: Files of `minutes` of a day, where no monitor is looked at: two partitions of a state, twice a minute.
+#: Files of `minutes` per day if no monitor is examined: two partitions of a state, twice a minute.
 FILES = 4 * MINUTES
 MODES = ("producer-callback-deadlock", "send-blocked-on-metadata", "producer-not-closed")
-#: What a user waits for.
+#: Time and memory limits for commands that a user waits for.
 MAINTAIN_SECONDS, WEEK_SECONDS, QUARTER_SECONDS, MEGABYTES = 300.0, 300.0, 1800.0, 2000.0
 COMMAND_SECONDS = 3 * 3600.0
 #: Days of a quarter, in whole weeks.
 QUARTER = 91
 JULIAN_EPOCH = 2_440_588
 
-#: Columns that tell who a client is; client and hour of each incident of a day.
+#: Columns that identify a client; (client, hour) of each incident of a day.
 Who = Mapping[str, pa.Array]
 Ill = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command cost, and the last line that it printed."""
+    """Cost of a command, and its output."""
 
     seconds: float
     cpu: float
@@ -70,7 +70,7 @@ class Ran:
 
 
 def measure(scope: Scope) -> Result:
-    """A monitor for some minutes; then a history, its maintenance, the review of a week and of a quarter."""
+    """Generate a history; measure its maintenance, and the reviews of a week and of a quarter."""
     clients = scope.clients or (QUICK_CLIENTS if scope.quick else CLIENTS)
     days = scope.days or (QUICK_DAYS if scope.quick else DAYS)
     written = None if scope.of is None else _written(scope.of)
@@ -134,7 +134,7 @@ def _result(
 
 @dataclass(frozen=True)
 class Written:
-    """What a monitor has written in so many seconds: files and bytes of what grows, and of its checkpoint."""
+    """What a monitor wrote in `seconds`: files and bytes of everything that grows, and of its checkpoint."""
 
     seconds: float
     clients: int
@@ -143,16 +143,16 @@ class Written:
 
     @property
     def times_a_day(self) -> float:
-        """How many of it a day has."""
+        """Return how many times these seconds fit into a day."""
         return 86_400 / self.seconds
 
     def a_day(self, has: tuple[int, int]) -> tuple[float, float]:
-        """Files and bytes of a day at the same pace."""
+        """Return files and bytes per day at the same pace."""
         return has[0] * self.times_a_day, has[1] * self.times_a_day
 
 
 def _written(folder: Path) -> Written:
-    """Of a monitor with one broker (the demo, `make soak`), whose history has not been maintained yet."""
+    """Read what a monitor with one broker (the demo, `make soak`) wrote before its history was first maintained."""
     root = folder / "history"
     moments = [
         json.loads(line)["commitInfo"]["timestamp"]
@@ -176,7 +176,7 @@ def _shown(sizes: tuple[float, float]) -> list[str]:
 
 
 def _run(folder: Path, arguments: Sequence[str]) -> Ran:
-    """A command as a user gives it. Raises ServiceError where it fails."""
+    """Run a command like a user. Raises ServiceError if it fails."""
     log = folder / f"{arguments[0]}-{time.monotonic_ns()}.log"
     began = alive = time.time()
     process = Process(arguments[0], [KAFKA_HEALTH, *arguments], log)
@@ -190,14 +190,14 @@ def _run(folder: Path, arguments: Sequence[str]) -> Ran:
     try:
         with Usage({"command": process.pid}) as usage:
             process.wait_until(over, COMMAND_SECONDS)
-            # The last sample may have met it while it ended.
+            # The last sample may fall into the command's end.
             cost = usage.cost(began, alive - 0.3)
             peak_mb = usage.peak_mb("command")
     finally:
         process.kill()
     if process.exit_code:
         raise ServiceError(f"{' '.join(arguments)} ended with exit code {process.exit_code}\n{process.tail()}")
-    # What Java says as it starts is not of the command.
+    # Java's messages at its start do not belong to the command.
     printed = [line for line in log.read_text("utf-8").splitlines() if line and not line.startswith(_OF_JAVA)]
     print(f"  {' '.join(arguments[:1])}: {alive - began:.0f} s, {peak_mb:,.0f} MB: {printed[:4]}", flush=True)
     return Ran(alive - began, sum(cost.parts.values()), peak_mb, printed)
@@ -209,7 +209,7 @@ _OF_JAVA = ("WARNING: ", "NOTE: ", "Picked up ")
 def _of(paths: Iterable[Path]) -> tuple[int, int]:
     count = size = 0
     for path in paths:
-        # Others delete files meanwhile.
+        # Other processes delete files meanwhile.
         with suppress(FileNotFoundError):
             if path.is_file():
                 count, size = count + 1, size + path.stat().st_size
@@ -217,7 +217,7 @@ def _of(paths: Iterable[Path]) -> tuple[int, int]:
 
 
 def of_version(place: Path) -> tuple[int, int]:
-    """Files and bytes of the newest version of a table: a file that was replaced lies there for a week."""
+    """Return files and bytes of a table's newest version; replaced files stay for a week and do not count."""
     sizes: dict[str, int] = {}
     for log in sorted((place / "_delta_log").glob("*.json")):
         for line in log.read_text("utf-8").splitlines():
@@ -230,7 +230,7 @@ def of_version(place: Path) -> tuple[int, int]:
 
 
 def generate(root: Path, clients: int, end: date, days: int, newest: int) -> None:
-    """The tables of so many days before `end`. `newest`: files of `minutes` of the last of them."""
+    """Generate the tables for `days` days before `end`. `newest`: number of files of `minutes` on the last day."""
     spark = session("bench-year", Settings(), batch=True)
     try:
         history.create(spark, str(root))
@@ -271,7 +271,7 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """A file as Spark writes it, but that its minutes are neither compressed nor in more than one dictionary."""
+    """Write a file like Spark, except that its minutes are uncompressed and in one dictionary."""
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}
@@ -282,7 +282,7 @@ def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
 
 
 def _leaves(schema: pa.Schema) -> list[str]:
-    """The columns of a file of this schema, as it names them."""
+    """Return the column names in a file with this schema."""
     sink = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), sink)
     columns = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
@@ -290,13 +290,13 @@ def _leaves(schema: pa.Schema) -> list[str]:
 
 
 def _page(day: date) -> bytes:
-    """The minutes of a day as a file keeps them once each: nanoseconds of the day, and its number."""
+    """Return the minutes of a day as a file stores them once each: nanoseconds of the day, and the day's number."""
     julian = (day - date(1970, 1, 1)).days + JULIAN_EPOCH
     return b"".join(struct.pack("<qi", minute * 60 * 10**9, julian) for minute in range(MINUTES))
 
 
 def _add(table: Path, path: Path, rows: int) -> dict[str, Any]:
-    """What Delta's log says of a file."""
+    """Return the action that adds a file to Delta's log."""
     relative = path.relative_to(table)
     return {
         "path": str(relative),
@@ -315,7 +315,7 @@ def _commit(table: Path, adds: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _fleet(clients: int) -> dict[str, pa.Array]:
-    """Clients of 40 services, ten on a host; one in four a consumer, one in fifty a consumer group."""
+    """Return clients of 40 services, ten on a host; one in four is a consumer, one in fifty a consumer group."""
     kinds = ["group" if n % 50 == 0 else "consumer" if n % 4 == 0 else "producer" for n in range(clients)]
     return {
         "service": pa.array([f"service-{n % 40:02}" for n in range(clients)]),
@@ -330,14 +330,14 @@ def _fleet(clients: int) -> dict[str, pa.Array]:
 
 
 def _ill(clients: int) -> Ill:
-    """Client and hour of each incident of a day."""
+    """Return (client, hour) of each incident of a day."""
     chance = np.random.default_rng(1)
     pairs = np.argwhere(chance.integers(0, RARITY, (clients, 24)) == 0)
     return [(client, hour) for client, hour in pairs.tolist() if client % 50]
 
 
 def _day(clients: int, who: Who, ill: Ill, day: date) -> pa.Table:
-    """The minutes of all clients."""
+    """Return the minutes of all clients on a day."""
     chance = np.random.default_rng(2)
     number = np.concatenate([chance.permutation(clients) for _ in range(MINUTES)])
     minute = np.repeat(np.arange(MINUTES), clients)
@@ -382,7 +382,7 @@ def _chosen(values: Sequence[str], which: Any, mask: Any = None) -> pa.Array:
 
 
 def _verdicts(who: Who, ill: Ill, day: date) -> pa.Table:
-    """Opened at the hour, closed ten minutes later."""
+    """Return verdict changes: opened at the hour, closed ten minutes later."""
     midnight = datetime.combine(day, datetime.min.time(), UTC)
     rows: list[dict[str, Any]] = []
     for at, (client, hour) in enumerate(ill):
@@ -425,7 +425,7 @@ def _quality(clients: int, day: date) -> pa.Table:
 
 
 def _of_schema(schema: StructType, given: Mapping[str, Any], rows: int) -> pa.Table:
-    """All columns that a file of the table has; null where nothing is given."""
+    """Return all columns of the table's files; null if no value is given."""
     types = {field.name: to_arrow_type(field.dataType, timezone="UTC") for field in schema if field.name != "day"}
     arrays = {
         name: given[name] if isinstance(given.get(name), pa.Array) else pa.array(given.get(name) or [None] * rows, kind)

@@ -15,7 +15,7 @@ from tests.bench.publish import Filled
 from tests.bench.usage import Usage
 
 KAFKA_STREAMS = "4.1.2"
-#: Of the benchmark alone: `make setup` does not fetch it.
+#: Only the benchmark needs these jars: `make setup` does not fetch them.
 JARS = jars.JarSet(
     (
         f"org.apache.kafka:kafka-streams:{KAFKA_STREAMS}",
@@ -30,7 +30,7 @@ LIMIT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class PeerPass:
-    """One run of the peer. Rate and CPU are those of the second half, when it is warm."""
+    """One run of the peer. Rate and CPU are from the second half, when it is warm."""
 
     rate: float
     micros: float
@@ -41,12 +41,12 @@ class PeerPass:
 
     @property
     def total(self) -> float:
-        """CPU of a record, with the broker's."""
+        """Return the CPU time of a record, including the broker's."""
         return self.micros + self.broker_micros
 
 
 def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPass:
-    """Let it work off the topic. Raises ServiceError with the end of its output."""
+    """Let the peer process the topic. Raises ServiceError with the end of its output."""
     jars.SETS.setdefault("streams", JARS)
     folder = lab.folder / name
     folder.mkdir()
@@ -87,7 +87,7 @@ def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPa
 
 
 def progress(output: Path) -> Sequence[tuple[float, int, float, int]]:
-    """Time, records taken in, CPU seconds, windows let go of."""
+    """Return time, records read, CPU seconds, and expired windows."""
     lines = []
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.split()

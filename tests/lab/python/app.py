@@ -1,9 +1,9 @@
-"""Producers or consumers of a Python library, whatever goes wrong with them: what `java/orders/Plain.java` is to Java.
+"""Run producers or consumers of a Python library with any trouble, like `java/orders/Plain.java` for Java.
 
-    python -m tests.lab.python.app LIBRARY NAME=VALUE…
+python -m tests.lab.python.app LIBRARY NAME=VALUE…
 
-LIBRARY: confluent, kafka_python or aio. It knows the options and the words on standard input that `Plain.java` and
-`Control.java` know, and counts as they do; `layout`: of its log app.log; metrics.seconds. On standard output
+LIBRARY: confluent, kafka_python or aio. Options, command words on standard input and counts are those of `Plain.java`
+and `Control.java`. Further options: `layout` of the log app.log, and metrics.seconds. Standard output gets lines
 `TRUTH json` and `METRICS json`.
 """
 
@@ -39,7 +39,7 @@ ALL: list[Truth] = []
 
 
 class Truth:
-    """What one client really does."""
+    """The real actions of one client."""
 
     def __init__(self, kind: str, number: int) -> None:
         self.kind, self.id = kind, GIVEN[f"{kind[0]}.client.id"] + (f"-{number}" if number else "")
@@ -52,7 +52,7 @@ class Truth:
         ALL.append(self)
 
     def during(self, what: str, act: Callable[[], Any]) -> Any:
-        """The time of a call counts."""
+        """Run a call and record its duration."""
         self.calls[what] = time.time()
         try:
             return act()
@@ -60,7 +60,7 @@ class Truth:
             self.longest[what] = max(self.longest[what], time.time() - self.calls.pop(what))
 
     def settled(self, error: object) -> None:
-        """A record was acknowledged, or given up: the callback of each."""
+        """Count a record as acknowledged or given up; called as each record's callback."""
         self.during("callback", lambda: self._settled(error))
 
     def _settled(self, error: object) -> None:
@@ -73,7 +73,7 @@ class Truth:
             happen(self)
 
     def failure(self, error: object) -> None:
-        """What came of a record."""
+        """Count a failed record by its kind."""
         text = f"{type(error).__name__} {error}"
         self.counts["failed"] += 1
         if "BufferError" in text or "queue full" in text.lower() or "allocate" in text:
@@ -84,11 +84,11 @@ class Truth:
             self.counts["expired"] += 1
 
     def wrong(self, where: str) -> bool:
-        """Does something go wrong here and now."""
+        """True if this client has trouble in this place now."""
         return self.mine and where == WHERE and GO.is_set() and not OVER.is_set()
 
     def line(self) -> str:
-        """All of it."""
+        """Return all counts as JSON."""
         now = time.time()
         ages = {f"{what}_ms": int(1000 * (now - self.calls.get(what, now))) for what in self.longest}
         longest = {f"longest_{what}_ms": int(1000 * most) for what, most in self.longest.items()}
@@ -98,39 +98,39 @@ class Truth:
 
 
 def say(text: str) -> None:
-    """A whole line on standard output."""
+    """Print a whole line on standard output."""
     with OUT:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 
 
 def tell() -> None:
-    """A line for each client."""
+    """Print a line for each client."""
     for truth in ALL:
         say(f"TRUTH {truth.line()}")
 
 
 def wait_for_answer() -> None:
-    """Nobody answers."""
+    """Wait forever."""
     threading.Event().wait()
 
 
 def ask_ledger() -> None:
-    """A server that takes the question and gives no answer."""
+    """Send a request to a server that never answers."""
     server = socket.create_server(("127.0.0.1", 0))
     with socket.create_connection(server.getsockname()) as connection:
         connection.recv(1)
 
 
 def reconcile() -> None:
-    """Without an end."""
+    """Compute forever."""
     total = 0
     while total != -1:
         total = abs(hash((total, "entry")))
 
 
 def back_off(ms: int) -> None:
-    """Try again until it works, ever later."""
+    """Retry with growing pauses until the time is over."""
     end, pause = time.monotonic() + ms / 1000, 0.2
     while (left := end - time.monotonic()) > 0:
         log.warning("ledger is busy, again in %d ms", 1000 * pause)
@@ -139,21 +139,21 @@ def back_off(ms: int) -> None:
 
 
 def retry_for_ever() -> None:
-    """Never give up."""
+    """Retry forever."""
     for attempt in range(1, 1_000_000):
         log.warning("ledger does not answer, attempt %d", attempt)
         time.sleep(MS / 1000)
 
 
 def enqueue() -> None:
-    """Into a queue that nobody empties."""
+    """Block on a full queue that is never read."""
     full: queue.Queue[str] = queue.Queue(1)
     full.put("full")
     full.put("entry")
 
 
 def update() -> None:
-    """Under a lock that is held by somebody else."""
+    """Block on a lock that is never released."""
     lock = threading.Lock()
     lock.acquire()
     with lock:
@@ -161,7 +161,7 @@ def update() -> None:
 
 
 def happen(truth: Truth) -> None:
-    """What goes wrong."""
+    """Execute the trouble."""
     once: dict[str, Callable[[], object]] = {
         "backoff": lambda: back_off(MS),
         "held": lambda: threading.Event().wait(MS / 1000),
@@ -187,12 +187,12 @@ def happen(truth: Truth) -> None:
 
 
 def number_of(name: str, default: str) -> float:
-    """An option that is a number."""
+    """Return an option as a number."""
     return float(GIVEN.get(name, default))
 
 
 def due(truth: Truth) -> int:
-    """How many records are sent next."""
+    """Return how many records to send next."""
     active = truth.mine and GO.is_set() and not OVER.is_set()
     if active and TROUBLE == "burst" and not truth.once:
         truth.once = True
@@ -201,21 +201,21 @@ def due(truth: Truth) -> int:
 
 
 def target(truth: Truth) -> dict[str, Any]:
-    """Where the next record goes."""
+    """Return the topic (and partition) of the next record."""
     wrong = truth.mine and GO.is_set() and not OVER.is_set()
     topic = GIVEN["wrong.topic"] if wrong and TROUBLE == "topic" else GIVEN["topic"]
     return {"topic": topic, **({"partition": 17} if wrong and TROUBLE == "partition" else {})}
 
 
 def accepted(truth: Truth) -> None:
-    """One more."""
+    """Count one more attempted record."""
     truth.counts["attempted"] += 1
     if truth.counts["attempted"] % int(GIVEN.get("every", "50")) == 0:
         log.info("order %d accepted", truth.counts["attempted"])
 
 
 def handle(truth: Truth, topic: str) -> None:
-    """One record of a topic."""
+    """Handle one record of a topic."""
     truth.place = "handler"
     time.sleep(number_of("handle.ms", "5") / 1000)
     slow = GIVEN.get("slow.topic", "")
@@ -226,13 +226,13 @@ def handle(truth: Truth, topic: str) -> None:
 
 
 def options(kind: str, truth: Truth) -> dict[str, str]:
-    """Of the client."""
+    """Return the options of a client."""
     chosen = {name[2:]: value for name, value in GIVEN.items() if name.startswith(f"{kind[0]}.")}
     return {**chosen, "client.id": truth.id}
 
 
 def quote() -> None:
-    """Lines of other programs, as one that watches logs repeats them."""
+    """Log quoted lines of other programs, as a log watcher does."""
     dice = random.Random(GIVEN["quotes"])
     quotes = GIVEN["quoted"].split("\x01")
     while True:
@@ -242,27 +242,27 @@ def quote() -> None:
 
 
 def listen() -> None:
-    """What the lab asks for; without it there is nothing left to do."""
+    """Read command words from the lab; exit when the lab is gone."""
     for line in sys.stdin:
         {"go": GO, "over": OVER, "end": END}.get(line.strip(), threading.Event()).set()
     os._exit(9)
 
 
 def tell_for_ever() -> None:
-    """Twice a second."""
+    """Print counts twice a second."""
     while True:
         tell()
         time.sleep(0.5)
 
 
 def background(*acts: Callable[[], None]) -> None:
-    """Threads that end with the process."""
+    """Run functions in threads that end with the process."""
     for act in acts:
         threading.Thread(target=act, name=f"{GIVEN.get('thread', 'worker-')}{act.__name__}", daemon=True).start()
 
 
 def finish(close: Callable[[str], None]) -> None:
-    """Wait for the end, and end so."""
+    """Wait for the end, and end as `end` demands."""
     how = GIVEN.get("end", "close")
     END.wait()
     log.info("shutting down")
@@ -281,7 +281,7 @@ def finish(close: Callable[[str], None]) -> None:
 
 
 def main() -> None:
-    """Be what is asked for until the end."""
+    """Run as the options demand until the end."""
     logging.Formatter.converter = time.gmtime
     layout = GIVEN["layout"] or "%(asctime)s %(levelname)-5s [%(threadName)s] %(name)s - %(message)s"
     logging.basicConfig(filename="app.log", level=logging.INFO, format=layout)

@@ -1,4 +1,4 @@
-"""The clients of each Python library, driven by `app`: each function runs one as its documentation asks for."""
+"""Run the clients of each Python library for `app`, each as its documentation recommends."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
 
-#: kafka-python 2 asserts that a partition is there.
+#: kafka-python 2 asserts that a partition exists.
 _FAILED = (KafkaError, AioError, AssertionError, ValueError)
-#: What librdkafka takes of the options that Java clients have.
+#: Java client options that librdkafka also has.
 _RDKAFKA = (
     "bootstrap.servers", "client.id", "group.id", "linger.ms", "request.timeout.ms", "delivery.timeout.ms", "acks",
     "batch.size", "max.poll.interval.ms", "auto.offset.reset", "security.protocol", "sasl.mechanism", "group.protocol",
@@ -28,7 +28,7 @@ _RDKAFKA = (
 
 
 def confluent(app: Any) -> None:
-    """librdkafka hands out statistics, and calls back, in poll()."""
+    """Run confluent-kafka, which delivers statistics and callbacks in poll()."""
     kind = app.GIVEN["role"]
     made = []
     for number in range(int(app.GIVEN["clients"])):
@@ -108,7 +108,7 @@ def _rd_close(made: list[tuple[Any, threading.Thread]], how: str) -> None:
 
 
 def kafka_python(app: Any) -> None:
-    """Callbacks run on the producer's own thread."""
+    """Run kafka-python, which calls back on the producer's own thread."""
     kind = app.GIVEN["role"]
     of = kafka.KafkaProducer if kind == "producer" else kafka.KafkaConsumer
     made = []
@@ -197,7 +197,7 @@ def _kp_close(made: Any, how: str) -> None:
 
 
 async def aio(app: Any) -> None:
-    """One event loop for everything; it has no metrics."""
+    """Run aiokafka, which uses one event loop for everything and has no metrics."""
     kind = app.GIVEN["role"]
     of = aiokafka.AIOKafkaProducer if kind == "producer" else aiokafka.AIOKafkaConsumer
     allowed = inspect.signature(of).parameters
@@ -207,7 +207,7 @@ async def aio(app: Any) -> None:
         given = {name.replace(".", "_"): _typed(value) for name, value in app.options(kind, truth).items()}
         if kind == "consumer":
             given["enable_auto_commit"] = app.GIVEN["commit"] == "auto"
-            # What a handler and the client's own polls take must fit.
+            # The handler and the client's own polls must fit into it.
             given |= {"session_timeout_ms": 8000, "heartbeat_interval_ms": 2500}
         given = {name: value for name, value in given.items() if name in allowed}
         client = of(*app.GIVEN["topic"].split(","), **given) if kind == "consumer" else of(**given)
