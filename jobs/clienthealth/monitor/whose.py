@@ -179,7 +179,7 @@ class ProcessLog:
         return events, dumps
 
     def _owner(self, entry: LogEntry, who: Client, name: str | None) -> Owner:
-        """Whose an entry is: where the log names the instance of a client, what names another one is not of it."""
+        """Return the owner of an entry: if the log names the client's instance, entries of others are not its own."""
         if entry.instance and entry.instance != who.instance and who.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, who, self.lives, name)
