@@ -1,1 +1,1 @@
-"""What others write, as the product's own types: formats of the wire, log lines, thread dumps, names of MBeans."""
+"""Read foreign data into the product's types: wire formats, log lines, thread dumps, names of MBeans."""

@@ -1,30 +1,29 @@
-"""From an input record to snapshots of clients, to log lines, and to the reasons why parts of it cannot be used.
+r"""Decode an input record into client snapshots, log lines, and the reasons why parts of it cannot be used.
 
-A record is recognised by its own shape, or by the header `format`, which wins. Identity that it does not carry comes
-from its headers, then from its Kafka key: `service|instance|client_id`, a `|` or `\\` within a part escaped by `\\`.
-Of whom a push through our broker plugin is, its headers say (`formats/_pushed.py`), and its time is the broker's.
-Around that may be compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect.
-Nothing here raises, whatever the record holds, but where the schema registry is away (ServiceError). Faultless
-canonical snapshots, nearly all traffic, are read by `fast` at a fraction of the cost; `decode_metrics` finds the same
-in them.
+A record is recognised by its own shape, or by the header `format`, which wins. Identity that it lacks comes from its
+headers, then from its Kafka key: `service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For pushes
+through our broker plugin the headers identify the client (`formats/_pushed.py`), and the broker's time counts.
+Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first. Nothing
+here raises for any record, except ServiceError if the schema registry is away. Faultless canonical snapshots, nearly
+all traffic, are read by `fast` at a fraction of the cost; `decode_metrics` returns the same for them.
 
 Reasons of rejects (`Decoded.errors`), sometimes followed by ": detail":
 
 empty              no value (a tombstone), or blanks only
 oversized          larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
-binary             not text, and of no binary format that we know; broken compression; a frame that nobody can open
+binary             neither text nor a known binary format; broken compression; an unreadable frame
 unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
-unknown-format     text, or JSON, of no format that we know
+unknown-format     text or JSON of no known format
 impossible-value   a metric or option that no client can have (`model.metrics.MOST`): it is unknown, the others count
 wrong-types        a known format, but its essential parts have the wrong type
-no-metrics         a known format that speaks of no Kafka client
-missing-identity   nobody can say which client this is
-foreign-service    a service that its topic does not speak of (`[topics] services`)
+no-metrics         a known format without metrics of a Kafka client
+missing-identity   no client can be identified
+foreign-service    a service that is not among its topic's (`[topics] services`)
 missing-timestamp  no time, or one before Kafka existed
 fatal              reading it ended the monitor (`spark/poison.py`); its place is known, its value is not
-future-timestamp   further ahead than `monitor.future_seconds`: nobody can say when it happened
+future-timestamp   further ahead than `monitor.future_seconds`, so that its real time is unknown
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ from clienthealth.settings import IdentitySettings, Settings, TopicSettings
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
-#: What may stand before the first character of a record: white space and a byte order mark.
+#: Characters allowed before a record: white space and a byte order mark.
 BLANKS = " \t\r\n\ufeff"
 
 STREAMS: tuple[Stream, ...] = ("metrics", "logs")
@@ -68,20 +67,18 @@ _DEBEZIUM = frozenset({"before", "after", "op", "source"})
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: Escapes of JSON: pairs of surrogates, half pairs (1), which are no character, and all others.
+#: Escapes of JSON: pairs of surrogates, half pairs (1), which are not characters, and all others.
 _SURROGATES = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
 
 
 class Decoded(msgspec.Struct):
-    """What became of one record.
+    """The result of decoding one record.
 
-    format     name of the format, None where none recognised it
-    snapshots  those that can be used: identity complete (service and instance empty where nobody says them, kind
-               checked), time and interval set
-    lines      log lines that can be used: read to the end, time set
-    errors     why parts of the record cannot be used, one per part ([] where all is well)
+    format name of the format, None if no format recognised it snapshots usable ones: complete identity (service and
+    instance empty if unknown, kind checked), time and interval lines usable log lines: completely read, with a time
+    errors why parts of the record cannot be used, one per part ([] if all is well)
     """
 
     format: str | None = None
@@ -91,7 +88,7 @@ class Decoded(msgspec.Struct):
 
 
 def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """The snapshots in a record of metrics. `now_ms`: what a future timestamp is measured by, epoch ms."""
+    """Return the snapshots in a record of metrics. `now_ms`: reference for future timestamps, epoch ms."""
     readable = _readable(record, settings)
     if isinstance(readable, str):
         return Decoded(errors=[readable])
@@ -101,7 +98,7 @@ def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decode
 
 
 def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """The log lines in a record of logs. A line without a time has the time of its Kafka record."""
+    """Return the log lines in a record of logs. A line without a time gets the time of its Kafka record."""
     readable = _readable(record, settings)
     if isinstance(readable, str):
         return Decoded(errors=[readable])
@@ -111,7 +108,7 @@ def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 
 
 def decode_said(said: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """What its reader took apart already. The record says of which process it is."""
+    """Complete a line or snapshot that its reader took apart; the record identifies the process."""
     headers = _header_values(record.headers)
     said_in = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
     if isinstance(said, Snapshot):
@@ -125,7 +122,7 @@ def decode_said(said: LogLine | Snapshot, record: RawRecord, settings: Settings,
 
 
 def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Metrics where a format of metrics recognises the record, else logs."""
+    """Decode as metrics if a format of metrics recognises the record, else as logs."""
     readable = _readable(record, settings)
     if isinstance(readable, str):
         return Decoded(errors=[readable])
@@ -138,18 +135,18 @@ def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 
 @lru_cache(maxsize=65_536)
 def speaks_of(topics: TopicSettings, topic: str, service: str) -> bool:
-    """May this topic speak of this service's clients (`[topics] services`)?"""
+    """True if the topic may carry data of this service's clients (`[topics] services`)."""
     globs = [glob for name, _, glob in (rule.partition("=") for rule in topics.services) if name == topic]
     return not globs or any(fnmatchcase(service, glob) for glob in globs)
 
 
 def latest_ms(settings: Settings, now_ms: int) -> int:
-    """Later times are of the future. Epoch ms."""
+    """Return the latest time (epoch ms) that does not count as future."""
     return now_ms + settings.monitor.future_seconds * 1000
 
 
 def _readable(raw: RawRecord, settings: Settings) -> Record | str:
-    """The record as text and, where it is JSON, parsed, or as bytes; else the reason why it cannot be read."""
+    """Return the record as text (parsed if it is JSON) or bytes; else the reason why it cannot be read."""
     value = raw.value
     if value is None or len(value) == 0:
         return "empty"
@@ -172,7 +169,7 @@ def _readable(raw: RawRecord, settings: Settings) -> Record | str:
 
 
 def _filled(record: Record, data: bytes | memoryview) -> Record | str:
-    """The record with this payload, or why that is none."""
+    """Return the record with this payload, or the reason why it is unusable."""
     named = record.headers.get("format")
     record.signal = signal(data)
     if record.signal or named in _binary_formats():
@@ -190,7 +187,7 @@ def _filled(record: Record, data: bytes | memoryview) -> Record | str:
 
 
 def _unframed(record: Record, number: int, data: memoryview, settings: Settings) -> Record | str:
-    """The record with a payload that is framed with the schema of this number. JSON says what it is without it."""
+    """Return the record with a payload framed by this schema's number; JSON needs no schema."""
     if data[0] in b"{[" and not isinstance(filled := _filled(record, data), str) and filled.document is not None:
         return filled
     if not settings.registry.url:
@@ -211,7 +208,7 @@ def _unframed(record: Record, number: int, data: memoryview, settings: Settings)
 
 
 def _decoded_by_schema(record: Record, document: Any) -> Record | str:
-    """The record with a value that was made by a schema, as JSON would say it."""
+    """Return the record with a value decoded by a schema, in JSON's types."""
     try:
         record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
     except (TypeError, ValueError) as error:
@@ -221,7 +218,7 @@ def _decoded_by_schema(record: Record, document: Any) -> Record | str:
 
 
 def _out_of_envelope(record: Record) -> Record | str:
-    """The record without the envelopes that Kafka Connect's JSON converter and Debezium put around a value."""
+    """Remove the envelopes that Kafka Connect's JSON converter and Debezium put around a value."""
     document = record.document
     if type(document) is not dict:
         return record
@@ -240,7 +237,7 @@ def _out_of_envelope(record: Record) -> Record | str:
 
 
 def _document(text: str) -> Any:
-    """The text as JSON, None where it is none."""
+    """Return the text as JSON, or None."""
     try:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -248,7 +245,7 @@ def _document(text: str) -> Any:
 
 
 def _lenient_document(text: str) -> Any:
-    """The same where it has what some write all the same: NaN and Infinity, numbers of any size, half a surrogate."""
+    """Likewise, with NaN, Infinity, numbers of any size and half surrogates, which some programs write."""
     whole = (
         _SURROGATES.sub(lambda surrogate: "\\ufffd" if surrogate[1] else surrogate[0], text) if "\\u" in text else text
     )
@@ -271,7 +268,7 @@ def _text_of(key: bytes) -> str | None:
 
 
 def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
-    """Those that are read and say something."""
+    """Return the non-empty headers among those that are read."""
     values = {}
     for name in _READ:
         value = headers.get(name)
@@ -286,7 +283,7 @@ def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _headers(raw: Mapping[str, bytes], identity: IdentitySettings) -> dict[str, str]:
-    """The headers that are read, and what they say together of a client that pushed."""
+    """Return the headers that are read, and the identity that they give a pushing client."""
     values = _header_values(raw)
     return values | _pushed.identity_headers(values, identity)
 
@@ -302,7 +299,7 @@ def _binary_formats() -> frozenset[str]:
 
 
 def _format(record: Record, stream: Stream) -> Format | None:
-    """As the header says, else the first that recognises the record, else None."""
+    """Return the format in the header, else the first that recognises the record, else None."""
     by_name = _by_name(stream)
     named = by_name.get(record.headers.get("format", ""))
     if named is not None and _could_be(record, named):
@@ -323,7 +320,7 @@ def _could_be(record: Record, fmt: Format) -> bool:
 
 
 def _decoded(record: Record, fmt: Format | None) -> tuple[list[Any], list[str]]:
-    """What the record's format makes of it, and the reason where that is nothing at all."""
+    """Return the content by the record's format, and the reason if there is none."""
     if fmt is None:
         return [], [_unreadable(record) or "unknown-format"]
     try:
@@ -338,7 +335,7 @@ def _decoded(record: Record, fmt: Format | None) -> tuple[list[Any], list[str]]:
 
 
 def _unreadable(record: Record) -> str | None:
-    """What is wrong with the text itself, None where that is nothing."""
+    """Return what is wrong with the text itself, or None."""
     text = record.text
     if _CONTROL.search(text):
         return "binary"
@@ -388,7 +385,7 @@ def _logs(record: Record, fmt: Format | None, latest: int) -> Decoded:
 
 
 def _own(said: list[Said], topic: str, topics: TopicSettings, errors: list[str]) -> list[Said]:
-    """Of those the ones that their topic may speak of; for the others the reason."""
+    """Return the items that the topic may carry, and collect the reason for the others."""
     if not topics.services:
         return said
     own = []
@@ -414,13 +411,13 @@ def _take_line(line: LogLine, record: Record, latest: int, result: Decoded) -> N
 
 
 def _identified(client: Identity, record: Record) -> Identity:
-    """The client with what it does not say of itself from headers, then from the Kafka key; None where nobody says.
+    """Fill missing identity from headers, then from the Kafka key; None where neither has it.
 
-    A kind that we do not know is None.
+    An unknown kind becomes None.
     """
     header = record.headers.get
     if header(_pushed.INSTANCE):
-        # The broker knows who pushes; what the payload says of it is the client's own word.
+        # The broker knows the pushing client; the payload only claims.
         client = Identity(client_id=header("client_id") or client.client_id, kind=client.kind, group=client.group)
     service = present(client.service) or header("service")
     instance = present(client.instance) or header("instance")
@@ -434,7 +431,7 @@ def _identified(client: Identity, record: Record) -> Identity:
         instance = instance or parts[1].strip() or None
         client_id = client_id or parts[2].strip() or None
     if not instance and client.handle:
-        # Of two replicas it is the same.
+        # It is the same for two replicas.
         instance = f"{host}:{client.handle}" if host else client.handle
     return Identity(
         service=service,
@@ -457,7 +454,7 @@ def _identity_error(client: Identity) -> str | None:
 
 
 def _nowhere(line: LogLine) -> str | None:
-    """Can nobody say where a line comes from?"""
+    """Return a reason if the origin of a line is unknown."""
     client = line.client
     if client.service or client.host or client.instance or client.client_id:
         return None

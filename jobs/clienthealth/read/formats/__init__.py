@@ -1,10 +1,9 @@
-"""From the text of an input record to snapshots of clients and to log lines: one file per wire format.
+"""Turn the text of an input record into client snapshots and log lines: one file per wire format.
 
-The files of this folder are found by themselves: a new format is one new file with a `FORMAT`, or for logs as JSON a
-table of `_json_layouts.toml`. Recognition is explicit (a format says whether a record is its own), because nearly every
-JSON object could be read as nearly every format.
-Everything is plain Python on one record; `decode.py` goes from the bytes of a record to what is made here, and fills
-in what a record does not say of itself.
+The files of this folder are discovered: a new format is one new file with a `FORMAT`, or for logs as JSON a table of
+`_json_layouts.toml`. Recognition is explicit (a format decides whether a record is its own), because nearly every JSON
+object could be read as nearly every format. Everything is plain Python on one record; `decode.py` unpacks a record's
+bytes before this and fills in missing identity afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 from clienthealth.model.telemetry import LogLine, Snapshot, Stream
 from clienthealth.settings import IdentitySettings
 
-#: Where nobody says otherwise; to check settings takes longer than to make a record.
+#: Default settings, made once because checking settings takes longer than making a record.
 _IDENTITY = IdentitySettings()
 
 
@@ -27,14 +26,11 @@ _IDENTITY = IdentitySettings()
 class Record:
     """A record whose value is text, or the bytes of a binary format.
 
-    text      the value, without blanks and byte order mark before it; empty for a binary one
-    data      the value where it is binary, else None
-    signal    what binary data look like that have no schema around them, see `_protobuf.signal`
-    document  the value where it is JSON (NaN and Infinity allowed), or was decoded by a schema; else None
-    key       the Kafka key as text, None where it has none or is no text
-    headers   those that `decode.HEADERS` lists, as text
-    ts_ms     the Kafka record's own time, epoch milliseconds
-    identity  which attributes name a client, where that can be configured
+    text the value, without blanks and byte order mark before it; empty for a binary one data the value if it is binary,
+    else None signal the kind of OTLP data in a binary value without a schema, see `_protobuf.signal` document the value
+    if it is JSON (NaN and Infinity allowed), or was decoded by a schema; else None key the Kafka key as text, None if
+    it has none or is not text headers those that `decode.HEADERS` lists, as text ts_ms the Kafka record's own time,
+    epoch milliseconds identity which attributes name a client, if that can be configured
     """
 
     text: str
@@ -51,16 +47,14 @@ class Record:
 class Format:
     """One wire format.
 
-    order        formats are asked in rising order and the first that recognises a record decodes it
-    recognise    is the record of this format? Never raises.
-    decode       its snapshots (stream metrics) or log lines (stream logs). None where the record's essential parts
-                 have the wrong type, an empty list where it speaks of no client (or line). Identity that the record
-                 does not carry stays None: `decode.py` fills it from headers and key. Never raises.
-    interval_ms  how often such a client reports where the record does not say it
-    groups       can it speak of consumer groups?
-    binary       is it of bytes? Then only records with `data` are shown to it, else only those without.
-    text         is a format of metrics of text? All others of metrics are JSON and are not shown what is none.
-    about        what it is, in a line, where its file does not say it
+    order formats are tried in rising order, and the first that recognises a record decodes it recognise True if the
+    record has this format; never raises decode its snapshots (stream metrics) or log lines (stream logs). None if the
+    record's essential parts have the wrong type, an empty list if it contains no client (or line). Identity that the
+    record lacks stays None: `decode.py` fills it from headers and key. Never raises. interval_ms reporting interval of
+    such a client if the record does not state it groups True if it can contain consumer groups binary True if it is
+    bytes: only records with `data` are offered to it, otherwise only those without text True for a text format of
+    metrics; all other formats of metrics are JSON and get only JSON about a description in one line, if its file has
+    none
     """
 
     name: str
@@ -76,14 +70,14 @@ class Format:
 
 
 def has(record: Record, *keys: str) -> bool:
-    """Is the record a JSON object with all these fields?"""
+    """True if the record is a JSON object with all these fields."""
     document = record.document
     return type(document) is dict and all(key in document for key in keys)
 
 
 @cache
 def formats(stream: Stream) -> tuple[Format, ...]:
-    """All formats of a stream in the order in which they are asked."""
+    """Return all formats of a stream in the order in which they are tried."""
     of_stream: list[Format] = []
     for module in pkgutil.iter_modules(__path__):
         declared = vars(importlib.import_module(f"{__name__}.{module.name}"))

@@ -1,7 +1,7 @@
-"""Log records as JSON objects: `_json_layouts.toml` says of each format where a fact stands, and this reads it.
+"""Read log records that are JSON objects, by the field names of each format in `_json_layouts.toml`.
 
 A path like `error.stack_trace` means a nested field or one field with a dotted name: both occur, even in one record.
-Every value is read as text; an object or array comes as its JSON text.
+Every value is read as text; an object or array becomes its JSON text.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from clienthealth.read.logs.fields import offset, service_of_pod
 from clienthealth.read.logs.times import number, time_ms
 
 Paths = tuple[str, ...]
-#: How a path can be read: as one name, and as names that are nested in each other (empty where it is only one).
+#: The two readings of a path: as one name, and as nested names (empty for a path of one name).
 _Reading = tuple[str, tuple[str, ...]]
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Where the facts of a log record stand: paths in the order in which they are asked, first found wins.
+    """The fields of a log record: paths in the order in which they are tried; the first one present wins.
 
-    `pod` is where the process runs, more exactly than `host`, which may be the machine below it. `pid` makes an
-    instance of a host where no `instance` is named. `nanos` is added to a `time` in whole seconds. A name in
-    backticks may contain dots.
+    `pod` identifies the process's place more exactly than `host`, which may be the machine below it. `pid` makes an
+    instance from a host without an `instance`. `nanos` is added to a `time` in whole seconds. A name in backticks may
+    contain dots.
     """
 
     time: Paths = ()
@@ -55,13 +55,13 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     file_offset: Paths = ()
 
     def __or__(self, other: Layout) -> Layout:
-        """Both layouts, this one's paths first."""
+        """Combine two layouts, this one's paths first."""
         pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
         return Layout(*(tuple(dict.fromkeys(own + others)) for own, others in pairs))
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """Field → the ways in which each of its paths can be read."""
+        """The readings of each field's paths."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             parts = [tuple(part.strip("`") for part in re.findall(r"`[^`]+`|[^.]+", path)) for path in paths]
@@ -72,11 +72,9 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A format of records with one log line each.
 
-    about    in a line, for the documentation
-    order    as in `Format`
-    all      the fields that each of its records has; any: those of which one is there; none: those of which none is
-    beside   a field that may be there only beside one of some others
-    carries  a line of somebody else stands in its message: a line that nobody decoded does not look so
+    about one line, for the documentation order as in `Format` all fields that each of its records has; any: at least
+    one is present; none: none is present beside a field that is allowed only beside one of some others carries True if
+    its message is another program's line, which is then read by its own layout
     """
 
     about: str
@@ -89,7 +87,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     carries: bool = False
 
     def recognise(self, record: Record) -> bool:
-        """Is the record of this format?"""
+        """True if the record has this format."""
         if not isinstance(record.document, dict):
             return False
         there = record.document.keys()
@@ -101,7 +99,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def lines(self, record: Record) -> list[LogLine] | None:
-        """The line of a record."""
+        """Return the line of a record."""
         document = record.document
         return [line_of(document, self.layout)] if isinstance(document, dict) else None
 
@@ -111,19 +109,19 @@ FORMATS = tuple(
     Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
-#: What an undecoded JSON line may look like: like the lines of any of these formats.
+#: Fields by which an undecoded JSON line is recognised: those of any of these formats.
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
 def parsed(text: str | bytes) -> Any:
-    """The value of a JSON text (NaN and Infinity allowed), None where it is none or too deep to be meant."""
+    """Return the value of a JSON text (NaN and Infinity allowed), None if it is not JSON or absurdly deep."""
     try:
         text = text if isinstance(text, str) else text.decode()
         return msgspec.json.decode(text)
     except UnicodeError:
         return None
     except (msgspec.DecodeError, RecursionError):
-        # Half a surrogate would be read here, too, but no such text can be written again.
+        # Half a surrogate would be accepted here, but such text cannot be written again.
         if ("NaN" not in text and "Infinity" not in text) or "\\ud" in text.lower():
             return None
     try:
@@ -133,7 +131,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """A JSON value as text: an object or array as its JSON text, null as None."""
+    """Return a JSON value as text: an object or array as its JSON text, null as None."""
     if value is None or isinstance(value, str):
         return value
     try:
@@ -143,7 +141,7 @@ def as_text(value: Any) -> str | None:
 
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
-    """What a JSON object says of itself."""
+    """Return the log line in a JSON object."""
     at = layout.readings
     pod = _first(document, at["pod"])
     host = pod if pod is not None else _first(document, at["host"])
@@ -170,7 +168,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
 
 
 def _first(document: Mapping[str, Any], readings: Sequence[_Reading]) -> str | None:
-    """The first value that is found, as text."""
+    """Return the first value present, as text."""
     for name, parts in readings:
         value = document.get(name)
         if value is None and parts:

@@ -1,8 +1,8 @@
-"""The second step of reading logs, the same for all formats: what a shipper carries is opened.
+"""The second step of reading logs, common to all formats: open the line that a shipper carries.
 
-The first step, a format, says what a record's own fields say. Where it has neither level nor logger, its message is a
-line as some application wrote it: text in any layout, or JSON that nobody decoded. The line knows better than its
-envelope. Stack traces become one text, whatever shape JSON carries them in.
+The first step, a format, reads a record's own fields. Without level and logger, its message is a line as some
+application wrote it: text in any layout, or undecoded JSON. The line's fields win over those of its envelope. Stack
+traces become one text, in whatever shape JSON carries them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from clienthealth.read.logs.times import has_zone, time_ms
 
 
 def stack_text(stack: str) -> str:
-    """A stack trace as text: it may also come as an array of lines, or as log4j2's object of an exception.
+    """Return a stack trace as text, from text, an array of lines, or log4j2's object of an exception.
 
-    What is neither stays as it stands.
+    Anything else stays as it is.
     """
     if stack.startswith("["):
         lines = parsed(stack)
@@ -46,7 +46,7 @@ def _one_thrown(thrown: dict[str, Any]) -> str:
 
 
 def _frame(frame: Any) -> str:
-    """A frame as Java writes it, empty where it does not name its method."""
+    """Return a frame as Java writes it, '' if it names no method."""
     fields = frame if isinstance(frame, dict) else {}
     class_name, method, file, line = (as_text(fields.get(name)) for name in ("class", "method", "file", "line"))
     return (
@@ -58,18 +58,18 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A time without zone is believed where it differs from the shipper's clock by no more than this: a line written
-#: in local time would be hours off, and a line that waited for its shipper is rarely later than this.
+#: A time without zone counts if it differs from the shipper's clock by at most this (ms): local time would be hours
+#: off, and a line rarely waits longer for its shipper.
 BELIEVED_MS = 600_000
 
 
 def named(line: LogLine) -> LogLine:
-    """A line that was taken apart already, with the client that it names. Never raises."""
+    """Return a line that was taken apart, with the client that it names. Never raises."""
     return _finished(line)
 
 
 def opened(line: LogLine) -> LogLine:
-    """The line read to the end: what its message says itself, and below that what its envelope says. Never raises."""
+    """Read a line completely: its message's own fields, then those of its envelope. Never raises."""
     message = line.message
     if message is None or line.dumps:
         return _finished(line)
@@ -83,7 +83,7 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return _finished(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
-    # Of the entry's time and the shipper's the entry's, unless it names no zone and the two are too far apart.
+    # The entry's own time wins over the shipper's, unless it names no zone and they are too far apart.
     written, shipped = time_ms(entry.time), line.ts_ms
     near = written is None or shipped is None or abs(written - shipped) <= BELIEVED_MS
     agreed = written if near or has_zone(entry.time or "") else shipped
@@ -94,7 +94,7 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """The line with the dumps in its text, and what else that says. A dump's text names no client of the line."""
+    """Return the line with the dumps in its text and the remaining text; a dump's text names no client."""
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
     if rest:
@@ -108,7 +108,7 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
-    """What a line says itself, and what it does not say as its envelope says it."""
+    """Merge two parses of one line: fields of `line` win, missing ones come from the shipper's envelope."""
     client = Identity(**_above(line.client, below.client, _OF_CLIENT))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)
@@ -118,13 +118,13 @@ _OF_CLIENT = ("service", "host", "instance", "client_id", "kind", "library")
 
 
 def _above(said: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Fields by name: as `said` has them, else as `below` does."""
+    """Return fields by name from `said`, else from `below`."""
     values = ((name, getattr(said, name)) for name in names)
     return {name: getattr(below, name) if value is None else value for name, value in values}
 
 
 def _finished(line: LogLine) -> LogLine:
-    """The line with its fields as all formats want them: no empty texts, levels by name, the client that it names."""
+    """Normalise the line's fields: no empty texts, levels by name, and the client that it names."""
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")
     error = line.error

@@ -1,12 +1,12 @@
-"""What OTLP says of Kafka clients, whichever of its encodings it came in: JSON or protobuf.
+"""Read Kafka clients from OTLP in either encoding: JSON or protobuf.
 
-Which attributes name the client, its service, process and host is a setting (`identity`): every plugin has its own.
-They are looked for on the data point (the agent's `client-id`), then on the resource. Sums may be deltas (KIP-714
-always): the snapshot's `delta` says so, and the time that they span is the client's interval. One snapshot per client
-and resource, at the time of its newest data point.
+A setting (`identity`) lists the attributes for client, service, process and host, because every plugin has its own.
+They are searched on the data point (the agent's `client-id`), then on the resource. Sums may be deltas (KIP-714
+always): then the snapshot's `delta` is set, and their time span is the client's interval. There is one snapshot per
+client and resource, at the time of its newest data point.
 
-The agent keeps only the finest level of a metric, and a KIP-714 subscription may ask for that level only. What a client
-reports per topic is then added up; of averages and maxima the largest counts.
+The agent keeps only the finest level of a metric, and a KIP-714 subscription may request only that level. Values per
+topic are then summed; averages and maxima take the largest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from clienthealth.settings import IdentitySettings
 
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
-#: Attributes of a point that was measured for one broker of several.
+#: Attributes of a point that was measured for one of several brokers.
 NODES = ("node_id", "node-id", "node.id")
 #: A severity number is 1 to 24, four steps for each of these.
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
@@ -38,10 +38,9 @@ _LAST_RESORT = ("k8s.container.name", "container.name")
 
 
 class Sample(NamedTuple):
-    """What a data point is of: the name of its metric and its attributes taken together.
+    """The meaning of a data point: its metric and its attributes together.
 
-    client_id  None where the resource tells it
-    name       ours; None for a metric that we do not read
+    client_id None if the resource names it name ours; None for a metric that is not read
     """
 
     client_id: str | None
@@ -53,11 +52,10 @@ class Sample(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """What a metric's name says.
+    """The meaning of a metric's name.
 
-    name      ours, None for one that we do not read
-    of_nodes  do we read it where it is of one broker?
-    bare      a point of it without attributes
+    name ours, None for one that is not read of_nodes True if it is read when measured for one broker bare a point of it
+    without attributes
     """
 
     kind: str
@@ -69,7 +67,7 @@ class Metric(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def metric(spelled: str) -> Metric | None:
-    """A metric's name taken apart, None where it is no Kafka client's."""
+    """Return a metric by its name, None if it is not a Kafka client's."""
     match = _CLIENT_METRIC.match(spelled)
     if match is None:
         return None
@@ -79,7 +77,7 @@ def metric(spelled: str) -> Metric | None:
 
 
 def sample(metric: Metric, attributes: Mapping[str, str], ids: Sequence[str]) -> Sample:
-    """The point of a metric with these attributes; `ids`: which of them name the client."""
+    """Return the sample of a metric with these attributes; `ids`: attributes that name the client."""
     of_node = node(first(attributes, NODES))
     return Sample(
         first(attributes, ids),
@@ -92,7 +90,7 @@ def sample(metric: Metric, attributes: Mapping[str, str], ids: Sequence[str]) ->
 
 
 def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """The value of the first of the names that says something."""
+    """Return the value of the first non-empty name."""
     for name in names:
         if value := attributes.get(name):
             return str(value)
@@ -100,7 +98,7 @@ def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 class Resource(NamedTuple):
-    """What the attributes of a resource say of its clients. `client_id`: None where its points tell it."""
+    """The clients' identity in a resource's attributes. `client_id`: None if its points name it."""
 
     client_id: str | None
     service: str | None
@@ -112,7 +110,7 @@ class Resource(NamedTuple):
 
 
 def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Resource:
-    """The resource with these attributes."""
+    """Return the resource with these attributes."""
     name = first(attributes, ("client_software_name", "client.software.name")) or ""
     library, version = software(name, first(attributes, ("client_software_version", "client.software.version")) or "")
     return Resource(
@@ -150,12 +148,12 @@ class Points:
             self._newest = moment_ms
 
     def counts_since(self, moment_ms: int | None) -> None:
-        """Take the time from which a delta counts."""
+        """Take the start time of a delta."""
         if moment_ms is not None and (self._since is None or moment_ms < self._since):
             self._since = moment_ms
 
     def has_points_of(self, kip714: bool, delta: bool) -> None:
-        """Take what kind of metrics has points."""
+        """Note that points of this kind of metrics exist."""
         self._pushed = self._pushed or kip714
         self._delta = self._delta or delta
 
@@ -165,12 +163,12 @@ class Points:
         self._process.add(client_id or self._resource.client_id, kind, name, value, topic, partition, None, of_node)
 
     def metrics(self, sample: Sample) -> dict[str, float]:
-        """Where values of points are gathered that have the same attributes as this one, see `Samples.metrics`."""
+        """Return the mapping for values of points with the same attributes, see `Samples.metrics`."""
         client_id, kind, _, topic, partition, of_node = sample
         return self._process.metrics(client_id or self._resource.client_id, kind, topic, partition, None, of_node)
 
     def snapshots(self) -> list[Snapshot]:
-        """One per client."""
+        """Return one snapshot per client."""
         span = self._newest - self._since if self._newest is not None and self._since is not None else None
         usual = KIP714_INTERVAL_MS if self._pushed else AGENT_INTERVAL_MS
         process = self._process
@@ -179,7 +177,7 @@ class Points:
 
 
 def process_of(attributes: Mapping[str, str | None], identity: IdentitySettings) -> Identity:
-    """Who speaks in the log records of a resource with these attributes."""
+    """Return the process of the log records of a resource with these attributes."""
     host, pod = first(attributes, identity.otlp_host), first(attributes, ("k8s.pod.name",))
     instance, pid = first(attributes, identity.otlp_instance), first(attributes, ("process.pid",))
     return Identity(
@@ -201,7 +199,7 @@ def log_line(
     logger: str | None,
     identity: IdentitySettings,
 ) -> LogLine:
-    """A log record. `nanos`: its time since 1970; `severity`: as text and as number."""
+    """Return a log record. `nanos`: its time since 1970; `severity`: as text and as number."""
     text, number = severity
     exception = (first(attributes, ("exception.type",)), first(attributes, ("exception.message",)))
     client_id = first(attributes, identity.otlp_client_id) or process.client_id

@@ -1,9 +1,8 @@
-"""What is around a payload: compression, and the framing of a schema registry.
+"""Unpack a payload: compression, and the frame of a schema registry.
 
 Compressed payloads are recognised by their first bytes: gzip (RFC 1952) and zstd (RFC 8878), which clients and
-collectors use where Kafka's own compression is not in their hands. A schema registry's serializers put a zero and the
-number of the schema before what they write (Confluent's wire format), and those of protobuf the path of the message
-too.
+collectors use if they cannot configure Kafka's own compression. A schema registry's serializers put a zero and the
+schema's number before the data (Confluent's wire format), and protobuf's also the path of the message.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ _FRAME = 5
 
 
 class PayloadError(ValueError):
-    """Why a payload cannot be unpacked, in the words of a reject."""
+    """The reason why a payload cannot be unpacked, as in a reject."""
 
 
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
-    """The payload without compression, itself where it has none. Raises PayloadError; `most`: bytes that are let."""
+    """Return the payload without compression. Raises PayloadError if it is broken or exceeds `most` bytes."""
     head = bytes(data[:4])
     if head.startswith(GZIP):
         return _of_gzip(data, most)
@@ -47,7 +46,7 @@ def _of_zstd(data: bytes | memoryview, most: int) -> bytes:
     reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
     plain = bytearray()
     try:
-        # In pieces, because a piece cannot grow by more than it holds of blocks of 128 KiB.
+        # In pieces, because a piece cannot grow by more than its blocks of 128 KiB.
         for at in range(0, len(data), 4096):
             plain += reader.decompress(bytes(data[at : at + 4096]))
             if len(plain) > most:
@@ -60,7 +59,7 @@ def _of_zstd(data: bytes | memoryview, most: int) -> bytes:
 
 
 def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
-    """The number of the schema and what is behind it, None where the payload has no such frame."""
+    """Return the schema's number and the data behind it, None if the payload has no such frame."""
     if len(data) <= _FRAME or data[0] != 0:
         return None
     view = memoryview(data)
@@ -68,9 +67,9 @@ def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
 
 
 def without_message_path(data: memoryview) -> memoryview:
-    """What is behind the path of a message in its schema: zigzag numbers, the first of which counts the others.
+    """Return the data behind the path of a message in its schema: zigzag numbers, the first counts the others.
 
-    Raises PayloadError where there is no such path.
+    Raises PayloadError if there is no such path.
     """
     count, at = _zigzag(data, 0)
     for _ in range(count):

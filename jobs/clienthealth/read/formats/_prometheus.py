@@ -1,6 +1,7 @@
-"""What a series of Prometheus says of a Kafka client, whoever scraped it and whatever brought it here.
+"""Read a Prometheus series of a Kafka client, whichever program scraped and shipped it.
 
-Names in three dialects (`model/metric_names.py`): Micrometer, the JMX exporter's default, Confluent's kafka_client.yml.
+Names come in three dialects (`model/metric_names.py`): Micrometer, the JMX exporter's default, and Confluent's
+kafka_client.yml.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_export
 _KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
 _PORT = re.compile(r":\d+$")
 
-#: Labels and their values; where one stands twice, the last counts.
+#: Labels and their values; if one occurs twice, the last counts.
 Labels = tuple[tuple[str, str], ...]
 
 
 class Series(NamedTuple):
-    """What a series is of. `name`: ours, None for a metric that we do not read."""
+    """The meaning of a series. `name`: ours, None for a metric that is not read."""
 
     kind: str
     name: str | None
@@ -35,7 +36,7 @@ class Series(NamedTuple):
 
 
 class Scraped(NamedTuple):
-    """Whose the labels say that a series is."""
+    """The identity in a series' labels."""
 
     service: str | None
     host: str | None
@@ -43,7 +44,7 @@ class Scraped(NamedTuple):
     version: str | None
 
     def process(self, ts_ms: int | None) -> Samples:
-        """The process at one moment."""
+        """Return the process at one moment."""
         return Samples(
             ts_ms,
             service=self.service,
@@ -55,20 +56,20 @@ class Scraped(NamedTuple):
 
 
 def kind_of(name: str) -> str | None:
-    """The kind of client that has metrics of this name, None where it is no Kafka client's."""
+    """Return the kind of client with metrics of this name, None if it is not a Kafka client's."""
     # Both prefixes have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 
 
 def our_name(name: str, of_node: bool) -> str | None:
-    """Our name of a metric, None for one that we do not read."""
+    """Return our name of a metric, None for one that is not read."""
     ours = _NAMES.get(name)
     return None if of_node and ours is not None and not ours.startswith("request-latency") else ours
 
 
 @lru_cache(maxsize=65_536)
 def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
-    """A series by its name and labels, None where it is no Kafka client's."""
+    """Return a series by its name and labels, None if it is not a Kafka client's."""
     kind = kind_of(name)
     if kind is None:
         return None
@@ -77,7 +78,7 @@ def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
-        # Whose address it is; `host` is of who scraped.
+        # The scraped address; `host` is the scraper's.
         host, scraped = host_and_instance(url, host)
     return (
         Series(
@@ -98,17 +99,17 @@ def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
 
 
 def add(process: Samples, series: Series, value: float | None) -> None:
-    """Give the process the sample of a series."""
+    """Add the value of a series to the process."""
     process.add(series.client_id, series.kind, series.name, value, series.topic, series.partition, node=series.node)
 
 
 def labels_of(document: Mapping[str, Any]) -> Labels:
-    """The labels of a JSON object, without those that are no text or number."""
+    """Return the labels of a JSON object, without values that are neither text nor number."""
     return tuple((name, value) for name, raw in document.items() if (value := present(raw)) is not None)
 
 
 def label(labels: Mapping[str, Any], *names: str) -> str | None:
-    """The value of the first of the labels that says something."""
+    """Return the value of the first non-empty label."""
     for name in names:
         if name in labels and (text := present(labels[name])) is not None:
             return text

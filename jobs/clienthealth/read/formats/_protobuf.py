@@ -1,10 +1,10 @@
-"""OTLP's protobuf messages, as far as we read them (opentelemetry-proto v1: metrics, logs, common).
+"""The parts of OTLP's protobuf messages that are read (opentelemetry-proto v1: metrics, logs, common).
 
-Attributes, names and bodies stay bytes until somebody asks: the same few come again and again, so that what they mean
-is read once and then known by these bytes. That takes a schema of our own, which has the numbers and wire types of the
-original, `bytes` where that has an embedded message, and leaves out what we do not read.
+Attributes, names and bodies stay bytes until they are needed: the same few recur, so their meaning is computed once and
+then cached by these bytes. That needs a schema of our own, with the numbers and wire types of the original, `bytes` in
+place of embedded messages, and without fields that are not read.
 
-The package `protobuf` is needed to read, not to recognise.
+Reading needs the package `protobuf`; recognising does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from clienthealth.model.errors import DependencyError
 from clienthealth.model.telemetry import Stream
 
-#: As many sets of attributes are kept by their bytes.
+#: Number of sets of attributes that are cached by their bytes.
 REMEMBERED = 65_536
 #: `aggregation_temporality` of a sum that counts since the point before.
 DELTA = 1
@@ -72,7 +72,7 @@ _RESOURCES = 0x0A
 
 
 def message_of(message: Literal["Metrics", "ScopeMetrics", "Metric", "Logs"], data: bytes | memoryview) -> Any:
-    """The message. Raises ValueError where the bytes are none, DependencyError where `protobuf` is not installed."""
+    """Return the message. Raises ValueError if the bytes are not one, DependencyError without `protobuf`."""
     instance = _classes()[message]()
     try:
         instance.ParseFromString(bytes(data))
@@ -83,7 +83,7 @@ def message_of(message: Literal["Metrics", "ScopeMetrics", "Metric", "Logs"], da
 
 @lru_cache(maxsize=REMEMBERED)
 def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
-    """Attributes by name, values as text; those without a value, or with a list or object, are left out."""
+    """Return attributes by name, values as text; those without a value, or with a list or object, are left out."""
     by_name: dict[str, str] = {}
     for name, value in map(_pair, pairs):
         text = _scalar(_message("Value", value))
@@ -93,18 +93,18 @@ def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
 
 
 def attributes_of_resource(data: bytes) -> Mapping[str, str]:
-    """The attributes of a message Resource, none where it is no such message."""
+    """Return the attributes of a message Resource, none if the bytes are not one."""
     return attributes(tuple(_message("Resource", data).attributes))
 
 
 @lru_cache(maxsize=4096)
 def text(data: bytes) -> str:
-    """Bytes as text; what is no UTF-8 is replaced."""
+    """Return bytes as text; invalid UTF-8 is replaced."""
     return data.decode("utf-8", "replace")
 
 
 def body(data: bytes) -> str | None:
-    """The body of a log record as text: a map or a list as JSON, None where it has none."""
+    """Return the body of a log record as text: a map or a list as JSON, None if it has none."""
     import json
 
     value = _plain(_message("Value", data)) if data else None
@@ -114,11 +114,10 @@ def body(data: bytes) -> str | None:
 
 
 def signal(data: bytes | memoryview) -> Stream | None:
-    """What the bytes look like: OTLP metrics, OTLP logs, or neither (also where they hold no data point or record).
+    """Return whether the bytes look like OTLP metrics or OTLP logs; None for neither, or without data point or record.
 
-    A request is nothing but field 1 (resources), each a message with scopes in field 2, and these with metrics or
-    log records in field 2. A metric begins with its name; a log record has times of eight bytes. The first
-    of them is looked at.
+    A request is nothing but field 1 (resources), each a message with scopes in field 2, and these with metrics or log
+    records in field 2. A metric begins with its name; a log record has times of eight bytes. The first of them decides.
     """
     if not data or data[0] != _RESOURCES:
         return None
@@ -151,7 +150,7 @@ class _NotAMessageError(ValueError):
 
 
 def _entries(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of the messages in field 2 of a message between these places. Raises _NotAMessageError."""
+    """Yield begin and end of the messages in field 2 of a message. Raises _NotAMessageError."""
     while at < end:
         number, wire, begin, at = _field(data, at, end)
         if number == 2 and wire == _LEN:
@@ -159,7 +158,7 @@ def _entries(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int,
 
 
 def _field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, int, int]:
-    """Number and wire type of the field at a place, and where its value begins and ends. Raises _NotAMessageError."""
+    """Return a field's number and wire type, and where its value begins and ends. Raises _NotAMessageError."""
     tag, at = (data[at], at + 1) if data[at] < 0x80 else _varint(data, at, end)
     wire = tag & 7
     if tag < 8:
@@ -173,7 +172,7 @@ def _field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, int, 
 
 
 def _message_at(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """Begin and end of the bytes whose length stands at a place."""
+    """Return begin and end of the bytes whose length is at this position."""
     length, begin = _varint(data, at, end)
     if begin + length > end:
         raise _NotAMessageError
@@ -181,7 +180,7 @@ def _message_at(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
 
 
 def _varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """A number of variable length at a place, and the place behind it."""
+    """Return a number of variable length, and the position behind it."""
     value = shift = 0
     for n in range(at, min(at + 10, end)):
         byte = data[n]
@@ -199,7 +198,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """A part of a message, empty where its bytes are none: it then says nothing, and the rest stays."""
+    """Return a part of a message, empty if its bytes are not one, so that the rest of the message still counts."""
     instance = _classes()[name]()
     try:
         instance.ParseFromString(data)
@@ -209,7 +208,7 @@ def _message(name: str, data: bytes) -> Any:
 
 
 def _scalar(value: Any) -> str | None:
-    """A value that is one text, number or truth, as text."""
+    """Return a single text, number or boolean as text."""
     kind = value.WhichOneof("value")
     if kind == "text":
         return text(value.text)
@@ -221,7 +220,7 @@ def _scalar(value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as Python's own."""
+    """Return a value as Python's own type."""
     kind = value.WhichOneof("value")
     if kind == "values":
         return [_plain(_message("Value", one)) for one in value.values.values]
@@ -241,7 +240,7 @@ def _decode_error() -> type[Exception]:
 
 @cache
 def _classes() -> Mapping[str, Any]:
-    """The classes of the messages of the schema."""
+    """Return the classes of the schema's messages."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ModuleNotFoundError:
@@ -265,7 +264,7 @@ def _classes() -> Mapping[str, Any]:
             if name == "Value":
                 field.oneof_index = 0
             if spelled == "as_double":
-                # Of a point without a value.
+                # For a point without a value.
                 field.default_value = "nan"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())

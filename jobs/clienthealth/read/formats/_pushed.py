@@ -1,9 +1,9 @@
-"""Who pushed (KIP-714), by the headers that our broker plugin puts beside a push: the payload itself names nobody.
+"""Identify a pushing client (KIP-714) by the headers of our broker plugin: the payload contains no identity.
 
-Service by `[identity] push_service`: a table of the operator's, the principal (the name in `User:name`, the CN of a
-distinguished name), or the client id without a number at its end. Kafka's own defaults name nobody, but
-`consumer-GROUP-1` names its group. The process is the address with the client instance id, which a client has from its
-first push to its last: two processes with the same client id stay apart.
+The service follows `[identity] push_service`: a table of the operator's, the principal (the name in `User:name`, the CN
+of a distinguished name), or the client id without a number at its end. Kafka's default ids state no service, but
+`consumer-GROUP-1` states its group. The process is the address with the client instance id, which a client keeps from
+its first push to its last: two processes with the same client id stay apart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 
 
 def identity_headers(said: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
-    """What the plugin's headers say of the client, as headers that any format has; nothing where they are not ours."""
+    """Turn the plugin's headers into the identity headers of any format; empty if they are not the plugin's."""
     instance = said.get(INSTANCE)
     if not instance:
         return {}
@@ -47,19 +47,19 @@ def identity_headers(said: Mapping[str, str], identity: IdentitySettings) -> dic
 
 
 def complete(snapshot: Snapshot, said: Mapping[str, str]) -> None:
-    """Enter what headers say of a push: its time by the broker's clock, how often one comes, whether it is the last."""
+    """Enter a push's headers: its time by the broker's clock, its interval, and whether it is the last."""
     if INSTANCE not in said:
         return
     if (arrived := said.get("broker_time_ms", "")).isdecimal():
         snapshot.ts_ms = int(arrived)
-    # Brokers since 4.2 tell it.
+    # Brokers since 4.2 send it.
     if (every := said.get("push_interval_ms", "")).isdecimal():
         snapshot.interval_ms = int(every)
     snapshot.metrics[TERMINATING] = float(said.get("terminating") == "true")
 
 
 def software(name: str, version: str) -> tuple[str, str]:
-    """Library and version, of what a client names itself by: with librdkafka that is its binding's name."""
+    """Return library and version from a client's own name for itself; for librdkafka that is its binding's name."""
     binding, _, of_library = version.rpartition("rdkafka-")
     if binding or "rdkafka" in name or name.startswith("confluent-kafka-"):
         return "librdkafka", of_library
@@ -90,7 +90,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """The name of the first glob that fits one of the texts, '' where none does."""
+    """Return the name of the first glob that matches one of the texts, '' if none does."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

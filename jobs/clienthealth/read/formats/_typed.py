@@ -1,8 +1,8 @@
-"""Faultless canonical snapshots, nearly all traffic, straight into typed structs: a few microseconds each.
+"""Read faultless canonical snapshots, nearly all traffic, straight into typed structs: a few microseconds each.
 
-`fast` takes a record where it is beyond doubt: complete identity, a believable time, every known metric a number or
-null. All else it leaves to `decode.decode_metrics`, which finds the same in such a record and more in others. What
-hardly changes from record to record, the client and its options, is read once and then known by its bytes.
+`fast` takes only records beyond doubt: complete identity, a plausible time, every known metric a number or null. It
+leaves all others to `decode.decode_metrics`, which returns the same for such a record. The client and its options,
+which hardly change from record to record, are parsed once and cached by their bytes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetric
 from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
 from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 
-#: What stands for a metric that is not known; this very object where the record does not name it.
+#: The value of an unknown metric; exactly this object if the record lacks the metric.
 UNKNOWN = float("nan")
-#: As many clients, and as many sets of options, are kept by their bytes; then all are forgotten.
+#: Number of clients, and of sets of options, in the caches; then all are dropped.
 REMEMBERED = 100_000
 
-#: Bytes of a client's object, or of its options, that are remembered: four times the longest that is known.
+#: Maximum bytes of a cached client's object or options: four times the longest seen.
 LONGEST = 4_096
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -31,7 +31,7 @@ Values = tuple[float, ...]
 
 
 def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
-    """A struct with a field for each metric, named `f` and its number."""
+    """Make a struct with a field for each metric, named `f` and its number."""
     field = msgspec.field
     fields = [
         (f"f{n}", Annotated[float, msgspec.Meta(le=MOST[metric])] | None, field(default=UNKNOWN, name=metric))
@@ -41,7 +41,7 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Reads the metrics of these names, in their order, from a struct that has them all."""
+    """Return a function that reads these metrics, in order, from a struct that has them all."""
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -60,7 +60,7 @@ _READ_TOPIC = _getter(TOPIC_METRICS, TOPIC_METRICS)
 
 
 class FastTopic(msgspec.Struct, gc=False):
-    """A reading of a topic, or of one partition or thread of it."""
+    """The values of a topic, or of one partition or thread of it."""
 
     topic: _Name
     partition: Annotated[int, msgspec.Meta(ge=MIN_INT, le=MAX_INT)] | None = None
@@ -70,12 +70,12 @@ class FastTopic(msgspec.Struct, gc=False):
 
     @property
     def values(self) -> Values:
-        """Its metrics in the order of TOPIC_METRICS, written as those of `Fast`."""
+        """Its metrics in the order of TOPIC_METRICS, in the form of `Fast.values`."""
         return _filled(_READ_TOPIC(self.metrics)) if self.metrics is not None else (UNKNOWN,) * len(TOPIC_METRICS)
 
 
 class FastClient:
-    """A client known by the bytes that name it: the same object for all its records, until it is forgotten."""
+    """A client cached by the bytes that name it: the same object for all its records while it is cached."""
 
     __slots__ = ("identity", "read")
 
@@ -87,13 +87,10 @@ class FastClient:
 class Fast(msgspec.Struct, gc=False):
     """A faultless snapshot.
 
-    ts_ms        epoch milliseconds
-    client       who reports; its `identity` is complete and its kind checked
-    values       the metrics of its kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) where the record says
-                 nothing or null. Never infinite, but negative where the record has that: it means unknown too.
-    topics       what it says of topics, partitions and threads
-    config       options of the client, the same object for the same bytes
-    interval_ms  how often it reports
+    ts_ms epoch milliseconds client the reporting client; its `identity` is complete and its kind checked values the
+    metrics of its kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) if absent or null. Never infinite, but
+    negative if the record has that, which also means unknown. topics its values for topics, partitions and threads
+    config options of the client, the same object for the same bytes interval_ms its reporting interval
     """
 
     ts_ms: int
@@ -116,7 +113,7 @@ class Fast(msgspec.Struct, gc=False):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """A canonical record. Times are read as float, so that 1795208640123.0 is a time too."""
+    """A canonical record. Times are read as float, so that 1795208640123.0 is valid too."""
 
     ts: float
     client: msgspec.Raw
@@ -135,11 +132,10 @@ _configs: dict[bytes, dict[str, str]] = {b"": {}}
 def fast(
     value: bytes | memoryview | None, headers_present: bool, latest_ms: int, largest: int = 4_194_304
 ) -> Fast | None:
-    """The snapshot of a record that is a faultless canonical one, None for all others (never raises).
+    """Return the snapshot of a faultless canonical record, None for any other; never raises.
 
-    headers_present  has the record a header that `decode.HEADERS` lists? Those can change what it says.
-    latest_ms        a later time is of the future
-    largest          `monitor.max_record_bytes`
+    headers_present True if the record has a header in `decode.HEADERS`, which can change its meaning latest_ms a later
+    time is in the future largest `monitor.max_record_bytes`
     """
     if headers_present or value is None or len(value) > largest:
         return None
@@ -157,7 +153,7 @@ def fast(
         except TypeError:
             values = _filled(values)
         topics = record.topics or []
-        # Nothing known: does it report at all?
+        # Without any value it may not report at all.
         if (
             values[0] is UNKNOWN
             and not topics
@@ -175,7 +171,7 @@ def fast(
 
 
 def _remember_client(named: bytes) -> FastClient:
-    """Raises ValueError where the client's object does not name a client completely."""
+    """Parse and cache a client. Raises ValueError if its object does not name a client completely."""
     named_fields = _decode_identity(named)
     identity = Identity(**{name: present(getattr(named_fields, name)) for name in Identity.__struct_fields__})
     if identity.kind not in CLIENT_METRICS or not (identity.service and identity.instance and identity.client_id):
@@ -189,7 +185,7 @@ def _remember_client(named: bytes) -> FastClient:
 
 
 def _remember_config(configured: bytes) -> dict[str, str]:
-    """Raises ValueError where it is no JSON, or an option is impossible."""
+    """Parse and cache options. Raises ValueError if they are not JSON, or an option is impossible."""
     if len(_configs) >= REMEMBERED:
         _configs.clear()
     config = options(msgspec.json.decode(configured)) if configured else {}
@@ -204,5 +200,5 @@ def _filled(values: Iterable[float | None]) -> Values:
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:
-    """What is known of the values, by name."""
+    """Return the known values by name."""
     return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

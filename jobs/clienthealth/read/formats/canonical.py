@@ -1,8 +1,8 @@
 """Our own format: one JSON object per client and moment, metrics by the attribute names of the Java client.
 
-Nearly all traffic is of it, so that its faultless records have a path of their own (`_typed.py`); this one reads all
-others. A metric that is no number (NaN, infinite, negative, text, null, an object) is unknown, and the others of the
-record still count.
+Nearly all traffic has this format, so that faultless records have a fast path (`_typed.py`); this file reads all
+others. A metric that is not a number (NaN, infinite, negative, text, null, an object) is unknown, and the record's
+other metrics still count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_MET
 
 
 def options(config: Any) -> dict[str, str]:
-    """Those of a client's options that a judgement looks at, as texts; without a value, a list or object: left out."""
+    """Return the client's options that judges use, as texts, without empty values, lists and objects."""
     told = mapping(config)
     return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(told.get(name))) is not None}
 
@@ -33,7 +33,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
         return None
     identity = Identity(**{name: present(client.get(name)) for name in Identity.__struct_fields__})
     topics = [topic for one in listed if (topic := _topic(one))] if type(listed) is list else []
-    # A client that reports what it does not know (-1, NaN) is there all the same.
+    # A client that reports unknown values (-1, NaN) still exists.
     speaks = topics or any(type(metrics.get(name)) in (int, float) for name in METRIC_NAMES)
     of_group = "group" in (identity.kind, record.headers.get("kind"))
     return [
@@ -50,7 +50,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _topic(document: Any) -> TopicMetrics | None:
-    """A reading of a topic, None where it does not say of which."""
+    """Return the values of a topic, None if the record does not name it."""
     one = mapping(document)
     topic = text(one.get("topic"))
     if topic is None:

@@ -1,8 +1,8 @@
-"""InfluxDB's line protocol: what Telegraf's Kafka output writes unless told otherwise (`data_format = "influx"`).
+"""InfluxDB's line protocol, the default of Telegraf's Kafka output (`data_format = "influx"`).
 
 One metric per line, `name,tag=value,… field=value,… nanoseconds`; a backslash makes a comma, a blank or an equals sign
-part of a name or a tag, texts stand in quotes. What it says stands in `telegraf.py`. Without a time it is of its
-record's. A line without tags is of nobody, and is not taken for this format.
+part of a name or a tag, texts stand in quotes. `telegraf.py` has the meaning of the metrics. A line without a time has
+its record's. A line without tags has no identity and is not taken for this format.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def _decode(record: Record) -> list[Snapshot]:
 
 @lru_cache(maxsize=16_384)
 def _key(head: str) -> tuple[str, Labels]:
-    """Name and tags."""
+    """Return name and tags."""
     name, *_ = _COMMA.split(head, maxsplit=1)
     tags = tuple((_plain(match[1]), _plain(match[2])) for match in _TAG.finditer(head, len(name) + 1))
     return _plain(name), tags
 
 
 def _fields(written: str) -> dict[str, Any] | None:
-    """Fields by name: numbers as text, truths as they are written, texts left out; None where they are no fields."""
+    """Return fields by name (numbers as text, booleans as written, no texts); None if they are not fields."""
     fields: dict[str, Any] = {}
     at = 0
     while (field := _FIELD.match(written, at)) is not None:

@@ -1,8 +1,8 @@
-"""jmxtrans's KafkaWriter: one MBean attribute per record, all that is known of it joined by dots in `keyspace`.
+"""jmxtrans's KafkaWriter: one MBean attribute per record, with its whole name joined by dots in `keyspace`.
 
 Host and port of the JVM (`checkout-1_9010`), MBean domain (`kafka_producer`), client id, perhaps topic and partition,
 MBean type, attribute. A dot within a name is ambiguous. The consumer writes its topics without dots, so there the
-client's id may have some. For a producer's topic metrics the id is taken to have none.
+client's id may have some. In a producer's topic metrics the id is assumed to have none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, integer, mapping, number, present, text
 from clienthealth.read.formats import Format, Record, has
 
-#: 1 host and port, 2 kind, 3 what the MBean's name says, 4 MBean type, 5 attribute.
+#: 1 host and port, 2 kind, 3 content of the MBean's name, 4 MBean type, 5 attribute.
 KEYSPACE = re.compile(
     r"^(?:.*?\.)?([^.]+_\d+)\.kafka[._](producer|consumer)\.(.+)\.([a-z]+-[a-z-]*metrics)\.([^.]+)$", re.DOTALL
 )
@@ -29,7 +29,7 @@ _NAMES = metric_names.mbeans()
 
 
 class _Key(NamedTuple):
-    """What a keyspace says. `name`: ours."""
+    """The parts of a keyspace. `name`: ours."""
 
     at: str
     client_id: str
@@ -41,7 +41,7 @@ class _Key(NamedTuple):
 
 @lru_cache(maxsize=16_384)
 def _key(keyspace: str) -> _Key | None:
-    """A keyspace taken apart, None where it is not of a Kafka client."""
+    """Return the parts of a keyspace, None if it is not a Kafka client's."""
     match = KEYSPACE.search(keyspace)
     if match is None:
         return None

@@ -1,7 +1,7 @@
-"""Jolokia: the response to a bulk read of MBeans (a JSON array), or to one read (an object), as a script forwards it.
+"""Jolokia: the response to a bulk read of MBeans (a JSON array), or to one read (an object), forwarded by a script.
 
-Reads of a pattern, of one MBean and of one attribute. Elements that failed (status other than 200) are passed over.
-Which process it was, the response does not say: that comes from headers or key.
+Reads of a pattern, of one MBean and of one attribute. Failed elements (status other than 200) are skipped. The response
+does not name the process: that comes from headers or key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: Does a key of a read's value name an MBean? Then it was the read of a pattern.
+#: A value whose keys name MBeans answers the read of a pattern.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 
@@ -44,7 +44,7 @@ def _decode(record: Record) -> list[Snapshot]:
 
 
 def _status(element: Any) -> float | None:
-    """200 where it was left out of an answer with a value."""
+    """Return the status; 200 if an answer with a value lacks it."""
     fields = mapping(element)
     answers = "value" in fields and "mbean" in mapping(fields.get("request"))
     status = fields.get("status", 200 if answers else None)
@@ -52,7 +52,7 @@ def _status(element: Any) -> float | None:
 
 
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
-    """The samples of one element. The shape of its value depends on what was asked for."""
+    """Add the samples of one element; the shape of its value depends on the request."""
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():
             read(process, name, mapping(attributes))

@@ -1,11 +1,11 @@
-"""kafka-python's `metrics()` as JSON: `{group: {name: value}}`, alone or in an envelope that says whose it is.
+"""kafka-python's `metrics()` as JSON: `{group: {name: value}}`, alone or in an envelope that names the client.
 
-Node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). An average of nothing is 0 there and
-its maximum -Infinity (which JSON does not have; json.dumps writes it anyway, others null): the average is then unknown
-too. Queue times are documented as milliseconds and are seconds (sender.py, all versions); where they would be hours,
-which no delivery timeout allows, whoever wrote the record has converted them.
-The envelope: `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`. Alone,
-identity comes from headers or key, and the time from the Kafka record.
+Node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). An average of nothing is 0 there and its
+maximum -Infinity (not valid JSON; json.dumps writes it anyway, other encoders null): the average is then unknown too.
+Queue times are documented as milliseconds and are seconds (sender.py, all versions); if they would be hours, which no
+delivery timeout allows, the record's writer has converted them. The envelope: `client_id`, `client_type`, `host`,
+`service`, `instance`, `library_version`, `ts_ms`, `metrics`. Alone, identity comes from headers or key, and the time
+from the Kafka record.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONGEST_QUEUE_SECONDS = 3_600
 
 
 class _Group(NamedTuple):
-    """What a group's name says. `names`: its metrics → ours."""
+    """The meaning of a group's name. `names`: its metrics → ours."""
 
     kind: str
     topic: str | None
@@ -40,7 +40,7 @@ class _Group(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _group(name: str) -> _Group | None:
-    """A group's name taken apart, None where it is none of a client."""
+    """Return the group by its name, None if it is not a client's."""
     match = GROUP.fullmatch(name)
     if match is None:
         return None
@@ -80,9 +80,9 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mapping[str, Any]) -> None:
-    """Give the process the samples of one group."""
+    """Add the samples of one group to the process."""
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
-    # What queue times are to be multiplied by to be milliseconds.
+    # Factor from the unit of queue times to milliseconds.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
     if metrics:
         process.add(client_id, group.kind, None, None)

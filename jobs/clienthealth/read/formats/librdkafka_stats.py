@@ -1,10 +1,10 @@
-"""librdkafka's statistics (STATISTICS.md there), as the application's stats callback produces them.
+"""librdkafka's statistics (its STATISTICS.md), as the application's stats callback produces them.
 
-Traps: `ts` is a monotonic clock, `time` the wall clock in seconds. Latencies are µs, ages ms. An offset of -1001 is
-none, and a lag of -1 is unknown. Messages of a producer that have no partition yet (the topic's metadata is missing)
-wait in partition -1: it is read as the topic as a whole, and only while there are any. `client_id` is "rdkafka" unless
-the application set it, and host and process are missing: who has replicas names them by headers or key.
-`committed_offset` has an older, misspelt twin. What the names mean in our terms: metric_names.LIBRDKAFKA.
+Traps: `ts` is a monotonic clock, `time` the wall clock in seconds. Latencies are µs, ages ms. An offset of -1001 means
+none, and a lag of -1 unknown. A producer's messages without a partition yet (the topic's metadata is missing) wait in
+partition -1, which is read as the topic as a whole, and only if it has messages. `client_id` is "rdkafka" unless the
+application set it, and host and process are missing: headers or key must name replicas. `committed_offset` has an
+older, misspelt twin. metric_names.LIBRDKAFKA maps the names to ours.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     producer = kind == "producer"
     seconds = measurement(stats.get("time"))
     client = Identity(
-        # The same in every replica: unique within its process, if nowhere else.
+        # The name is the same in every replica, so at best unique within its process.
         handle=text(stats.get("name")),
         client_id=text(stats.get("client_id")),
         kind=kind if kind in ("producer", "consumer") else None,
@@ -100,7 +100,7 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 
 
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
-    """Of what brokers (or topics) measured in their windows: the average, weighted by how often, and the maximum."""
+    """Return the weighted average and the maximum over brokers (or topics) in their windows."""
     weights, weighted, maxima = [], [], []
     for parent in parents:
         window = parent.get(name)
@@ -129,7 +129,7 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
             partition = mapping(one)
             number = measurement(partition.get("partition"))
             waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
-            # The partition of what has none yet is -1.
+            # The partition of messages without one is -1.
             if number is not None or (producer and waiting):
                 yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
 

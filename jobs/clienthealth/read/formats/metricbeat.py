@@ -1,7 +1,7 @@
-"""Metricbeat: module `kafka` (metricsets producer and consumer) and module `jolokia` with mappings of one's own.
+"""Metricbeat: module `kafka` (metricsets producer and consumer), and module `jolokia` with the user's mappings.
 
-Producer and consumer name their MBean beside renamed fields (metric_names.METRICBEAT). Own mappings are taken to write
-the attribute with underscores. The machine of the event is Metricbeat's own: the client's is in `service.address`.
+Producer and consumer name their MBean beside renamed fields (metric_names.METRICBEAT). The user's mappings are assumed
+to write the attribute with underscores. The event's host is Metricbeat's own: `service.address` is the client's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _read(process: Samples, fields: Mapping[str, Any]) -> None:
-    """Give the process the samples of one MBean, which is among the fields."""
+    """Add the samples of one MBean, which is among the fields."""
     name = fields.get("mbean")
     if type(name) is not str:
         return

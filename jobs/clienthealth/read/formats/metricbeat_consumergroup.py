@@ -1,7 +1,7 @@
-"""Metricbeat's metricset `consumergroup`: what one group has committed for one partition, and who owns it.
+"""Metricbeat's metricset `consumergroup`: a group's committed offset for one partition, and its owner.
 
-A snapshot of kind `group` with that partition. The end of the partition follows from Metricbeat's lag. No cluster is
-named: the broker that was asked stands for it.
+A snapshot of kind `group` with that partition. The end offset follows from Metricbeat's lag. No cluster is named, so
+the queried broker stands for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """OpenTelemetry logs as OTLP JSON (`logs.encoding: otlp_json`): many resources and many log records in one message.
 
 The Java agent names logger, level and exception; the collector's filelog receiver brings the bare line in `body`.
-64-bit numbers may be strings. Which attributes name the process is a setting, as for metrics.
+64-bit numbers may be strings. A setting lists the attributes that name the process, as for metrics.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TIMES = ("timeUnixNano", "observedTimeUnixNano")
 
 
 def _attributes(holder: Mapping[str, Any]) -> Mapping[str, str | None]:
-    """The attributes of a resource or log record that are texts or integers; of two with one name, the first."""
+    """Return attributes of a resource or log record that are texts or integers; the first of duplicates wins."""
     by_name: dict[str, str | None] = {}
     listed = holder.get("attributes")
     for attribute in listed if isinstance(listed, list) else []:
@@ -48,7 +48,7 @@ def _line(entry: Mapping[str, Any], process: Identity, logger: str | None, ident
 
 
 def _decode(record: Record) -> list[LogLine] | None:
-    """All lines; for each part that is no list or object where it should be, one with an error."""
+    """Return all lines; a part that should be a list or object and is not becomes a line with an error."""
     resources, identity = mapping(record.document).get("resourceLogs"), record.identity
     if not isinstance(resources, list):
         return None

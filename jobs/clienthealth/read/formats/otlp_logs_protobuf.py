@@ -1,6 +1,6 @@
-"""OpenTelemetry logs as protobuf: what the OpenTelemetry Collector's Kafka exporter writes unless told otherwise.
+"""OpenTelemetry logs as protobuf, the default of the OpenTelemetry Collector's Kafka exporter.
 
-What they mean stands in `_otlp.py`, for JSON and protobuf alike. A body that is a map comes as its JSON text.
+`_otlp.py` has the meaning of JSON and protobuf alike. A body that is a map becomes its JSON text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """OTLP metrics as JSON: KIP-714 pushes through a broker's plugin, and the OpenTelemetry Java agent.
 
-What they mean stands in `_otlp.py`. Numbers may be strings. Histograms and summaries are passed over, resources
-without Kafka metrics too.
+`_otlp.py` has their meaning. Numbers may be strings. Histograms, summaries and resources without Kafka metrics are
+skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
 
-#: As many resources, and as many sets of attributes of points, are kept by what they say.
+#: Number of resources, and of sets of attributes of points, that are cached by their content.
 REMEMBERED = 16_384
 
 Attributes = tuple[tuple[str, str], ...]
@@ -58,13 +58,13 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _is_readable(scope: Any) -> bool:
-    """Has it a list of metrics, each an object? (Some write null for none.)"""
+    """True if it has a list of metrics, each an object; some programs write null for an empty list."""
     metrics = mapping(scope).get("metrics")
     return type(metrics) is list and _METRICS.issuperset(map(type, metrics))
 
 
 def _attributes(listed: Any) -> Mapping[str, str]:
-    """Attributes by name, values as text; those without a value, or with a list or object, are left out."""
+    """Return attributes by name, values as text; those without a value, or with a list or object, are left out."""
     if type(listed) is not list:
         return _NO_ATTRIBUTES
     by_name = {}
@@ -79,7 +79,7 @@ def _attributes(listed: Any) -> Mapping[str, str]:
 
 
 def _scalar(value: Mapping[str, Any]) -> str | None:
-    """An attribute's value that is no text, as text."""
+    """Return the text of an attribute's value that is not a text."""
     kinds = ("stringValue", "intValue", "doubleValue", "boolValue")
     return next((text(value[kind]) for kind in kinds if kind in value), None)
 
@@ -95,7 +95,7 @@ def _sample(metric: Metric, attributes: Attributes, ids: tuple[str, ...]) -> Sam
 
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
-    """Give the points of a resource."""
+    """Add the points of a resource."""
     own: dict[str, dict[str, float]] = {}
     pushed = deltas = False
     # Most points of a record share their times.
@@ -139,7 +139,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
 
 
 def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
-    """The points of a metric, of which those of a sum may be deltas."""
+    """Return the points of a metric, and whether they are deltas of a sum."""
     total = one.get("sum")
     points, delta = None, False
     if type(total) is dict:
@@ -150,7 +150,7 @@ def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
 
 
 def _moment(nanos: Any) -> int | None:
-    """A time in nanoseconds, perhaps written as text, as epoch milliseconds."""
+    """Return a time in nanoseconds, perhaps written as text, as epoch milliseconds."""
     since_1970 = number(nanos)
     return millis(since_1970 / 1e6) if since_1970 is not None else None
 

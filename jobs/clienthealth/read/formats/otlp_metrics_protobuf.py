@@ -1,15 +1,12 @@
-"""OTLP metrics as protobuf: what the OpenTelemetry Collector's Kafka exporter writes unless told otherwise
-(`otlp_proto`), and what brokers forward of KIP-714 telemetry.
+"""OTLP metrics as protobuf, the default of the OpenTelemetry Collector's Kafka exporter, and of KIP-714 plugins.
 
-What they mean stands in `_otlp.py`, for JSON and protobuf alike. A point with the flag "no recorded value" counts as
-one whose value is not known. Kafka's own clients write a resource of its own around every single metric: those that say
-the same are one.
+`_otlp.py` has the meaning of JSON and protobuf alike. A point with the flag "no recorded value" counts as unknown.
+Kafka's own clients write a separate resource around every single metric; equal resources are merged.
 
-They are read by their shape: what a client pushes differs from its last push in numbers only. A time or a value takes
-eight bytes whatever it is, so that two pushes of the same metrics are equal but for these. Where the numbers of a push
-stand is found out once, and then what all its other bytes mean: which metric of which client and topic each number is.
-Of the next one the numbers are taken out by their places and the remaining bytes looked up. Metrics that are no Kafka
-client's are passed over by length and name.
+The reader works by shape: two pushes of a client differ only in numbers. A time or a value always takes eight bytes, so
+two pushes of the same metrics are equal but for these. The reader finds the places of the numbers once, and the meaning
+of all other bytes: the metric, client and topic of each number. For the next push it takes out the numbers by their
+places and looks the remaining bytes up. Metrics of other programs are skipped by length and name.
 """
 
 from __future__ import annotations
@@ -44,25 +41,25 @@ from clienthealth.read.formats._protobuf import (
 )
 from clienthealth.settings import IdentitySettings
 
-#: As many bytes of scopes are remembered, with a few times as many of what they mean; then all are forgotten.
+#: Maximum bytes of scopes in the cache, with a few times as many of their meaning; then all are dropped.
 REMEMBERED_BYTES = 16_000_000
-#: What the name of every metric of ours holds.
+#: A substring of the name of every metric that is read.
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 #: Tags of a point's fields.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
-#: Unpacked are, for each point, the bytes before it, its times, the tag of its value and this; at last, what is left.
+#: Unpacked, for each point: the bytes before it, its times, the tag of its value, and this; at the end the rest.
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
 #: Attributes that name a client, in their order.
 Ids = tuple[str, ...]
-#: All that is unpacked of a scope.
+#: The unpacked parts of a scope.
 Parts = tuple[Any, ...]
 
 
 class _Point(NamedTuple):
-    """A data point. Times in nanoseconds, 0 where not known; `value` an integer where it was written as one."""
+    """A data point. Times in nanoseconds, 0 if unknown; `value` an integer if it was written as one."""
 
     sample: Sample
     start: int
@@ -71,7 +68,7 @@ class _Point(NamedTuple):
 
 
 class _Metric(NamedTuple):
-    """A metric with its points. `metric`: None where it is no Kafka client's."""
+    """A metric with its points. `metric`: None if it is not a Kafka client's."""
 
     message: bytes
     name: bytes
@@ -81,11 +78,10 @@ class _Metric(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """What a scope says but for its numbers.
+    """The meaning of a scope without its numbers.
 
-    values   for each client, topic and broker (a sample without a metric): those values that we read, by their places
-             in Parts, with our names
-    deltas   the times of points that are deltas, by their places
+    values for each client, topic and broker (a sample without a metric): the values that are read, by their places in
+    Parts, with our names deltas the times of points that are deltas, by their places
     """
 
     values: Mapping[Sample, Sequence[tuple[int, str]]]
@@ -94,7 +90,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """Where the numbers of a scope stand, and what scopes of this shape mean, by the settings and their other bytes."""
+    """The places of a scope's numbers, and the meanings of scopes of this shape, by settings and their other bytes."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -102,14 +98,14 @@ class _Shape:
 
 
 class Shapes:
-    """The shapes of the scopes that have been seen."""
+    """The shapes of the scopes seen so far."""
 
     def __init__(self) -> None:
         self._of_size: dict[int, dict[str, _Shape]] = {}
         self._remembered = 0
 
     def read(self, scope: bytes, into: Points, ids: Ids) -> None:
-        """Give the points of a scope (a message ScopeMetrics). Raises ValueError where it is no such message."""
+        """Add the points of a scope (a message ScopeMetrics). Raises ValueError if the bytes are not one."""
         if _OURS not in scope:
             return
         for shape in self._of_size.get(len(scope), {}).values():
@@ -126,7 +122,7 @@ class Shapes:
         try:
             form, meaning = _laid_out(scope, listed)
         except ValueError:
-            # Its fields stand in an order of their own.
+            # Its fields have an unusual order.
             return
         self._remembered += len(scope)
         if self._remembered > REMEMBERED_BYTES:
@@ -142,7 +138,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Give the numbers of a scope whose meaning is known; False where what stands for times is something else."""
+    """Add the numbers of a scope with a known meaning; False if the bytes at the places of times are something else."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:
@@ -170,7 +166,7 @@ def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
 
 
 def _take_points(one: _Metric, into: Points) -> None:
-    """Give the points of a metric."""
+    """Add the points of a metric."""
     if one.metric is None or not one.points:
         return
     into.has_points_of(one.metric.kip714, one.delta)
@@ -186,7 +182,7 @@ def _moment(nanos: int) -> int | None:
 
 
 def _metric(message: bytes, ids: Ids) -> _Metric:
-    """A message Metric. Raises ValueError where it is none."""
+    """Return a message Metric. Raises ValueError if the bytes are not one."""
     decoded = message_of("Metric", message)
     name = decoded.name
     described = metric(text(name))
@@ -210,7 +206,7 @@ def _sample(metric: Metric, pairs: tuple[bytes, ...], ids: Ids) -> Sample:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """The shape of a scope as a format of `struct`, and what it means. Raises ValueError: fields in another order."""
+    """Return a scope's shape as a `struct` format, and its meaning. Raises ValueError for another field order."""
     form, behind, items = ["<"], 0, 0
     values: dict[Sample, list[tuple[int, str]]] = {}
     deltas: list[int] = []
@@ -236,7 +232,7 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
 
 
 def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:
-    """Times and value of a point as it is written in the order of the fields."""
+    """Return times and value of a point as written in the usual field order."""
     times = (_STARTS + _END.pack(start) if start else b"") + _ENDS + _END.pack(end)
     return times, _AS_INT + _WHOLE.pack(value) if type(value) is int else _AS_DOUBLE + _DOUBLE.pack(value)
 

@@ -1,7 +1,7 @@
-"""Text in any layout, the last resort: whatever can be printed and is not the beginning of a JSON object.
+"""Text in any layout, the last resort: printable text that does not begin a JSON object.
 
-A line of text says at most when, at what level, in which thread and by which logger; who the process is, only headers
-or key can tell. Records with control characters are not text but something binary that happens to be valid UTF-8.
+A line of text states at most time, level, thread and logger; only headers or key can name the process. Records with
+control characters are not text but binary data that happens to be valid UTF-8.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def is_text(record: Record) -> bool:
-    """Can the value be read as lines of text?"""
+    """True if the value can be read as lines of text."""
     text = record.text
     if text.lstrip(" ").startswith("{") or not _VISIBLE.search(text):
         return False

@@ -1,7 +1,7 @@
 """prometheus-kafka-adapter: one sample of Prometheus's remote write per record, its value a string.
 
-What the names and labels mean stands in `_prometheus.py`. Other samples of the same topic are no matter of ours: they
-are rejected as `no-metrics`; better have the adapter match `{__name__=~"kafka_(producer|consumer)_.*"}`.
+`_prometheus.py` has the meaning of names and labels. Other samples on the topic are rejected as `no-metrics`; configure
+the adapter to match only `{__name__=~"kafka_(producer|consumer)_.*"}`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prometheus's text exposition: Telegraf with `data_format = "prometheus"`, or a script that forwards a page.
 
-What the names and labels mean stands in `_prometheus.py`. A series may tell its time in milliseconds, otherwise it is
-of its record's. Recognised by a line of `# HELP` or `# TYPE`, or a series with labels.
+`_prometheus.py` has the meaning of names and labels. A series may have its time in milliseconds, else it has its
+record's. Recognised by a line of `# HELP` or `# TYPE`, or a series with labels.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _decode(record: Record) -> list[Snapshot]:
 
 @lru_cache(maxsize=16_384)
 def _labels(written: str) -> Labels | None:
-    """Labels with their values, None where they are none."""
+    """Return labels with their values, None if the text has none."""
     labels = []
     at = 0
     while at < len(written):

@@ -1,10 +1,10 @@
 """Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
 
-What its metrics say of Kafka clients is read here for line protocol too (`influx.py`): a name, tags, fields and a time.
-Those of inputs.jolokia2_agent: fields are MBean attributes; the client's id, topic and partition are tags, where the
-user listed them as tag keys. Those of inputs.prometheus, which scrapes the JMX exporter or Micrometer: the series is
-the field's name (`metric_version = 2`), or the metric's, with a field that tells its type. Telegraf leaves NaN fields
-out. Which JVM it was, tell the tag `host` and the agent's URL, or that of the scraped page.
+The meaning of its metrics for Kafka clients, here also for line protocol (`influx.py`): a name, tags, fields and a
+time. From inputs.jolokia2_agent: fields are MBean attributes; the client's id, topic and partition are tags if the user
+listed them as tag keys. From inputs.prometheus, which scrapes the JMX exporter or Micrometer: the series is the field's
+name (`metric_version = 2`), or the metric's name with a field for its type. Telegraf leaves NaN fields out. The tag
+`host` and the agent's URL, or that of the scraped page, identify the JVM.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from clienthealth.read.formats._prometheus import add as add_series
 
 _NAMES = metric_names.spellings(metric_names.attribute)
 _TELLING = metric_names.telling()
-#: The fields in which inputs.prometheus gives the value of a series that gave the metric its name.
+#: The fields in which inputs.prometheus puts the value of a series that gave the metric its name.
 _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 
 
 class Point(NamedTuple):
-    """One metric of Telegraf. `ts_ms`: None where it tells no time; values of fields as they are written."""
+    """One metric of Telegraf. `ts_ms`: None if it has no time; values of fields as written."""
 
     name: str
     tags: Labels
@@ -37,7 +37,7 @@ class Point(NamedTuple):
 
 
 class _Whose(NamedTuple):
-    """What the tags of a point of Jolokia say."""
+    """The identity in the tags of a point from Jolokia."""
 
     service: str | None
     host: str | None
@@ -49,11 +49,11 @@ class _Whose(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """What the names of a measurement and of its fields say.
+    """The meaning of a measurement's name and fields.
 
-    series  the fields that are series of Prometheus, with the names of these; the other fields then say nothing
-    kind    of the client, None where it is no Kafka client's
-    fields  those that we read, where there are no series; `names` are ours of them
+    series the fields that are series of Prometheus, with their names; then the other fields have no meaning kind of the
+    client, None if it is not a Kafka client's fields those that are read if there are no series; `names` are our names
+    of them
     """
 
     series: Sequence[tuple[str, str]]
@@ -63,7 +63,7 @@ class _Layout(NamedTuple):
 
 
 class Processes:
-    """The processes of which the metrics of a record are: one Telegraf asks many, and writes several rounds at once."""
+    """The processes in a record: one Telegraf reads many, and writes several rounds at once."""
 
     def __init__(self) -> None:
         self._by_time: dict[Any, Samples] = {}
@@ -90,7 +90,7 @@ class Processes:
         process.add_all(client_id, layout.kind, layout.names, values, topic, partition, node=of_node)
 
     def snapshots(self) -> list[Snapshot]:
-        """One per client, process and moment."""
+        """Return one snapshot per client, process and moment."""
         return [snapshot for process in self._by_time.values() for snapshot in process.snapshots()]
 
 
@@ -119,7 +119,7 @@ def _whose(tags: Labels) -> _Whose:
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
-    """The client's kind, from the name that the user gave the measurement, else from what only one kind has."""
+    """Return the client's kind, from the user's name for the measurement, else from fields that only one kind has."""
     for kind in ("producer", "consumer"):
         if kind in name:
             return kind

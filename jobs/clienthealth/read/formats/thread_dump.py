@@ -1,6 +1,6 @@
 """A thread dump as one record, in any shape that `logs.dump_formats` reads: text, or a JSON document.
 
-Where it says no time it has the record's; a time without a zone is taken as UTC.
+Without a time it has the record's; a time without a zone counts as UTC.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Vector's metrics as its Kafka sink writes them (`encoding.codec = "json"`, or `native_json`): one series per record.
 
-They come of its sources `prometheus_scrape` and `prometheus_remote_write`; what names and tags mean stands in
-`_prometheus.py`. Counts may be increments since the last record.
+They come from its sources `prometheus_scrape` and `prometheus_remote_write`; `_prometheus.py` has the meaning of names
+and tags. Counts may be increments since the last record.
 """
 
 from __future__ import annotations
