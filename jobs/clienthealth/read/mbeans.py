@@ -1,7 +1,7 @@
-"""MBeans of Kafka clients: what their names and attributes mean, and snapshots of all clients of a JVM.
+"""MBeans of Kafka clients: the meaning of their names and attributes, and snapshots of all clients of a JVM.
 
-Those of the Java client (0.8.2 to 4.x) and of the old Scala consumer. Which attribute is which metric stands in
-`model/metric_names.py`; what is not a number, or negative ("unknown" in Kafka's clients), is left out.
+They are those of the Java client (0.8.2 to 4.x) and of the old Scala consumer. `model/metric_names.py` maps attributes
+to metrics; a value that is not a number, or is negative ("unknown" in Kafka's clients), is left out.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _ESCAPED = re.compile(r"\\(.)")
 #: Consumers up to 1.0 put the partition into the attribute's name instead of the MBean's.
 _LAG = ".records-lag"
 _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
-#: Clients without a client.id of their own are called after their group since 2.4.
+#: Since 2.4, clients without a client.id are named after their group.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
-#: What tells the version: the Java client's attribute, the Scala client's MBean.
+#: Sources of the version: the Java client's attribute, the Scala client's MBean.
 VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
 
 _KINDS = metric_names.kinds()
@@ -38,13 +38,11 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class MBean(NamedTuple):
-    """What an MBean's name says.
+    """The meaning of an MBean's name.
 
-    path     `type`, or `type/name`
-    kind     of the client, None where it is no client's
-    group    of the client: the Scala consumer's MBeans name it, Java consumers without an id are called after it
-    node     the broker that it is about, see `nodes.node`
-    names    attribute → our name
+    path `type`, or `type/name` kind of the client, None if it is not a client's group of the client: in the Scala
+    consumer's MBeans, and in the default id of Java consumers node the broker that it is about, see `nodes.node` names
+    attribute → our name
     """
 
     domain: str
@@ -60,10 +58,10 @@ class MBean(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """What the names of an MBean's attributes say.
+    """The meaning of an MBean's attribute names.
 
-    attributes  those that we read; `names` are ours of them
-    lags        those that are a partition's lag, with topic and partition
+    attributes those that are read; `names` are our names of them lags those that are a partition's lag, with topic and
+    partition
     """
 
     attributes: Sequence[str]
@@ -76,10 +74,10 @@ NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: What is read of a JVM: pattern → attributes (empty: all). What is not looked at costs the JVM all the same.
+#: The parts of a JVM that are read: pattern → attributes (empty: all). Unused ones would cost the JVM as much.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # Of old consumers each partition has a name of its own for its lag; the MBeans of topics have more properties.
+    # Old consumers have an MBean per partition for its lag; the MBeans of topics have more properties.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
     # Brokers have MBeans in kafka.server, too, hence the type.
@@ -93,9 +91,9 @@ PATTERNS: Mapping[str, Sequence[str]] = {
 
 
 def object_name(name: str) -> tuple[str, dict[str, str]]:
-    """Domain and key properties of an MBean's name, in any order, without the quotes that JMX demands.
+    """Return domain and key properties of an MBean's name, in any order, without the quotes that JMX demands.
 
-    Of a property that is there twice the first counts.
+    The first of duplicate properties wins.
     """
     domain, _, properties = name.partition(":")
     pairs = _PROPERTY.findall(properties)
@@ -104,7 +102,7 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
 
 @lru_cache(maxsize=16_384)
 def parts(mbean: str) -> MBean:
-    """An MBean's name taken apart. Old Java clients name the client `id` in app-info, Scala ones `clientId`."""
+    """Return the parts of an MBean's name. Old Java clients name the client `id` in app-info, Scala ones `clientId`."""
     domain, properties = object_name(mbean)
 
     def first(*names: str) -> str | None:
@@ -115,7 +113,7 @@ def parts(mbean: str) -> MBean:
     by_group = _NAMED_BY_GROUP.fullmatch(client_id) if client_id and kind == "consumer" else None
     path = "/".join(properties[key] for key in ("type", "name") if key in properties)
     of_node = node(first("node-id", "brokerHost"))
-    # Of what the Scala consumer counts per broker, it has the sum in an MBean of its own.
+    # The Scala consumer has an MBean with the sum of what it counts per broker.
     per_broker = kind == "legacy-consumer" and of_node is not None
     return MBean(
         domain=domain,
@@ -132,13 +130,13 @@ def parts(mbean: str) -> MBean:
 
 
 def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
-    """The JVM by its Runtime MBean, whose Name is pid@host; None if that is missing."""
+    """Return the JVM by its Runtime MBean, whose Name is pid@host; None if that is missing."""
     pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
     return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 
 
 def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
-    """A snapshot of each Kafka client of the JVM that says anything, sorted by kind and id."""
+    """Return a snapshot of each Kafka client of the JVM with any value, sorted by kind and id."""
     samples = Samples(ts_ms, service=process.service, host=process.host, instance=process.instance, library="java")
     for name, attributes in mbeans.items():
         read(samples, name, attributes)
@@ -151,7 +149,7 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 
 
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
-    """Take the samples of an MBean by its name and attributes. An MBean of no client's has none."""
+    """Add the samples of an MBean by its name and attributes; an MBean of no client has none."""
     mbean = parts(name)
     _, _, client_id, kind, group, topic, partition, thread, of_node, _ = mbean
     if kind is None:
@@ -181,14 +179,14 @@ def _layout(path: str, attributes: tuple[str, ...]) -> _Layout:
 
 
 def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:
-    """Take a sample of a client's MBean. `name`: ours."""
+    """Add a sample of a client's MBean. `name`: ours."""
     samples.add(mbean.client_id, mbean.kind, name, value, mbean.topic, mbean.partition, mbean.thread, mbean.node)
     if mbean.group and mbean.kind and mbean.client_id:
         samples.saw(mbean.client_id, mbean.kind, group=mbean.group)
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Scala consumers have one version for all of a JVM, which is told without their names."""
+    """Read the version that all Scala consumers of a JVM share; its MBean names none of them."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.client_id is not None:

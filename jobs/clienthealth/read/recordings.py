@@ -1,9 +1,9 @@
-"""Recordings and files as raw records, as if they had been read from topics.
+"""Read recordings and files as raw records, as if they came from topics.
 
-A folder is one process; `X-metrics.jsonl` and `X.log` in it are a second one, named X. `metrics.jsonl` holds a reading
-per line, `*.log` is text whose stack traces belong to the line above, `jstack-*.txt` is a thread dump. Any other file
-holds records of any known format: one per line, or one record where it is bytes, a JSON document, a dump or a page of
-Prometheus's text.
+A folder is one process; `X-metrics.jsonl` and `X.log` in it are a second one, named X. `metrics.jsonl` has a sample per
+line, `*.log` is text whose stack traces belong to the line above, `jstack-*.txt` is a thread dump. Any other file has
+records of any known format: one per line, or one record if it is bytes, a JSON document, a dump or a page of
+Prometheus' text.
 """
 
 from __future__ import annotations
@@ -30,18 +30,17 @@ NEW_ENTRY = re.compile(r"^\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}|^%\d\|")
 DUMP = re.compile(r"Full thread dump ", re.MULTILINE)
 METRIC = re.compile(r"(?P<group>[\w-]+)/(?P<name>[^{}]+)\{(?P<tags>.*)\}")
 MAX_ENTRY_LINES = 500
-#: How Prometheus's text begins.
+#: How Prometheus' text begins.
 PAGE = (b"# HELP ", b"# TYPE ")
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One record: the bytes, whose process it is of, and where it stood (`offset`: line number from 0).
+    """One record: the bytes, its process, and its place (`offset`: line number from 0).
 
-    ts_ms  the time that it has where it says none itself, epoch ms; 0 where nobody knows one
-    said     what the record says, where whoever read the file knows it already; `value` is then empty
-    repeats  for how many records of a storm, all within a tenth of a second, it stands
-    timed  how that time is known: the record (or a line before it) says it, its file's, or only the order
+    ts_ms its time if the record itself has none, epoch ms; 0 if unknown said the record's content if the reader of the
+    file parsed it already; `value` is then empty repeats number of records of a burst, all within a tenth of a second,
+    for which it stands timed source of the time: the record (or a line before it), its file, or only the order
     """
 
     stream: Stream
@@ -57,7 +56,7 @@ class Recorded:
 
 
 def read(paths: Sequence[Path]) -> list[Recorded]:
-    """All records of files and folders. Raises InputError for a path that does not exist or cannot be read."""
+    """Return all records of files and folders. Raises InputError for a path that does not exist or cannot be read."""
     records: list[Recorded] = []
     for path in paths:
         try:
@@ -94,7 +93,7 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 
 
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
-    """Of files, by their names without ending: which are of a second process of the folder, and how that is called."""
+    """Return a function from a file's name without ending to the name of its process, '' for the folder's first."""
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 
     def process_of(stem: str) -> str | None:
@@ -120,7 +119,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
         kind = "metrics"
         process = ClientProcess(service, instance, instance)
         numbered = ((n, line, readings(line, process)) for n, line in enumerate(data.splitlines()))
-        # A line of a recording is a record for each client, any other is one as it is.
+        # A line of a recording is a record for each client, any other line is one record.
         values = (
             (n, value)
             for n, line, said in numbered
@@ -137,10 +136,10 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
 
 
 def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
-    """What a line of a recording's metrics says, one snapshot per client; None where it is no such line.
+    """Return the snapshots in a line of a recording's metrics, one per client; None for any other line.
 
-    `{"ts", "client_id", "metrics"}`; names of metrics are `group/name{tag=value,…}`, as `KafkaProducer.metrics()` has
-    them, or MBeans with an attribute: `domain:key=value,…/Attribute`.
+    `{"ts", "client_id", "metrics"}`; names of metrics are `group/name{tag=value,…}`, as in `KafkaProducer.metrics()`,
+    or MBeans with an attribute: `domain:key=value,…/Attribute`.
     """
     try:
         row = json.loads(line)
@@ -156,7 +155,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """MBean and attribute of a metric. `domain`: of a name that has none."""
+    """Return MBean and attribute of a metric. `domain`: of a name without one."""
     named = METRIC.fullmatch(key)
     if named is None:
         mbean, _, attribute = key.rpartition("/")
@@ -165,7 +164,7 @@ def _mbean(key: str, domain: str) -> tuple[str, str]:
 
 
 def _entries(text: str) -> Iterator[tuple[int, bytes]]:
-    """Log entries with the lines that belong to them (stack traces), each with the number of its first line."""
+    """Yield log entries with their further lines (stack traces), each with the number of its first line."""
     entry: list[str] = []
     start = 0
     for number, line in enumerate(text.splitlines()):

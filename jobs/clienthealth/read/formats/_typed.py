@@ -101,9 +101,7 @@ class Fast(msgspec.Struct, gc=False):
     interval_ms: int
 
     def snapshot(self) -> Snapshot:
-        """The same as the Snapshot that `decode.decode_metrics` makes of such a record, but for metrics of other
-        kinds of clients.
-        """
+        """Return the Snapshot that `decode.decode_metrics` makes of such a record, for metrics of its own kind."""
         identity = self.client.identity
         topics = [
             TopicMetrics(t.topic, t.partition, t.thread, t.member, _named(TOPIC_METRICS, t.values)) for t in self.topics

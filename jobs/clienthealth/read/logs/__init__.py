@@ -1,1 +1,1 @@
-"""Logs: what lines and thread dumps say, whatever carries them, and which of them speak of a Kafka client."""
+"""Logs: the content of lines and thread dumps in any carrier, and which of them are about a Kafka client."""

@@ -1,7 +1,7 @@
-"""Client trouble that no failure mode is about: told and counted by the client's own lines, never judged, never paged.
+"""Known issues outside the failure modes: counted by the client's own lines, never judged, never paged.
 
-Each has its wordings by library, a sentence, and what to do, in `also_seen.toml` and nowhere else. Two of them,
-authentication and TLS, are also why modes happen: those modes read the same lines.
+`also_seen.toml` alone has, for each, its log patterns by library, a sentence, and what to do. Two of them,
+authentication and TLS, are also causes of modes: those modes read the same lines.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from clienthealth.model.clients import Kind
 from clienthealth.model.tables import table
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: How the names of measurements begin, among options.
+#: Prefix of the names of measurements among the options.
 MEASURED = "measured."
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"one_of": "is"}):
-    """What an option of a client is: one of some texts, or a number that is below or above another.
+    """A condition on an option of a client: one of some texts, or a number below or above another one.
 
-    option  its name; those that begin with `measured.` are what the client itself measures
-    like    a pattern of its whole text
-    of      another option, of which `below` and `above` are then multiples
+    option its name; names that begin with `measured.` are the client's own measurements like a pattern of its whole
+    text of another option, of which `below` and `above` are then multiples
     """
 
     option: str
@@ -36,7 +35,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     of: str = ""
 
     def holds(self, options: Mapping[str, str]) -> bool:
-        """False too where an option is not known."""
+        """True if the condition holds; False also if an option is unknown."""
         text, number = options.get(self.option), _number(options.get(self.option))
         if text is not None and (self.one_of or self.like):
             return text.lower() in self.one_of or bool(self.like and re.fullmatch(self.like, text))
@@ -49,15 +48,12 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
-    """What is told beside the verdicts. `says` is its title.
+    """A known issue, reported beside the verdicts. `says` is its title.
 
-    id             hyphenated, the name of its table: in records, in the history and in JSON
-    sentence       what it is
-    action         what to do
-    least          fewer lines of one run are everyday life and not told
-    apart_seconds  lines further apart than this are two runs, of which the later one is told
-    when           what it is told by where no line words it: the options that a client logs at its start, all of them
-    source         where the library's own pages say it; '' where a line does
+    id hyphenated, the name of its table: in records, in the history and in JSON sentence what it is action what to do
+    least fewer lines of one run are everyday life and not reported apart_seconds lines further apart than this are two
+    runs, of which the later one is reported when the condition on all options of a client's start, for an issue without
+    lines source the library's own documentation; '' if a line shows the issue
     """
 
     id: str
@@ -70,7 +66,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
     @property
     def hint(self) -> bool:
-        """True if nothing shows that it has harmed the client: it stands behind everything else."""
+        """True if nothing shows that it has harmed the client: it ranks behind everything else."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
@@ -88,7 +84,7 @@ TROUBLES = tuple(BY_ID.values())
 
 
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
-    """What is to be said of a client's options, each with those that it is about: what is measured first."""
+    """Return the issues of a client's options, each with the options concerned; measured ones first."""
     found = []
     for trouble in TROUBLES if options else ():
         if trouble.when and trouble.kind in (None, kind) and all(one.holds(options) for one in trouble.when):

@@ -1,8 +1,8 @@
-"""The bounds of a burst of log lines, in the order in which they are met: read, kept, held.
+"""Bound bursts of log lines in three steps: lines read, entries kept, entries held.
 
-1. Of lines that are alike a few are read, each for those around it (`spark/decoding.py`, `to_read`).
-2. Of entries that count as one the first is kept, with how many it stands for (`is_new`).
-3. Of each process the newest entries are held, of rare signatures all (`of_each_process`, `newest`).
+1. Of similar lines a few are read, each standing for those around it (`spark/decoding.py`, `to_read`). 2. Of entries
+that count as one the first is kept, with the number for which it stands (`is_new`). 3. Of each process the newest
+entries are held, and all entries of rare log patterns (`of_each_process`, `newest`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from clienthealth.model.values import grouped
 from clienthealth.read.logs.dumps import DUMP_LINE
 from clienthealth.read.logs.fields import offset
 
-#: Of events of one signature, client, thread and address one in so many milliseconds is kept, with the number of those
-#: that it stands for: 100,000 lines a second of one process cost as much state as ten.
+#: Of events with one log pattern, client, thread and address, one per this time (ms) is kept, with the number for which
+#: it stands: 100,000 lines a second of one process cost as much state as ten.
 SAMPLING_MS = 100
-#: A dump of up to SLOTS × SLOT_BYTES is kept whole, also where many of its threads have the same frame. Of a burst of
+#: A dump of up to SLOTS × SLOT_BYTES is kept whole, even if many of its threads have the same frame. Of a burst of
 #: stack traces at most SLOTS copies of each line are kept per half minute.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump. Entries with the same `sample` count as one; `repeats`: so many it stands for."""
+    """A log event or a thread dump. Entries with one `sample` count as one; `repeats`: number for which it stands."""
 
     repeats: int
 
@@ -37,18 +37,18 @@ class Entry(Protocol):
 
     @property
     def signature(self) -> str:
-        """The id of its log pattern, '' of a dump."""
+        """The id of its log pattern, '' for a dump."""
 
     @property
     def sample(self) -> Hashable:
-        """What those have in common that count as one."""
+        """The key that entries of one burst share."""
 
 
 E = TypeVar("E", bound=Entry)
 
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
-    """What events of one process have in common that count as one. The same in every process and at every start."""
+    """Return the key of events of one process that count as one; it is the same in every process and after restarts."""
     told = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
     subject = (event.signature, event.client_id or "", event.thread or "", told)
     if event.signature != DUMP_LINE:
@@ -60,7 +60,7 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 
 
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
-    """True if no entry that counts as the same is kept yet; else the one that is stands for this one, too."""
+    """True if no equal entry is kept yet; otherwise the kept entry also counts this one."""
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:
         first.repeats += entry.repeats
@@ -68,7 +68,7 @@ def is_new(kept: dict[Hashable, E], entry: E) -> bool:
 
 
 def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
-    """At most `most` entries of each process, see `newest`. `entries`: in order of time."""
+    """Return at most `most` entries of each process, see `newest`. `entries` are in order of time."""
     if len(entries) <= most:
         return entries
     by_process = grouped(entries, lambda entry: entry.process)
@@ -76,7 +76,7 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """At most `most` of the items, which are in order of time: the newest of each sort; of rare sorts all."""
+    """Return at most `most` items, given in order of time: the newest of each sort, and all of rare sorts."""
     if len(items) <= most:
         return list(items)
     of_sort = grouped(items, sort)
@@ -85,7 +85,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """How many of each sort may stay, so that all together are no more than `most`; at least one."""
+    """Return how many items of each sort may stay, so that the total is at most `most`; at least one."""
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)

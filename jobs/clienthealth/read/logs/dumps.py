@@ -1,6 +1,6 @@
-"""Thread dumps as they are judged, those that arrive line by line, and whose threads a dump shows.
+"""Prepare thread dumps for judges, rejoin those that arrive line by line, and name the clients of their threads.
 
-Whole dumps are read by `dump_formats`. Line by line come those that a JVM writes on SIGQUIT to a log that is shipped.
+`dump_formats` reads whole dumps. Dumps that a JVM writes on SIGQUIT to a shipped log come line by line.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_T
 
 MAX_DUMPS = 64
 
-#: The signature of events that are lines of a dump; their `captures` hold `file` and `offset`.
+#: The log pattern of events that are lines of a dump; their `captures` hold `file` and `offset`.
 DUMP_LINE = "dump-line"
 MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
-#: What the frames that a judgement may rest on contain.
+#: Parts of the frames that judges use.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: How the lines between threads and frames begin.
+#: Prefixes of lines between threads and frames.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
-#: A header: the name in quotes (which may hold quotes itself) and what only a header has behind it.
+#: A header: the name in quotes (which may contain quotes itself) and text that only a header has after it.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
-#: Stands for lines that are missing: no thread goes on behind it.
+#: A mark for missing lines: no thread continues behind it.
 _MISSING = "ERROR lines are missing"
 _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
-    """The dumps in a log record, MAX_DUMPS at most. The first is of its time, a later one as much later as it says."""
+    """Return the dumps in a log record, at most MAX_DUMPS; the first has its time, later ones their distance to it."""
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
         ThreadDump(
-            # By how much it is later than the first, as far as both say when they are of.
+            # Its distance to the first, if both have a time.
             (line.ts_ms or 0) + (dump.ts_ms - first if dump.ts_ms is not None and first is not None else 0),
             tuple(Thread(t.name, t.state, tuple(frame.method for frame in t.frames), t.cpu_ms) for t in dump.threads),
             source,
@@ -50,10 +50,10 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 
 
 def is_line(text: str) -> bool:
-    """May a log record of one line be part of a dump that was sent line by line?
+    """True if a log record of one line may be part of a dump that was sent line by line.
 
-    Only lines that matter: title and time, headers of all threads (they delimit), states, the end, and the frames
-    that a judgement may rest on. Frames also stand in the stack traces of exceptions: they cannot be told apart.
+    Only lines that matter count: title and time, headers of all threads (they delimit), states, the end, and frames
+    that judges use. Stack traces of exceptions contain such frames too and cannot be told apart.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -64,10 +64,10 @@ def is_line(text: str) -> bool:
 
 
 def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
-    """Dumps that arrived line by line, of the events DUMP_LINE (in any order, of any number of files).
+    """Rejoin dumps that arrived line by line from events DUMP_LINE, in any order and from any number of files.
 
-    Lines of one file are put in the order of their offsets; a line sent twice counts once. A thread ends where the
-    next begins, at the dump's end, or where more than MAX_GAP bytes are missing. Without its title there is no dump.
+    Lines of one file are sorted by their offsets; a line sent twice counts once. A thread ends at the next one's begin,
+    at the dump's end, or where more than MAX_GAP bytes are missing. Without its title there is no dump.
     """
     files: dict[str | None, list[LogEvent]] = {}
     for line in lines:
@@ -87,19 +87,19 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
             texts.append(_MISSING)
         texts.append(line.text)
         end, last = at + len(line.text), at
-    # What is known to be complete or cut has its title.
+    # A dump that is known to be complete or cut has its title.
     titled = [dump for dump in dumps_in("\n".join(texts), alone=False) if dump.complete is not None]
     return dumps_of(LogLine(ts_ms=by_offset[0].ts_ms, dumps=titled), by_offset[0].source)
 
 
 def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
-    """The line's offset in its file, and what puts lines of one offset in an order."""
+    """Return the line's offset in its file, and a key that sorts lines of one offset."""
     source = line.source
     where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
     return offset(line.captures.get("offset")) or 0, line.ts_ms, line.text, where
 
 
-#: What in a frame speaks of a client of a kind; the kinds in the order in which they are looked for.
+#: Parts of frames that identify a kind of client; the kinds in the order of their search.
 _FRAMES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("producer", ("clients.producer.KafkaProducer.", "clients.producer.internals.")),
     (
@@ -127,7 +127,7 @@ _CONTAINERS = (
     "org.apache.kafka.connect.runtime.WorkerSinkTask.execute",
     "org.apache.kafka.streams.processor.internals.StreamThread.run",
 )
-#: What such threads are called where Kafka itself names them, and what their consumers are called by default.
+#: Names of such threads if Kafka itself names them, and the default names of their consumers.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+-StreamThread-\d+-(?:restore-)?consumer"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -135,12 +135,12 @@ _POLLERS = (
 
 
 def in_container(thread: Thread) -> bool:
-    """Does a framework run the thread, which polls and calls the application's handler in between?"""
+    """True if a framework runs the thread, which polls and calls the application's handler in between."""
     return any(part in frame for frame in thread.frames for part in _CONTAINERS)
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """Does the thread poll this consumer, by what their framework calls the two? None where that does not tell."""
+    """True if the thread polls this consumer, by the framework's names for both; None if these do not tell."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])
@@ -148,10 +148,10 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 
 
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
-    """Name and kind of the clients whose threads a dump shows; None stands for those that nothing names.
+    """Yield name and kind of the clients whose threads a dump shows; None for those without a name.
 
-    A caller inside a producer is one of a named producer's, where there is one. A modern consumer, which a dump says
-    little of, is told where a framework's thread polls it, else only where the dump speaks of nothing else.
+    A caller inside a producer belongs to a named producer if there is one. A dump shows little of a modern consumer, so
+    it counts if a framework's thread polls it, else only if the dump shows no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

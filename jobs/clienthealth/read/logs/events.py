@@ -1,7 +1,7 @@
-"""Log records → events: lines in the words of a client library, and thread dumps. All else is dropped.
+"""Turn log records into events: lines in the words of a client library, and thread dumps. All else is dropped.
 
 Nearly every line of a log is dropped, so the cheapest test comes first: a literal text. The regular expression follows
-only where that matches, and names of clients and captured groups only for lines that are kept.
+only after a match, and names of clients and captured groups only for lines that are kept.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ from clienthealth.read.logs.wordings import Catalogue
 MAX_TEXT = 500
 #: The kinds of clients that log.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
-#: Bytes that a line of a dump takes at least: what an offset of a record is worth where lines have no file.
+#: Least size (bytes) of a dump's line: the value of a record's offset for lines without a file.
 BYTES_PER_LINE = 64
 
-#: Loggers of client libraries, and of what wraps them; the beginning of a package may be shortened.
+#: Loggers of client libraries, and of their wrappers; the beginning of a package may be shortened.
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
-#: How librdkafka's lines begin where it writes them itself: a logger that has them forwards another program's.
+#: Prefix of lines that librdkafka writes itself: a logger in front of it forwards another program's line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: What is between quotation marks, and the mark that is open at the end; none of them is escaped.
+#: Text between quotation marks, and after an open one; marks are not escaped.
 _QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
 _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
-#: What stands before a value in quotation marks: `msg=`, `"message": `, `[`.
+#: Text before a value in quotation marks: `msg=`, `"message": `, `[`.
 _KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
-#: What stands before a text that source code passes on.
+#: Text before a string in source code.
 _CALL = re.compile(
     r"(?:\b[a-z]\w{0,99}|\b(?:new|raise) [\w.]{1,99}|\(\w{1,99}=\w{1,99})\((?:\Z|'[^']{0,500}\Z)", re.ASCII
 )
-#: Why a line is its program's own: so much of it is looked at for an exception, and for where a layout ends.
+#: Length of text before a match that is searched for an exception, and for the end of a layout.
 MAX_BEFORE = 500
 #: An exception, or librdkafka's error in Python, that ends where the library's words begin.
 _EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z")
-#: Where a message begins: of a line whose layout was read, and after what a layout writes before it.
+#: The begin of a message: of a line with a known layout, and after the prefix of a layout.
 _BEGINNING = re.compile(r"\A\s*\Z")
 _AFTER_LAYOUT = re.compile(
     r"(?:\A|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?)\s*\Z"
 )
 
-#: What people write, before and after what they quote of a library: a comment, a list, a change, source, a sentence.
+#: Human text around a quotation of a library: a comment, a list, a change, source, a sentence.
 _NO_LINE = re.compile(
     r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|(?:[A-Za-z'’]{1,20}[,:]? ){4}"
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\"",
 )
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
-#: A line is shown from so many characters before the wording on where that ends later than what is shown of a line.
+#: If the match ends after the shown part of a line, the line is shown from this many characters before it.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: What dumps and single lines of them hold (a tab may be an escape). All ASCII, and nothing that a JSON encoder would
-#: escape but that tab.
+#: Texts in dumps and in single lines of them (a tab may be an escape). All ASCII, and none but that tab would be
+#: escaped by a JSON encoder.
 _OF_DUMPS = (
     *SHIPPED,
     "\tat ",
@@ -75,15 +75,14 @@ _OF_DUMPS = (
 
 
 def literals(catalogue: Catalogue) -> tuple[str, ...]:
-    """One of them is in every raw record that can hold an event or a dump."""
+    """Return texts of which every raw record with an event or a dump contains one."""
     return *catalogue.literals, *_OF_DUMPS
 
 
 def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
-    """What a log line with a time and without an error says: its events (one per wording, of trouble
-    that is only counted one), and the dumps it holds.
+    """Return the events and dumps in a valid log line with a time: an event per log pattern, one for known issues.
 
-    A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` puts together again.
+    A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` joins again.
     """
     events, told = [], set()
     body = body_of(line)
@@ -103,7 +102,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         events.append(replace(_event(line, text, at, wording.id, captures), own=own))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
-        # Its file and offset there, or the topic's partition for one.
+        # Its file and offset there, or the topic's partition in place of a file.
         here = line.file is None or line.file_offset is None
         offset = source.offset * BYTES_PER_LINE if here else line.file_offset
         file = line.file[-MAX_NAME:] if line.file is not None else f"{source.topic}/{source.partition}"
@@ -114,9 +113,9 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     """True if a client of the program logs the line, None if the line quotes another program's, else False.
 
-    A line is a client's own where a library or a client's thread logs it, and where it begins with what the library
-    words, or with the exception that does. What no program logs is nobody's own: source code, a comment, a change of
-    either, a sentence, a question. `before`, `after`: the text round the match.
+    A line is a client's own if a library or a client's thread logs it, or if it begins with the library's words or with
+    their exception. Text that no program logs is not a client's: source code, a comment, a change of either, a
+    sentence, a question. `before`, `after`: the text around the match.
     """
     logger = line.logger or ""
     bare = not (logger or line.level or line.thread)
@@ -161,7 +160,7 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
 
 
 def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
-    """The message, or the line below it, that a wording begins in, cut to what is round that; and where it stood."""
+    """Return the line in which a match begins, cut to the text around it; and its place."""
     begin, below = body.rfind("\n", 0, match.start()) + 1, body.count("\n", 0, match.start())
     if 0 < below < len(line.numbers):
         source = Source(source.topic, source.partition, line.numbers[below])

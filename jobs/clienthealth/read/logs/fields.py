@@ -1,4 +1,4 @@
-"""What the fields of a log record mean, whatever format they come from."""
+"""The meaning of a log record's fields, in any format."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
 DUMP_TITLE = "Full thread dump "
 THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
-#: No more of a line and its stack trace is searched: log text is hostile.
+#: Maximum characters of a line and its stack trace that are searched: log text is hostile.
 MAX_BODY = 65_536
 
 _MIN_OFFSET, _MAX_OFFSET = -(2**63), 2**63 - 1
 _INTEGER = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 
-_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # the letters that Kubernetes makes names of
+_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # the letters from which Kubernetes makes names
 _POD_SUFFIX = re.compile(rf"(?:-{_POD_HASH}{{6,10}}-{_POD_HASH}{{5}}|-\d{{1,4}})\Z", re.ASCII)
 _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG"), strict=True))
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
-#: How Java clients begin all that they log. A client's id may hold commas and brackets itself: it ends where the next
+#: Prefix of all log lines of Java clients. A client's id may contain commas and brackets itself: it ends where the next
 #: field begins, or the whole prefix.
 KAFKA_PREFIX = re.compile(
     r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
@@ -45,32 +45,33 @@ _HANDLE_NAME = re.compile(r"[^\s\[\]|#]{1,255}\Z", re.ASCII)
 
 
 def offset(text: str | None) -> int | None:
-    """A position in a file (a 64-bit integer) written as text, None where it is none."""
+    """Return a position in a file (a 64-bit integer) written as text, None if it is not one."""
     digits = (text or "").strip()
     value = int(digits) if _INTEGER.fullmatch(digits) else None
     return value if value is not None and _MIN_OFFSET <= value <= _MAX_OFFSET else None
 
 
 def level_name(level: str) -> str:
-    """A level by its name: syslog's and bunyan's numbers have one, too."""
+    """Return a level by name; syslog's and bunyan's numbers have names, too."""
     return _NUMBERED.get(level) or level.upper()
 
 
 def service_of_pod(pod: str) -> str:
-    """The workload that a pod belongs to, by the way Kubernetes names the pods of deployments and stateful sets."""
+    """Return the workload of a pod, by Kubernetes' names for pods of deployments and stateful sets."""
     return _POD_SUFFIX.sub("", pod)
 
 
 def body_of(line: LogLine) -> str:
-    """All that is searched of a line: its message and the exception below it, cut at MAX_BODY characters."""
+    """Return the searched part of a line: its message and the exception below it, at most MAX_BODY characters."""
     if line.stack is None:
         return (line.message or "")[:MAX_BODY]
     return (line.stack if line.message is None else f"{line.message}\n{line.stack}")[:MAX_BODY]
 
 
 def named_client(message: str | None, thread: str | None) -> str | None:
-    """The client that a line of a client library names: by Kafka's prefix, by kafka-python's, by librdkafka's handle,
-    or by the thread that logs. (A heartbeat thread is named after its group and names no client.)
+    """Return the client in a library's line: by Kafka's prefix, kafka-python's, librdkafka's handle, or the thread.
+
+    A heartbeat thread has the name of its group and names no client.
     """
     return (_client_in(message[:MAX_BODY]) if message else None) or (_client_of(thread) if thread else None)
 
@@ -91,7 +92,7 @@ def _client_in(message: str) -> str | None:
 
 
 def _client_of(thread: str) -> str | None:
-    """The client whose thread it is; layouts that cut names to 15 characters leave the end of a prefix (`ad | x-1`)."""
+    """Return the client of a thread; layouts that cut names to 15 characters keep the end of a prefix (`ad | x-1`)."""
     before, separator, name = thread.partition("| ")
     if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):
         return None

@@ -1,8 +1,8 @@
 """Log lines as text: the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-The first line of an entry is read by one regular expression. Where that finds no level, fields in brackets of any kind
-or in columns are tried. What stands below the first line (a stack trace, the values of a configuration) is the entry's
-`stack`. A line in no known layout is a message as it stands.
+One regular expression reads the first line of an entry. If it finds no level, fields in brackets of any kind or in
+columns are tried. The lines below the first (a stack trace, the values of a configuration) are the entry's `stack`. A
+line in no known layout is a message as it stands.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from clienthealth.model.telemetry import Identity, LogLine
 _MAX_FIRST_LINE = 32_768
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"
 _TIME = rf"(?:{_DAY}[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?"
-_CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"  # what container runtimes write before a line
+_CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"  # prefix of lines that container runtimes write
 _LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)"
 _THREAD = r"\[ *+([^\]]{0,300})\]"
 _LOGGER = r"([^\s:]{1,300})"
 
-#: Layouts of what follows the time: their pattern, and which field each of its groups is.
+#: Layouts after the time: their pattern, and the field of each of its groups.
 _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LEVEL} ++{_THREAD} ++{_LOGGER} *+[-:](?: (.*))?", ("level", "thread", "logger", "message")),
     (rf"{_THREAD} ++{_LEVEL} ++{_LOGGER} *+[-:](?: (.*))?", ("thread", "level", "logger", "message")),
@@ -50,7 +50,7 @@ for _, _names in _LAYOUTS:
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
 _TAIL = r"[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*(.*)"
-#: What no layout is: fields in brackets of any kind, in the two usual orders, and a level in brackets.
+#: Fallbacks: fields in brackets of any kind, in the two usual orders, and a level in brackets.
 _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (
         re.compile(rf"[\[(<|]?\s*({_LEVELS})\s*[\])>|]?\s*[-:|]?\s*[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*{_TAIL}"),
@@ -64,30 +64,30 @@ _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
 )
 _COLUMNS = re.compile(r"[ ]*\t[ ]*")
 _ONLY_LEVEL = re.compile(_LEVELS)
-#: What may stand between a time and the fields behind it.
+#: Text allowed between a time and the fields behind it.
 _AFTER_TIME = "])>}\"' \t|:,;-"
 _HANDLE = re.compile(r"(.*)#(producer|consumer)-\d{1,9}", re.ASCII | re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 
 
 class Entry(NamedTuple):
-    """A line of text taken apart. `time`: when it was written, as it writes it."""
+    """The fields of a line of text. `time`: as written."""
 
     line: LogLine
     time: str | None = None
 
 
 def cleaned(text: str) -> str:
-    """An entry without colours, carriage returns and the line end that its shipper left."""
+    """Return an entry without colours, carriage returns and the shipper's line end."""
     if "\x1b[" in text:
         text = _COLOUR.sub("", text)
     return text.replace("\r\n", "\n").rstrip("\r\n")
 
 
 def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
-    """The fields of an entry, as it says them itself; what its time means (`ts_ms`) is left to whoever knows more.
+    """Return the fields of an entry as written; callers interpret its time (`ts_ms`) with more knowledge.
 
-    `begin`, `end`: where in its first line a time stands, however it is written; before that may be the level.
+    `begin`, `end`: the place of a time in its first line, in any form; the level may stand before it.
     """
     first, newline, below = text.partition("\n")
     stack = below if newline else None
@@ -113,7 +113,7 @@ def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
 
 
 def _loose(rest: str) -> dict[str, str] | None:
-    """Level, thread, logger and message of what follows a time, in brackets or columns; None without a level."""
+    """Return level, thread, logger and message after a time, in brackets or columns; None without a level."""
     columns = _COLUMNS.split(rest.rstrip()) if "\t" in rest else []
     if len(columns) >= 3:
         at = next((n for n, column in enumerate(columns[:4]) if _ONLY_LEVEL.fullmatch(column.strip("[]"))), None)

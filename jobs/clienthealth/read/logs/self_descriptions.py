@@ -1,4 +1,4 @@
-"""Lines in which a client says what it is: its version, its name, how it is configured. They speak of no fault."""
+"""Lines in which a client describes itself: version, name, configuration. They show no fault."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from clienthealth.read.logs.wordings import Meaning, meanings
 #: By their names in `self_descriptions.toml`.
 BY_NAME = meanings(table(Path(__file__).with_suffix(".toml")), Meaning, "logs/self_descriptions.toml: ")
 SELF_DESCRIPTIONS = tuple(BY_NAME.values())
-#: The lines in which a client says how it is configured.
+#: The lines with a client's configuration.
 CONFIG_LOGGED = frozenset().union(*(line.ids for name, line in BY_NAME.items() if name.endswith("-config")))
 
 
-#: So many options of a client are kept, each so long.
+#: Maximum number of options kept per client, and maximum length of each.
 MOST_OPTIONS, LONGEST_OPTION = 120, 200
 _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILINE)
 
 
 def options_in(text: str) -> dict[str, str]:
-    """All options of a block that lists one a line, but those that are not set, and no secret."""
+    """Return the options of a block with one per line, without unset ones and secrets."""
     told = {name: value.strip() for name, value in _OPTION.findall(text) if not is_secret(name)}
     kept = {name: value for name, value in told.items() if value not in ("null", "[]") and len(value) <= LONGEST_OPTION}
     return dict([*shown(kept).items()][:MOST_OPTIONS])
 
 
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
-    """The options that such a line captured, by their names: requestTimeoutMs is request.timeout.ms."""
+    """Return the options that such a line captured, by their names: requestTimeoutMs is request.timeout.ms."""
     return {
         "".join(f".{c.lower()}" if c.isupper() else c for c in name): text
         for name, text in captures.items()

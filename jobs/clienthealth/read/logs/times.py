@@ -1,8 +1,8 @@
-"""Times in whatever way they are written: one table of the ways, and one reading of their parts.
+"""Read written times: one table of the forms, and one reader of their parts.
 
-A time may be all of a text (`time_ms`: the field of a record), stand at or near the beginning of a line (`Times`: which
-ways a file uses, and what its numbers mean (`11/12/26`: year, month or day first), its lines show), or in the name of
-a file. Where no zone is named it is UTC.
+A time may be a whole text (`time_ms`: the field of a record), stand at or near the beginning of a line (`Times`: a
+file's lines show which forms it uses, and the order of its numbers in `11/12/26`), or in the name of a file. A time
+without a zone is UTC.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SAMPLE = 2_000
 _NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,4})?", re.ASCII)
 
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|FINE|FINER|FINEST|CONFIG)"
-#: What may stand before the time: brackets, a level, a thread or a logger in brackets.
+#: Text allowed before the time: brackets, a level, a thread or a logger in brackets.
 _LEAD = (
     rf"(?P<lead>[ \t]{{0,12}}(?:(?:\[?{_LEVEL}\]?[ \t:|,-]{{1,8}}|\[[^\[\]\n]{{1,100}}\][ \t]{{1,4}}"
     r"|\{[^{}\n]{1,100}\}[ \t]{1,4}){1,3}|[A-Z](?=\d{4} )|(?:time|ts|timestamp|date|t)=|%?\d\|(?=\d{10}\.))?"
@@ -39,7 +39,7 @@ _MON = r"(?P<mon>[A-Z][a-z]{2})[a-z]{0,6}\.?"
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 _SIX = r"(?P<hms>\d{6})(?:[.,](?P<f2>\d{1,9}))?"
 
-#: Name → how a time is written. Groups are its parts; `a`, `b`, `c`: of a date whose order is not known.
+#: Name → form of a time. Groups are its parts; `a`, `b`, `c`: of a date with unknown order.
 _FORMS: Mapping[str, str] = {
     "iso": rf"(?P<y>\d{{4}})[-/.](?P<m>\d\d)[-/.](?P<d>\d\d)[T _-]{_CLOCK}{_ZONE}",
     "compact": rf"(?P<y>20\d\d)(?P<m>\d\d)(?P<d>\d\d)[T _-]?(?:{_CLOCK}|{_SIX}){_ZONE}",
@@ -54,12 +54,12 @@ _FORMS: Mapping[str, str] = {
     "time only": rf"{_CLOCK}{_ZONE}(?![\d:/])",
 }
 _AT_BEGIN = tuple((name, re.compile(f"{_LEAD}{form}".encode())) for name, form in _FORMS.items())
-#: The same with any words before it: of forms that are nothing but a time wherever they stand.
+#: The forms with any words before them, if they are unmistakably times.
 _ANYWHERE = tuple(
     (name, re.compile(rf"(?P<lead>[^\n]{{0,120}}?{before}){_FORMS[name]}".encode()))
     for name, before in {**dict.fromkeys(("iso", "month day", "date"), r"(?<![\w.:/-])"), "epoch": r"%\d\|"}.items()
 )
-#: What is all of a text: a field of a record may leave out seconds and zeros.
+#: A whole text: a record's field may omit seconds and zeros.
 _WHOLE = (
     re.compile(
         r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T ](?P<h>\d\d?):(?P<mi>\d\d?)(?::(?P<s>\d\d?)(?:[.,](?P<f>\d*))?)?"
@@ -68,7 +68,7 @@ _WHOLE = (
     ),
     re.compile(_FORMS["compact"], re.ASCII),
 )
-#: In the name of a file: six digits of a clock, or parted; a date may stand before them.
+#: In the name of a file: six digits of a clock, or separated; a date may stand before them.
 _IN_NAME = re.compile(
     r"(?<!\d)(?:(?P<y>20\d\d)-?(?P<m>\d\d)-?(?P<d>\d\d)[T_.-]?)?(?P<h>[01]\d|2[0-3])(?P<sep>[-_:.h]?)(?P<mi>[0-5]\d)"
     r"(?P=sep)(?P<s>[0-5]\d)(?!\d)",
@@ -84,13 +84,13 @@ _ORDERS = (("y", "m", "d"), ("d", "m", "y"), ("m", "d", "y"))
 
 
 def number(text: str | None) -> float | None:
-    """A number written as text, None where it is none."""
+    """Return a number written as text, None if it is not one."""
     digits = (text or "").strip()
     return float(digits) if _NUMBER.fullmatch(digits) else None
 
 
 def time_ms(written: object) -> int | None:
-    """A written time, or a count from 1970, as epoch milliseconds; None where it is none."""
+    """Return a written time, or a count from 1970, as epoch milliseconds; None if it is neither."""
     if not isinstance(written, str) or len(written) > _MAX_TIME:
         return None
     count = number(written)
@@ -98,13 +98,13 @@ def time_ms(written: object) -> int | None:
 
 
 def has_zone(written: str) -> bool:
-    """Is a written time free of doubt, because it names its zone or counts from 1970?"""
+    """True if a written time names its zone or counts from 1970, so that it is unambiguous."""
     return number(written) is not None or _written(written)[1]
 
 
-@lru_cache(maxsize=4_096)  # lines of a storm have the same few times
+@lru_cache(maxsize=4_096)  # lines of a burst have the same few times
 def _written(text: str) -> tuple[int | None, bool]:
-    """The time that is all of a text, and does it name its zone?"""
+    """Return the time that is the whole text, and whether it names its zone."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
     moment = _moment(match.groupdict(), None) if match is not None else None
     return _ms(moment), match is not None and match["z"] is not None
@@ -115,7 +115,7 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """What the parts of a time say. `day`: of a time that says none; None where it is none, or no day is known."""
+    """Return the time of these parts, on `day` if they have none; None for an impossible time, or without a day."""
     said = {name: part for name, part in parts.items() if part}
     six = said.get("hms", "")
     hour, minute, second = six[:2] or said["h"], six[2:4] or said["mi"], six[4:] or said.get("s", "0")
@@ -134,7 +134,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
 
 @lru_cache(maxsize=64)
 def _zone(text: str) -> tzinfo:
-    """The zone that a time names; UTC where it names none, or none that is known."""
+    """Return the zone that a time names; UTC without a known one."""
     name = text.strip().removeprefix("GMT").removeprefix("UTC")
     if name in ("", "Z", "z"):
         return UTC
@@ -151,7 +151,7 @@ def _zone(text: str) -> tzinfo:
 
 
 class Stamp(NamedTuple):
-    """A time in a line: epoch ms (None where it says no day and none is known), and where in the line it stands."""
+    """A time in a line: epoch ms (None without any known day), and its place in the line."""
 
     ts_ms: int | None
     begin: int
@@ -160,9 +160,9 @@ class Stamp(NamedTuple):
 
 @dataclass
 class Times:
-    """The ways in which a file writes times, the commonest first; empty where no line has one.
+    """The forms of a file's times, the commonest first; empty if no line has one.
 
-    day: of the latest time, for times that do not say it; until: when the file was written last
+    day: of the latest time, for times without a date; until: the file's last modification
     order: of the three numbers of a date, which are year, month and day
     """
 
@@ -174,7 +174,7 @@ class Times:
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Times:
-        """From the file's lines (without prefixes). `file_ms`: when it was written last."""
+        """Learn the forms from the file's lines (without prefixes). `file_ms`: the file's last modification."""
         counts: dict[str, int] = {}
         parts = []
         for line in sample[:_SAMPLE]:
@@ -191,20 +191,20 @@ class Times:
 
     @property
     def dated(self) -> bool:
-        """Does any way of writing a time name a day?"""
+        """True if any form has a date."""
         return not self.forms or any(name != "time only" for name, _ in self.forms)
 
     @classmethod
     def all(cls) -> Times:
-        """All ways that are known."""
+        """All known forms."""
         return cls(list(_AT_BEGIN))
 
     def begins(self, line: bytes) -> bool:
-        """Does an entry begin with this line?"""
+        """True if an entry begins with this line."""
         return any(pattern.match(line, 0, 200) for _, pattern in self.forms)
 
     def stamp(self, line: bytes) -> Stamp | None:
-        """The time at the beginning of a line, None where it has none."""
+        """Return the time at the beginning of a line, or None."""
         for _, pattern in self.forms:
             if match := pattern.match(line, 0, 200):
                 parts = {name: part.decode("utf-8", "replace") for name, part in match.groupdict().items() if part}
@@ -215,7 +215,7 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """The moment of a time, on the day that the times above it leave where it says none."""
+        """Return the moment of a time; without a date it continues the day of the times above it."""
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
         moment = _moment(parts, self.day)
@@ -225,7 +225,7 @@ class Times:
         if "d" in parts:
             self.last = moment
             return moment
-        # Past midnight the clock falls back by a day. Nothing in a file is newer than the file.
+        # At midnight the clock falls back by a day. Nothing in a file is newer than the file.
         if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
             moment += _DAY_LONG
         elif self.last is None and self._is_late(moment):
@@ -238,7 +238,7 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """A form of which most lines have one, whatever stands before it, where no line begins with a time."""
+    """Return a form that most lines contain anywhere, if no line begins with a time."""
     own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
     for name, pattern in _ANYWHERE:
         if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):
@@ -247,7 +247,7 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """What the three numbers of a date mean: the way in which all are dates, the last of them nearest to the file's."""
+    """Return the order of a date's three numbers in which all are dates, the last one nearest to the file's date."""
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]
@@ -257,7 +257,7 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
             continue
         if not days or min(days).year < datetime.fromtimestamp(EARLIEST_MS / 1000, UTC).year:
             continue
-        # Entries of one file lie close together: a wrong order makes days of months.
+        # Entries of one file are close together: a wrong order turns days into months.
         away = (abs((day - days[-1]).days) if day else 0.0) + (max(days) - min(days)).days
         if away < least:
             best, least = order, away
@@ -265,16 +265,16 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
 
 
 class TimeInName(NamedTuple):
-    """A time in the name of a file: epoch ms, and does it name the day, too."""
+    """A time in the name of a file: epoch ms, and whether it includes the date."""
 
     ts_ms: int
     dated: bool
 
 
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
-    """The time in the name of a file, as of a dump or a scrape that says none itself; None where there is none.
+    """Return the time in a file's name, for a dump or scrape without a time of its own; None without one.
 
-    `day_ms`: any time of the day that counts where the name has only a clock.
+    `day_ms`: any time of the day to use if the name has only a clock.
     """
     day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
     for match in reversed([*_IN_NAME.finditer(file.rpartition("/")[2])]):

@@ -1,11 +1,11 @@
-"""Log lines of client libraries: what a line means, and under each meaning the wordings of the libraries, as data.
+r"""Log events of client libraries and, for each, the libraries' log patterns, as data.
 
-Only what a library itself says counts: how an application words its own errors never does. They stand in TOML files:
-`mode.toml` of each failure mode, `also_seen.toml` and `self_descriptions.toml` beside this one. `modes.catalogue` hands
-them all to `logs.events`, compiled once per process.
+Only a library's own words count, never an application's words for its errors. The data is in TOML files: `mode.toml` of
+each failure mode, `also_seen.toml` and `self_descriptions.toml` beside this file. `modes.catalogue` passes all of them
+to `logs.events`, compiled once per process.
 
-Every repetition of a pattern is bounded or cannot overlap what follows it, so none backtracks catastrophically: log
-text is hostile. Classes like `\\d` mean ASCII only.
+Every repetition in a pattern is bounded or cannot overlap what follows it, so no pattern backtracks catastrophically:
+log text is hostile. Classes like `\d` mean ASCII only.
 """
 
 from __future__ import annotations
@@ -26,22 +26,20 @@ Life = Literal["begins", "closes", "closed", "loses", "is killed"]
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line as the library writes it, and what the pattern captures of it."""
+    """A line as the library writes it, and the pattern's captures from it."""
 
     line: str
     captures: Mapping[str, str] = {}
 
 
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
-    """One way to say it. What a line was recognised by: `LogEvent.signature` is its id, also in state on disk.
+    """A log pattern. `LogEvent.signature` is its id, also in state on disk.
 
-    id        hyphenated, unique
-    said_by   by library where in its source it is worded, and since or until which version
-    literal   a text that every match contains: a cheap test before the pattern (case matters)
-    pattern   found in the message, or in the exception below it; its named groups become `LogEvent.captures`
-    logger    how the logger's name begins; asked only where the record names a logger that can be a Java class
-    also      of a mode's wording the trouble of `also_seen.toml` as which its lines are counted beside the verdicts
-    examples  lines that it is for
+    id hyphenated, unique said_by by library, the place in its source, and since or until which version literal a text
+    that every match contains: a cheap test before the pattern (case matters) pattern found in the message, or in the
+    exception below it; its named groups become `LogEvent.captures` logger prefix of the logger's name; tested only if
+    the record's logger can be a Java class also for a mode's pattern, the issue of `also_seen.toml` for which its lines
+    also count examples lines that it must match
     """
 
     id: str
@@ -54,20 +52,15 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 
 
 class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
-    """What a line tells, in whatever words.
+    """A log event, in any library's words.
 
-    says      in a few words
-    wordings  how it is said
-    unsaid    by libraries ("sarama, kafkajs") why they have no wording here, tempting ones too: not to be added
-    kind      the kind of client that says it; None where several do
-    relief    it speaks of a fault's end, not of the fault
-    process   it speaks of the whole process, so of all its clients
-    life      what it tells of a client's life: that it begins, begins to close or has closed, that it ends with work
-              undone, or that its process is killed
-    counted   a counter of the Java client that has risen when it says so ("": none)
-    halted    a counter of the Java client that rises no more once it has said so ("": none)
-    away      it says so where nobody has called poll() for max.poll.interval.ms
-    unserved  it says so where its brokers, or its coordinator, do not serve the client
+    says in a few words wordings its log patterns unsaid by libraries ("sarama, kafkajs"), why they have no pattern
+    here, tempting ones too: not to be added kind the kind of client that logs it; None if several kinds do relief True
+    if it shows a fault's end, not the fault process True if it is about the whole process, so about all its clients
+    life its meaning for a client's life: it begins, begins to close, has closed, ends with work undone, or its process
+    is killed counted a counter of the Java client that must have risen at this event ("": none) halted a counter of the
+    Java client that does not rise after this event ("": none) away True if it needs a time without poll() of
+    max.poll.interval.ms unserved True if it shows that brokers or coordinator do not serve the client
     """
 
     says: str
@@ -84,11 +77,11 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """Of its wordings."""
+        """The ids of its log patterns."""
         return frozenset(wording.id for wording in self.wordings)
 
     def __contains__(self, event: LogEvent) -> bool:
-        """Does the event say this?"""
+        """True if the log event is of this kind."""
         return event.signature in self.ids
 
 
@@ -96,7 +89,7 @@ M = TypeVar("M", bound=Meaning)
 
 
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
-    """The meanings of a file by name, as they stand there. Raises CatalogueError, with the wording's id."""
+    """Return the log events of a file by name, in its order. Raises CatalogueError, with the pattern's id."""
     for name, entry in tables.items():
         for wording in entry.get("wordings", ()):
             converted(wording, Wording, f"{where}{name}, wording {wording.get('id', 'without an id')}")
@@ -104,11 +97,10 @@ def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[st
 
 
 class Catalogue:
-    """All meanings, ready to search with; see `matches`.
+    """All log events, ready for searching; see `matches`.
 
-    meanings  each once, in the order given
-    by_id     the meaning of each wording, by the wording's id
-    literals  one of them is in every text that matches
+    meanings each once, in the order given by_id the log event of each pattern, by the pattern's id literals texts of
+    which every matching text contains one
     """
 
     def __init__(self, meanings: Iterable[Meaning]) -> None:
@@ -131,11 +123,11 @@ class Catalogue:
 
     @property
     def wordings(self) -> tuple[Wording, ...]:
-        """Of all meanings."""
+        """All log patterns."""
         return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
 
     def matches(self, text: str, logger: str | None) -> Iterator[tuple[Wording, re.Match[str]]]:
-        """The wordings that a text holds. A logger's name without dots can be anything, so it forbids none."""
+        """Yield the log patterns in a text. A logger's name without dots can be anything, so it excludes none."""
         named = logger is not None and "." in logger
         for literal, candidates in self._by_literal:
             if literal in text:
@@ -147,9 +139,9 @@ class Catalogue:
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
-    """How a logger's name begins, its packages shortened to any length (`o.a.k.clients`).
+    """Return the pattern of a logger's name with packages shortened to any length (`o.a.k.clients`).
 
-    Spring Boot cuts a long name at its left: of the first package nothing may be left (`.apache.kafka.common.utils`).
+    Spring Boot cuts a long name at its left, so that the first package may be missing (`.apache.kafka.common.utils`).
     """
     *packages, last = logger.split(".")
     shortened = "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages[1:])

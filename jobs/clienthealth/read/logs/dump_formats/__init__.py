@@ -1,12 +1,12 @@
-"""Thread dumps of any shape in which they are written, shipped or attached → their threads.
+"""Parse thread dumps of any written, shipped or attached shape into threads.
 
-A shape whose lines tell threads from frames is a `Shape` in `shapes.py` (the JVM's own with or without title,
+A shape whose lines separate threads from frames is a `Shape` in `shapes.py` (the JVM's own with or without title,
 `Thread.dump_to_file`, JConsole, `jstack -F`, OpenJ9's javacore, `Thread.getAllStackTraces`, Python's `faulthandler`,
-`py-spy`). `scan.py` reads them, and frames of a single stack without a thread above them; `threads.py` JSON
-(`Thread.dump_to_file`, lists of ThreadInfo of Spring Boot or Jolokia, py-spy).
+`py-spy`). `scan.py` reads them, and frames of a single stack without a thread above them; `threads.py` reads JSON
+(`Thread.dump_to_file`, lists of ThreadInfo from Spring Boot or Jolokia, py-spy).
 
-What a dump does not say stays unknown: its time (`Dump.ts_ms` None; the order is that of the text), a thread's
-state, its name. Nothing here raises, whatever the text holds.
+Facts that a dump lacks stay unknown: its time (`Dump.ts_ms` None; the order is that of the text), a thread's state, its
+name. Nothing here raises for any text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clienthealth.read.logs.dump_formats.shapes import HINTS
 from clienthealth.read.logs.dump_formats.threads import dumps_of_document as dumps_of_document
 from clienthealth.read.logs.dump_formats.threads import is_dump_document as is_dump_document
 
-#: One of these stands in every dump of a shape that can be in the middle of a long log.
+#: One of these texts is in every dump of a shape that can be in the middle of a long log.
 LITERALS = (
     "Full thread dump ",
     "java.lang.Thread.State: ",
@@ -30,7 +30,7 @@ LITERALS = (
     ' (idle): "',
     "Total blocked: ",
 )
-#: One of these stands in every dump of any shape, also where that is text within JSON.
+#: One of these texts is in every dump of any shape, also as text within JSON.
 SHIPPED = (
     *(literal.removesuffix('"') for literal in LITERALS),
     " (active)",
@@ -47,22 +47,22 @@ SHIPPED = (
 
 
 def may_begin_dump(text: str) -> bool:
-    """Does the text look like a dump and nothing else? Cheap."""
+    """True if the text looks like a dump and nothing else. Cheap."""
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
 def may_hold_dumps(text: str) -> bool:
-    """Is it worth looking for dumps in the text? Cheap: a few searches for literals."""
+    """True if the text may contain dumps. Cheap: a few searches for literals."""
     if "\n" in text and any(hint in text for hint in HINTS):
         return True
     return text[:1] in ("{", "[") and is_dump_document(text)
 
 
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
-    """All thread dumps in a text, in its order.
+    """Return all thread dumps in a text, in its order.
 
-    `alone`: the text is all there is (a file, a paste); then frames without a thread above them count as a stack, too.
-    In a log they are the stack trace of an exception.
+    `alone`: True if the text is everything (a file, a paste); then frames without a thread above them count as a stack,
+    too. In a log they are the stack trace of an exception.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start in ("{", "[") and is_dump_document(text):

@@ -1,6 +1,6 @@
-"""Finds the dumps of all shapes in a text, line by line.
+"""Find the dumps of all shapes in a text, line by line.
 
-Of the threads of a JVM's own dump nearly all are the JVM's, or idle: below their first line they are passed by.
+Nearly all threads in a JVM's own dump are the JVM's, or idle: the scan skips them after their first line.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from clienthealth.read.logs.dump_formats.threads import ASIDE, BARE, EXITING, FR
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
 
-#: So many lines above a first thread can belong to its dump: a javacore has many.
+#: Number of lines above a first thread that can belong to its dump: a javacore has many.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: A log goes on, or an exception begins: what follows is no frame of the thread above.
+#: A log goes on, or an exception begins: what follows is not a frame of the thread above.
 _ENTRY = re.compile(
     r".{0,60}?\d\d:\d\d:\d\d|.{0,40}?\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|"
     r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable)\b|Caused by: |Suppressed: )",
@@ -30,8 +30,8 @@ _ENTRY = re.compile(
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: What a JVM says of deadlocks below its dump (`jstack -F` and OpenJ9: above the threads): it names threads, and shows
-#: their frames, again. In a circle each thread holds what another one waits for.
+#: A JVM's report of deadlocks below its dump (`jstack -F` and OpenJ9: above the threads). It names threads and repeats
+#: their frames. In a circle each thread holds what another one awaits.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -41,7 +41,7 @@ _IN_SUMMARY = re.compile(r"[ \t\"=]|Found |Java stack information", re.ASCII)
 
 @dataclass
 class _Open:
-    """The dump that is being read. `summed_up`: what follows names its threads again; `deadlocked`: as in `Dump`."""
+    """The dump being read. `summed_up`: True if the following lines repeat its threads; `deadlocked`: as in `Dump`."""
 
     shape: Shape
     ts_ms: int | None
@@ -55,7 +55,7 @@ class _Open:
 
 
 def scan(text: str) -> list[Dump]:
-    """All dumps in a text, in its order; MAX_DUMPS at most."""
+    """Return all dumps in a text, in its order; at most MAX_DUMPS."""
     return _Scan(text).dumps()
 
 
@@ -66,9 +66,9 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: Stands a line that no dump has among the frames? Then no more of them follow a blank line.
+        #: True after a foreign line among the frames: then no more frames follow a blank line.
         self.foreign = False
-        #: Threads of a deadlock that is told before those of its dump.
+        #: Threads of a deadlock that is reported before those of its dump.
         self.announced: list[str] = []
         self.telling = [number for number, line in enumerate(text.lower().split("\n")) if "kafka" in line]
 
@@ -86,7 +86,7 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """The last line of the thread that begins here where it runs nothing but the JVM's own code, else this one."""
+        """Return the last line of the thread that begins here if it runs only the JVM's own code, else this line."""
         dump, block = self.dump, self.block
         begins = dump is not None and dump.shape is HOTSPOT and block is not None and block.line == number
         if dump is None or block is None or not begins or block.name == EXITING:
@@ -158,7 +158,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """A thread without the line that heads it, or with no more of that than its name in quotes."""
+        """True for a thread without its header line, or with only its name in quotes."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
@@ -188,7 +188,7 @@ class _Scan:
             block.cpu_ms = float(cpu) * (1000 if seconds else 1)
 
     def _above(self, number: int, shape: Shape) -> list[int]:
-        """The lines right above a thread that belong to the beginning of a dump."""
+        """Return the lines right above a thread that belong to the beginning of a dump."""
         above = []
         for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
             line = self.lines[at]
@@ -210,7 +210,7 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        # First lines of threads alone, without a title, say of no thread what it does.
+        # Threads' header lines alone, without a title, show no thread's place.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
@@ -226,7 +226,7 @@ class _Scan:
 
 
 MIN_FRAMES = 3
-#: The line that heads the stack trace of an exception, which is no thread's present place.
+#: The first line of an exception's stack trace, which is not a thread's present place.
 _THROWN = re.compile(
     r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable|Failure)\b|Caused by: |Suppressed: )", re.ASCII
 )
@@ -240,7 +240,7 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """The stacks in a text that are no exception's; each is a dump of one thread."""
+    """Return the stacks in a text that are not an exception's; each is a dump of one thread."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
     stacks: list[Dump] = []
     block, taken, above = Block(), set[int](), ""

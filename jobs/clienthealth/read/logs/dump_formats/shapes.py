@@ -1,6 +1,6 @@
-"""The shapes of dumps that are read line by line: what begins a thread, what is a frame, what else belongs to it.
+"""The shapes of dumps that are read line by line: the header of a thread, its frames, and its other lines.
 
-They stand in `shapes.toml`; the frames that they name, in `threads.py`.
+`shapes.toml` lists them; `threads.py` defines the frames that they name.
 """
 
 from __future__ import annotations
@@ -18,15 +18,11 @@ _NEVER = pattern(r"(?!)")
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a tool writes dumps.
 
-    what      the tool, for people
-    hints     texts of which one is in every dump of the shape
-    header    the line that begins a thread: groups `name` and, where it says them, `key`, `state`, `cpu`
-    frames    names of FRAMES: which lines are a frame
-    state     a line that says the thread's state, or its CPU time: groups `state`, `cpu`
-    other     other lines of a dump
-    above     lines above the first thread; time: the one of them that says when (group 1, ms in group 2)
-    title     the line that begins a dump; end: the one that ends it, where the shape has one
-    python    are the frames Python's?
+    what the tool, for people hints texts of which one is in every dump of the shape header the first line of a thread:
+    groups `name` and, if present, `key`, `state`, `cpu` frames names of FRAMES: the lines that are frames state a line
+    with the thread's state, or its CPU time: groups `state`, `cpu` other other lines of a dump above lines above the
+    first thread; time: the one with the time (group 1, ms in group 2) title the first line of a dump; end: its last
+    line, if the shape has one python True if the frames are Python's
     """
 
     what: str
@@ -51,7 +47,7 @@ def _compiled(_: type, text: str) -> Pattern:
 _BY_NAME = converted(TABLES["shape"], dict[str, Shape], "dump_formats/shapes.toml", _compiled)
 SHAPES = tuple(_BY_NAME.values())
 HOTSPOT, _TO_FILE = _BY_NAME["hotspot"], _BY_NAME["to-file"]
-#: Texts of which one is in every dump of one of the shapes. That of `dump_to_file` says nothing: its time line does.
+#: Texts of which one is in every dump of one of the shapes. `dump_to_file` has none: its time line serves.
 HINTS = (*dict.fromkeys(hint for shape in SHAPES if shape is not _TO_FILE for hint in shape.hints), "\n#")
-#: What tools call a state → what the JVM calls it; what is not here says nothing.
+#: Tools' names of states → the JVM's; other names are ignored.
 STATES: Mapping[str, str] = TABLES["states"]

@@ -1,8 +1,8 @@
-"""One thread of a dump while it is read, line by line, the frames that it may have, and threads as JSON.
+"""Build the threads of a dump line by line, recognise their frames, and read threads from JSON.
 
-The judges know the Java client's names: kafka-python's frames get those of the methods that they were ported from. What
-is shown to people is the place (file, line and the function's own name), which every frame keeps. confluent-kafka is C:
-of it a dump shows only who calls it, unless `py-spy --native` took it.
+The judges know the Java client's names: kafka-python's frames get those of the methods from which they were ported.
+People see the place (file, line and the function's own name), which every frame keeps. confluent-kafka is C: a dump
+shows only its callers, unless `py-spy --native` took it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clienthealth.model.telemetry import Dump, DumpedThread, Frame
 from clienthealth.read.logs.fields import FETCHER_THREAD, JVM_FRAMES, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
 
-#: What `shapes.toml` says of dumps.
+#: The content of `shapes.toml`.
 TABLES = table(Path(__file__).with_name("shapes.toml"))
 _MODULE = re.compile(r"(?:.*[/\\])?((?:kafka|confluent_kafka|aiokafka)[/\\][\w/\\]+)\.py\Z", re.ASCII)
 
@@ -30,7 +30,7 @@ def _add_python(block: Block, match: re.Match[str]) -> None:
 
 
 def _add_function(block: Block, file: str, function: str, line: object) -> None:
-    """Add a function's frame. Its name may begin with its class's, as py-spy writes it."""
+    """Add a function's frame; py-spy may prefix its name with its class's."""
     of_client = _MODULE.match(file)
     if of_client:
         module = re.sub(r"[/\\]", ".", of_client[1])
@@ -44,21 +44,21 @@ def _add_function(block: Block, file: str, function: str, line: object) -> None:
 
 
 def _short(file: str) -> str:
-    """The path without what every file of an installation has in common."""
+    """Return the path without the part that every file of an installation shares."""
     return re.split(r"(?:site|dist)-packages[/\\]", file)[-1]
 
 
 MAX_FRAMES = 1_024
 MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
-#: The thread that says that `main` has returned.
+#: The thread that shows that `main` has returned.
 EXITING = "DestroyJavaVM"
-#: By what frame a Kafka thread that has no name is known.
+#: Frames that identify a Kafka thread without a name.
 _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
 )
-#: By what a wait is known to have a time limit, or none, where the dump does not say it.
+#: Frames that show that a wait has a time limit, or none, if the dump does not state it.
 _LIMITED = (".LockSupport.parkNanos", ".LockSupport.parkUntil", "java.lang.Thread.sleep")
 _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
@@ -66,7 +66,7 @@ _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
 
 @dataclass
 class Block:
-    """A thread. `state`: '' where the dump does not say it; `line`: the number of its first line in the text."""
+    """A thread. `state`: '' if the dump does not state it; `line`: the number of its first line in the text."""
 
     line: int = 0
     name: str = ""
@@ -77,22 +77,22 @@ class Block:
     key: str = ""
 
     def add(self, method: str, place: str) -> None:
-        """One more frame, the innermost first."""
+        """Add a frame, the innermost first."""
         if len(self.frames) < MAX_FRAMES:
             self.frames.append(Frame(method, place))
 
     @property
     def telling(self) -> bool:
-        """Does it touch a Kafka client?"""
+        """True if it has frames or a name of a Kafka client."""
         return any("kafka" in text.lower() for text in (self.name, *(frame.method for frame in self.frames)))
 
     @property
     def foreign(self) -> bool:
-        """Is it in code that is not the JVM's: may it be what an application does between two polls?"""
+        """True if it is in code outside the JVM, which an application may run between two polls."""
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
-        """What was read. `number`: what it is called where nothing else names it."""
+        """Return the thread. `number`: its name if it has no other."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
         return DumpedThread(self._named(number), state, self.frames, self.cpu_ms, self.line)
 
@@ -107,7 +107,7 @@ class Block:
 
 
 def _state_by_frames(frames: Sequence[Frame]) -> str:
-    """The state of a thread whose dump does not say it, where its innermost frames leave no doubt."""
+    """Return a state for a thread without one, if its innermost frames leave no doubt."""
     for frame in frames[:6]:
         if any(limited in frame.method for limited in _LIMITED):
             return "TIMED_WAITING"
@@ -119,9 +119,9 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """A dump, of its threads those that touch a Kafka client or say that the JVM ends, then those in foreign code.
+    """Make a dump of threads that touch a Kafka client or show the JVM's end, then those in foreign code.
 
-    MAX_THREADS at most.
+    At most MAX_THREADS.
     """
     of_kafka, others = [], []
     for block in blocks:
@@ -139,7 +139,7 @@ Pattern = re.Pattern[str]
 
 
 def pattern(text: str) -> Pattern:
-    """The expression for ASCII text."""
+    """Compile an expression for ASCII text."""
     return re.compile(text, re.ASCII)
 
 
@@ -164,11 +164,11 @@ _LOCATION = (
     r"(?:[\w.]{1,80}(?:@[\w.+-]{1,40})?/)?"
     r"(?:Native Method|Unknown Source|Redefined|[^\s()]{1,200}\.\w{1,10}(?::-?\d{1,7})?)"
 )
-#: A frame without `at`: only what can be nothing else.
+#: A frame without `at`: only unmistakable ones.
 BARE = pattern(
     rf"[ \t]*(?:at )?{_LOADER}(?P<method>[\w$][\w$.<>/+-]{{2,999}})\((?P<location>{_LOCATION})\)[ \t~\[\]\w.?!:+-]*\Z"
 )
-#: The same where a profiler shows it: the place stands behind the arguments.
+#: A frame as a profiler prints it: the place is behind the arguments.
 ASIDE = pattern(
     r"[ \t]*(?:at )?(?P<method>[\w$][\w$.<>/+-]{2,999})\([^()]{0,300}\)[ \t]+"
     r"(?P<location>(?:line:? ?\d{1,7}|[\w$]{1,200}\.(?:java|scala|kt|groovy|clj)(?::\d{1,7})?))[ \t]*\Z"
@@ -191,7 +191,7 @@ MAX_DEPTH = 8
 
 
 def is_dump_document(text: str) -> bool:
-    """May this JSON be a thread dump? By the names of its fields, without parsing it."""
+    """True if this JSON may be a thread dump, by the names of its fields, without parsing it."""
     return (
         '"threadContainers"' in text
         or ('"stackTrace"' in text and '"threadState"' in text)
@@ -200,7 +200,7 @@ def is_dump_document(text: str) -> bool:
 
 
 def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
-    """The dump in a JSON document, if there is one that can be read. `lines`: of how many lines of text it is."""
+    """Return the dump in a JSON document, if one can be read. `lines`: its number of lines of text."""
     blocks = list(_blocks(document, 0))
     if not blocks:
         return []
