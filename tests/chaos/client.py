@@ -56,7 +56,7 @@ def main(servers: str, topic: str, metrics: str, file: str) -> None:
     reader.start()
     counts_file = Path(file)
 
-    def tell() -> None:
+    def write_counts() -> None:
         whole = {**counts, "consumed": len(got)}
         whole |= {"reported": reporter.delivered_total, "dropped": reporter.dropped_total}
         counts_file.write_text(json.dumps(whole), encoding="utf-8")
@@ -69,7 +69,7 @@ def main(servers: str, topic: str, metrics: str, file: str) -> None:
             future.add_errback(lambda _: add("failed"))
         except KafkaError:
             add("refused")
-        tell()
+        write_counts()
     producer.flush(timeout=60)
     deadline = time.monotonic() + 60
     while len(got) < counts["acknowledged"] and time.monotonic() < deadline:
@@ -78,7 +78,7 @@ def main(servers: str, topic: str, metrics: str, file: str) -> None:
     reader.join()
     consumer.close()
     producer.close()
-    tell()
+    write_counts()
 
 
 if __name__ == "__main__":

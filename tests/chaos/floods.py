@@ -200,11 +200,11 @@ def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: fl
             {name: failing.get(name, time.time()) - at for name, at in onlookers.stuck(*span)}
             for span in ((calm_since, began - NEXT_SECONDS), (began, over))
         )
-        untold = [name for name in during if name not in failing]
+        missed = [name for name in during if name not in failing]
         later = max(during.values()) - max(before.values())
         outcome.check(
-            not untold and later <= most and median(during.values()) <= ONSET_SECONDS,
-            f"others that were stuck meanwhile: {len(during)}, all told: {'no' if untold else 'yes'}; from onset to "
+            not missed and later <= most and median(during.values()) <= ONSET_SECONDS,
+            f"others that were stuck meanwhile: {len(during)}, all found: {'no' if missed else 'yes'}; from onset to "
             f"verdict {median(during.values()):.1f} s (median), {max(during.values()):.1f} s (longest); without the "
             f"flood {median(before.values()):.1f} s and {max(before.values()):.1f} s ({len(before)} of them)",
         )

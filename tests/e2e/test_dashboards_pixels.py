@@ -212,14 +212,14 @@ def test_columns_have_the_meant_order(drawn: dict[str, list[Seen]]) -> None:
 
 
 def test_what_is_said_of_nothing_is_in_no_label(drawn: dict[str, list[Seen]]) -> None:
-    said = {
+    placeholders = {
         panel["fieldConfig"]["defaults"]["noValue"]
         for board in BOARDS.values()
         for panel in panels(board)
         if panel["type"] == "table"
     }
     for where, panel in every(drawn, "table"):
-        assert not [cell for row in panel.get("rows", ()) for cell in row if cell["text"] in said], where
+        assert not [cell for row in panel.get("rows", ()) for cell in row if cell["text"] in placeholders], where
         for link in panel["links"]:
             assert "%20" not in link["href"], (where, link)
 

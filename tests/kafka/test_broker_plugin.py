@@ -63,7 +63,7 @@ def jvm(jar_set: str, program: str, folder: Path, options: Mapping[str, str]) ->
             running.wait(WAIT_SECONDS)
 
 
-def heard(settings: Settings) -> list[Snapshot]:
+def all_pushes(settings: Settings) -> list[Snapshot]:
     """Return all pushes so far, decoded as the monitor decodes them."""
     snapshots: list[Snapshot] = []
     for record in newest(settings, settings.topics.metrics[0], 1000).records:
@@ -126,8 +126,8 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
             eventually(lambda: "Client telemetry does not reach" in broker.log.read_text(), "a missing topic is logged")
             create_ours(settings)
 
-            def all_heard() -> set[tuple[str, str, str, str, str]]:
-                whos = [snapshot.client for snapshot in heard(settings)]
+            def all_clients() -> set[tuple[str, str, str, str, str]]:
+                whos = [snapshot.client for snapshot in all_pushes(settings)]
                 found = {
                     (who.service or "", who.host or "", who.client_id or "", who.kind or "", who.library or "")
                     for who in whos
@@ -137,7 +137,7 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
                 apart = sorted(host or "" for host, _ in steady_ones) == [ELSEWHERE, "here", "here"]
                 return found if len(found) >= 5 and apart else set()
 
-            found = eventually(all_heard, "all clients are heard")
+            found = eventually(all_clients, "all clients are heard")
             of_group = {who for who in found if who[3] == "consumer"}
             assert found - of_group == {
                 ("steady", "here", "steady", "producer", "java"),
@@ -148,7 +148,7 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
             assert len(of_group) == 1
 
             def moving() -> Snapshot | None:
-                return next((s for s in heard(settings) if s.metrics.get("record-send-total", 0) > 0), None)
+                return next((s for s in all_pushes(settings) if s.metrics.get("record-send-total", 0) > 0), None)
 
             pushed = eventually(moving, "what was sent is counted")
             assert (pushed.delta, pushed.topics[0].topic) == (True, TOPIC)
@@ -178,7 +178,7 @@ def test_modern_clients_are_heard_through_their_brokers_alone(
             del rd
 
             def closed() -> set[str | None]:
-                return {one.client.client_id for one in heard(settings) if one.metrics["terminating"]}
+                return {one.client.client_id for one in all_pushes(settings) if one.metrics["terminating"]}
 
             eventually(lambda: "rd" in closed(), "librdkafka says that it closes")
 
@@ -201,6 +201,6 @@ def test_a_broker_starts_whatever_the_settings_of_the_plugin_are(tmp_path: Path)
         assert " ERROR " in refused
         for name in ("topic=client metrics", "queue.bytes=16MB", "producer.linger.ms", "producer.bootstrap.servers"):
             assert f"clienthealth.{name}" in refused
-        told = [(one.state, one.text) for one in kafka_works(Settings(kafka=broker.kafka)) if one.about == "pushes"]
-        assert told[0][0] == "failed"
-        assert told[0][1].startswith("The plugin of broker(s) 1 takes no pushes")
+        findings = [(one.state, one.text) for one in kafka_works(Settings(kafka=broker.kafka)) if one.about == "pushes"]
+        assert findings[0][0] == "failed"
+        assert findings[0][1].startswith("The plugin of broker(s) 1 takes no pushes")

@@ -155,9 +155,9 @@ def test_clocks_are_those_that_readings_tell_and_not_those_of_their_senders(brok
 
 def seconds_off(text: str, service: str) -> int:
     """Return by how many seconds the text reports the clock of the service's client to be off."""
-    said = re.search(rf"{service}/h:1/c by (\d+) s", text)
-    assert said is not None, text
-    return int(said[1])
+    reported = re.search(rf"{service}/h:1/c by (\d+) s", text)
+    assert reported is not None, text
+    return int(reported[1])
 
 
 def test_what_the_newest_records_are_and_why_some_are_rejected(

@@ -140,9 +140,9 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     admin.delete_topics([topic])
     lab.wait(lambda: lab.metric("input_topic_present") == 0)
     lab.wait(lambda: any(departed(record) for record in lab.records("health") if record.timestamp >= silent_ms))
-    said = [r for r in lab.records("health") if r.timestamp >= silent_ms and departed(r)]
-    assert all(r.timestamp - silent_ms <= 80_000 for r in said)
-    assert {v["status"] for r in said for v in json.loads(r.value)["verdicts"]} == {"unknown"}
+    departures = [r for r in lab.records("health") if r.timestamp >= silent_ms and departed(r)]
+    assert all(r.timestamp - silent_ms <= 80_000 for r in departures)
+    assert {v["status"] for r in departures for v in json.loads(r.value)["verdicts"]} == {"unknown"}
     create(lab.servers, topic)
     send(now - 30_000, 4)
     lab.wait(lambda: lab.metric("recreated_partitions_total") == 1)

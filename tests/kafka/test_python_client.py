@@ -221,7 +221,7 @@ def test_two_clients_of_one_name_are_told_apart(lab: Lab) -> None:
         consumer.close()
 
 
-class Heard:
+class Application:
     """The application's own callbacks and logger; confluent-kafka requires only a method `log`."""
 
     def __init__(self) -> None:
@@ -245,25 +245,25 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("OTEL_SERVICE_NAME", "orders-api")
     monkeypatch.setenv("KAFKA_HEALTH_INSTANCE", "web-7:1")
     made = report(confluent_kafka.Producer, topic=lab.metrics, logs_topic=lab.logs, interval_seconds=0.2)
-    heard = Heard()
+    application = Application()
     producer = made(
         {
             "bootstrap.servers": f"{lab.servers},127.0.0.1:1",
             "client.id": "orders",
-            "stats_cb": heard.stats_cb,
-            "on_delivery": heard.on_any,
+            "stats_cb": application.stats_cb,
+            "on_delivery": application.on_any,
         },
-        logger=heard,
+        logger=application,
     )
     assert isinstance(producer, confluent_kafka.Producer) and type(producer).__name__ == "Producer"
     for number in range(30):
-        producer.produce(lab.topic, b"order", b"k", -1, heard.on_delivery)
-        producer.produce(lab.topic, value=b"order %d" % number, callback=heard.on_delivery)
+        producer.produce(lab.topic, b"order", b"k", -1, application.on_delivery)
+        producer.produce(lab.topic, value=b"order %d" % number, callback=application.on_delivery)
         producer.produce(lab.topic)
     with pytest.raises(TypeError):
         producer.produce(lab.topic, no_such_argument=1)  # type: ignore[call-arg]
     assert producer.flush(PATIENCE_SECONDS) == 0
-    assert (heard.reports, heard.default) == (60, 30)
+    assert (application.reports, application.default) == (60, 30)
 
     def measured() -> bool:
         producer.poll(0.1)
@@ -271,7 +271,7 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
         return any("request-latency-avg" in m for m in seen) and seen[-1]["record-ack-total"] == 90
 
     eventually(measured)
-    assert heard.stats > 0
+    assert application.stats > 0
     own = lab.snapshots()[-1]
     assert own["key"] == "orders-api|web-7:1|orders"
     assert (own["client"]["library"], own["client"]["kind"]) == ("librdkafka", "producer")
@@ -283,7 +283,7 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     line = json.loads(next(reader).value)
     reader.close()
     assert line["service"] == "orders-api" and line["instance"] == "web-7:1" and line["message"]
-    assert any("127.0.0.1:1" in text for text in heard.lines)
+    assert any("127.0.0.1:1" in text for text in application.lines)
 
 
 def test_a_callback_that_hangs_is_seen_though_nobody_polls(lab: Lab) -> None:

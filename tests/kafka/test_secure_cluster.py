@@ -159,8 +159,8 @@ def test_init_without_the_right_to_create_says_what_an_administrator_runs(
 def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
     cluster.administer("kafka-topics.sh --create --topic others --partitions 1")
     findings = list(kafka_works(replace(settings, topics=replace(settings.topics, rejects="others"))))
-    told = [f for f in findings if f.state != "ok" and f.about not in ("clock", "groups", "pushes")]
-    assert [(f.about, f.state, f.text) for f in told if not f.text.startswith("It has no records yet: ")] == [
+    problems = [f for f in findings if f.state != "ok" and f.about not in ("clock", "groups", "pushes")]
+    assert [(f.about, f.state, f.text) for f in problems if not f.text.startswith("It has no records yet: ")] == [
         ("topic others", "failed", "This user lacks the right to WRITE; grant it: kafka-acls.sh."),
         (
             "topic others",

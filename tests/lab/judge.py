@@ -76,8 +76,8 @@ def streamed(folder: Path) -> Verdicts:
     for number in range(max(batches) + 1 + LATER_BATCHES):
         by_topic: dict[str, list[Raw]] = {"client-metrics": [], "client-logs": []}
         for record in batches.get(number, ()):
-            said = record.get("headers", headers)
-            by_topic[record["topic"]].append(Raw("", base64.b64decode(record["value"]), headers=said))
+            headers_of_record = record.get("headers", headers)
+            by_topic[record["topic"]].append(Raw("", base64.b64decode(record["value"]), headers=headers_of_record))
         rows = monitor.batch(begin + (number + 1) * BATCH_SECONDS, *by_topic.values())
         for value in (value for kind, _, value, _ in rows if kind == PUBLISHED[0] and value is not None):
             for client_id, mode, status in _rows(json.loads(value)):
@@ -126,7 +126,7 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
     """Judge recordings, one of `often` also through the stream; return the report."""
     with ThreadPoolExecutor(jobs) as judging:
         verdicts = list(judging.map(diagnosed, folders))
-    said: list[str] = []
+    report: list[str] = []
     matrix: dict[str, dict[str, Counter[str]]] = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
@@ -134,9 +134,9 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:
             grades = graded(folder, how, found)
-            said += _lines(folder, how, grades)
+            report += _lines(folder, how, grades)
             _count(matrix[how], folder, grades)
-    return "\n".join([*said, "", *_matrix(matrix)])
+    return "\n".join([*report, "", *_matrix(matrix)])
 
 
 def _lines(folder: Path, how: str, grades: Sequence[Graded] | None) -> list[str]:

@@ -203,8 +203,8 @@ def _deadlock(recorded: Recorded) -> Label:
         return Label()
     if direct or metrics >= max(DEAD_SECONDS, timeout) + 2 * recorded.case["seen"]["interval"]:
         return Label("confirmed", "confirmed", True)
-    told = name == "callback-error" and recorded.log_seconds > 5
-    if one or told or (metrics >= 20 and len(recorded.moments["metrics"]) >= 3):
+    logged_failure = name == "callback-error" and recorded.log_seconds > 5
+    if one or logged_failure or (metrics >= 20 and len(recorded.moments["metrics"]) >= 3):
         return Label("suspected", "confirmed", True)
     return Label("nothing", "confirmed", still > 20)
 
@@ -213,8 +213,10 @@ def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
         # send() fails at once, unless several threads request the topic: then some of them wait.
         waited = any(one["unknown"] for one in recorded.truth)
-        told = recorded.log_seconds > 10
-        return Label("suspected" if told else "nothing", "confirmed" if waited else "suspected", told)
+        logged_failure = recorded.log_seconds > 10
+        return Label(
+            "suspected" if logged_failure else "nothing", "confirmed" if waited else "suspected", logged_failure
+        )
     waits = recorded.most("unknown", recorded.log_until_ms) if recorded.log_seconds else 0
     if waits >= 2:
         return Label("confirmed", "confirmed", True)
@@ -235,8 +237,8 @@ def _stalled(recorded: Recorded) -> Label:
         return Label("confirmed", "confirmed", True)
     if expired or (span >= 20 and len(recorded.moments["metrics"]) >= 3):
         return Label("suspected", "confirmed", True)
-    told = logged > 20 and recorded.case["mechanism"] in ("node-away", "outage")
-    return Label("suspected" if told else "nothing", "confirmed", still > 20 and (logged > 20 or span > 10))
+    logged_failure = logged > 20 and recorded.case["mechanism"] in ("node-away", "outage")
+    return Label("suspected" if logged_failure else "nothing", "confirmed", still > 20 and (logged > 20 or span > 10))
 
 
 def _not_closed(recorded: Recorded) -> Label:

@@ -124,9 +124,9 @@ def test_every_help_tells_the_file_of_settings_and_the_version_is_told(capsys: p
             main([*command, "--help"])
         assert ended.value.code == 0
         assert "--config FILE" in capsys.readouterr().out, command
-    told = [sys.executable, "-m", "clienthealth.ops.cli", "--version"]
-    said = subprocess.run(told, capture_output=True, text=True, check=True).stdout
-    assert said == f"kafka-health {version('kafka-client-health')}\n"
+    asked = [sys.executable, "-m", "clienthealth.ops.cli", "--version"]
+    printed = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    assert printed == f"kafka-health {version('kafka-client-health')}\n"
 
 
 def test_setup_fetches_no_jars_of_the_demo() -> None:
@@ -172,7 +172,7 @@ def test_commands_for_the_project_work_though_the_help_leaves_them_out(
 
 
 @pytest.mark.parametrize(
-    ("scope", "wish", "code", "called", "says"),
+    ("scope", "wish", "code", "called", "message"),
     [
         ("needed", "yes", 0, False, "Java 17 or later is missing: doctor and monitor need it"),
         ("all", "no", 1, False, " prometheus prometheus-alertmanager chromium. Run make with SYSTEM=yes"),
@@ -186,7 +186,7 @@ def test_commands_for_the_project_work_though_the_help_leaves_them_out(
     ],
 )
 def test_nothing_is_installed_on_the_machine_unasked(
-    scope: str, wish: str, code: int, called: bool, says: str, tmp_path: Path
+    scope: str, wish: str, code: int, called: bool, message: str, tmp_path: Path
 ) -> None:
     """The user is not root; the machine has Python and sudo, but nothing else that the demo needs."""
     programs = tmp_path / "bin"
@@ -207,4 +207,4 @@ def test_nothing_is_installed_on_the_machine_unasked(
         check=False,
     )
     assert (done.returncode, (tmp_path / "called").exists()) == (code, called), done.stderr
-    assert says in done.stderr
+    assert message in done.stderr

@@ -86,14 +86,14 @@ def outside(
     `before`: the consumed total until that poll, by second. Earlier polls were at most 0.9 s apart. Since then there is
     no fetch, but heartbeats continue.
     """
-    told: dict[str, Of | None] = {
+    metrics: dict[str, Of | None] = {
         "time_between_poll_max": lambda s: 900 if s < 40 else None,  # type: ignore[dict-item,return-value]
         "last_heartbeat_seconds_ago": still(1),
         "fetch_total": still(700),
         **more,
     }
     total = before(-20) + got
-    readings = polling(lambda s: s + 12, still(total), **{name: of for name, of in told.items() if of})
+    readings = polling(lambda s: s + 12, still(total), **{name: of for name, of in metrics.items() if of})
     names = {"last-poll-seconds-ago": still(0), "records-consumed-total": lambda s: before(s - 60)}
     earlier = [replace(reading, ts_ms=reading.ts_ms - 60_000) for reading in every(10, names, until=50)]
     return replace(window("consumer", readings, config=config), earlier_readings=tuple(earlier))

@@ -25,7 +25,7 @@ def test_a_record_that_is_left_out_is_told_and_counted_once(
     metrics.counted([left_out._skipped(spark, Source("client-metrics", 2, 88))])
     ((topic, key, value, headers),) = written
     assert (topic, key, value) == ("client-rejects", None, None)
-    assert {name: told.decode() for name, told in headers} == {
+    assert {name: value.decode() for name, value in headers} == {
         "reject_reason": "fatal: the monitor ended whenever it read this record",
         "source_topic": "client-metrics",
         "source_partition": "2",

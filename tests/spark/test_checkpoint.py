@@ -122,7 +122,7 @@ def test_notes_are_written_whole_and_read_again(spark: SparkSession, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "writer"),
     [
         ((7, {"more": {"0": 1}}), r"a later release \(it has 4 sources, this program knows 3\)"),
         ((), r"an earlier release \(it has 2 sources, this program knows 3\)"),
@@ -130,11 +130,11 @@ def test_notes_are_written_whole_and_read_again(spark: SparkSession, tmp_path: P
     ids=["later", "earlier"],
 )
 def test_a_checkpoint_with_another_number_of_sources_is_of_another_release(
-    spark: SparkSession, tmp_path: Path, more: Sequence[Any], says: str
+    spark: SparkSession, tmp_path: Path, more: Sequence[Any], writer: str
 ) -> None:
     planned(tmp_path, (M, L, *more), committed=0)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(StateError, match=f"^the checkpoint was written by {says}; run that release"):
+    with pytest.raises(StateError, match=f"^the checkpoint was written by {writer}; run that release"):
         Checkpoint(spark, str(tmp_path)).claim(1)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 

@@ -110,5 +110,5 @@ def test_ctrl_c_amid_the_start_of_spark_is_one_line_and_leaves_no_jvm(begun: boo
         running.send_signal(signal.SIGINT)
         assert running.wait(300) == 130
     eventually(lambda: not jvms_in(tmp_path), "the JVM ends")
-    said = log.read_text("utf-8").partition("Trying with Spark")[2].partition("\n")[2]
-    assert said.replace(java_warning, "") == "\nInterrupted: not all was checked.\n"
+    output = log.read_text("utf-8").partition("Trying with Spark")[2].partition("\n")[2]
+    assert output.replace(java_warning, "") == "\nInterrupted: not all was checked.\n"

@@ -111,11 +111,11 @@ class Installation:
 
     def has_read(self, settings: Settings, portions: int, change: str = "") -> Callable[[], bool]:
         """Return a condition: that many portions are read, and the history has a change of this kind."""
-        checkpoint, told = Path(checkpoint_of(settings)), History(Path(settings.monitor.history))
+        checkpoint, written = Path(checkpoint_of(settings)), History(Path(settings.monitor.history))
 
         def reached() -> bool:
             read = position(checkpoint).get(METRICS, {}).get(0) == portions * RECORDS
-            return read and (not change or any(row["change"] == change for row in told.verdicts.look()))
+            return read and (not change or any(row["change"] == change for row in written.verdicts.look()))
 
         return reached
 
@@ -169,16 +169,16 @@ def backed_up(spark: SparkSession, broker: Any, tmp_path_factory: pytest.TempPat
     producer.close()
 
 
-def counted_once(here: Installation, told: History) -> None:
+def counted_once(here: Installation, written: History) -> None:
     """Assert that each record, minute and incident change was counted once."""
-    minutes = Counter(row["minute"] for row in told.minutes.look())
+    minutes = Counter(row["minute"] for row in written.minutes.look())
     assert {*minutes.values()} == {1}
     first = int(here.begin.timestamp() * 1000)
     assert {*minutes} >= {first + 60_000 * n for n in range(10)}
-    changes = Counter((row["mode"], row["change"]) for row in told.verdicts.look())
+    changes = Counter((row["mode"], row["change"]) for row in written.verdicts.look())
     assert {*changes.values()} == {1}
     assert {change for _, change in changes} >= {"opened", "closed"}
-    assert sum(row["records"] for row in told.quality.look()) == 3 * RECORDS
+    assert sum(row["records"] for row in written.quality.look()) == 3 * RECORDS
 
 
 @pytest.mark.parametrize("newer", ["checkpoint", "history"])
@@ -186,14 +186,14 @@ def test_what_a_later_release_wrote_is_refused_and_left_as_it_is(backed_up: Inst
     settings = backed_up.with_backup(f"later-{newer}", "backup-1", "backup-1")
     if newer == "checkpoint":
         Checkpoint(backed_up.spark, checkpoint_of(settings)).write(FORM, str(VERSION + 1))
-        says = r"^the checkpoint was written by a later release \(it has form 4 .* 3\); run that release, or"
+        message = r"^the checkpoint was written by a later release \(it has form 4 .* 3\); run that release, or"
     else:
         table = inside(settings.monitor.history, "quality")
         properties = f"('{history.VERSION_PROPERTY}' = '{history.SCHEMA_VERSION + 1}')"
         backed_up.spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES {properties}")
-        says = "/quality: the history has schema version 2, .* reads version 1; use the release that wrote it, or"
+        message = "/quality: the history has schema version 2, .* reads version 1; use the release that wrote it, or"
     before = contents(backed_up.folder / f"later-{newer}")
-    with pytest.raises((StateError, InputError), match=says):
+    with pytest.raises((StateError, InputError), match=message):
         run(backed_up.spark, settings)
     after = contents(backed_up.folder / f"later-{newer}")
     assert {path for path in before if after.get(path) != before[path]} == set()

@@ -20,8 +20,8 @@ A = Client("orders", "h", "h:1", "a", "producer")
 
 def test_lines_and_clients_by_what_and_service_beside_the_period_before(spark: SparkSession) -> None:
     def minutes(client: Client, start: datetime, count: int, *seen: tuple[str, int]):  # type: ignore[no-untyped-def]
-        told = F.array(*(F.struct(F.lit(what).alias("what"), F.lit(n).alias("lines")) for what, n in seen))
-        values = {"also_seen": told} if seen else {}
+        issues = F.array(*(F.struct(F.lit(what).alias("what"), F.lit(n).alias("lines")) for what, n in seen))
+        values = {"also_seen": issues} if seen else {}
         return minute_rows(client_rows(spark, [client]), start, count, values)
 
     b, other = msgspec.structs.replace(A, client_id="b"), msgspec.structs.replace(A, service="billing")

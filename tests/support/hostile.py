@@ -58,8 +58,8 @@ class Hostile:
         return self.dice.choice(NUMBERS) if self.odd() else str(plausible)
 
     def metrics(self, names: Sequence[str], second: int) -> str:
-        said = (f'"{name}": {self.number(second % 1000 * self.dice.choice((0, 1, 7)))}' for name in names)
-        return f"{{{', '.join(said)}}}"
+        metrics = (f'"{name}": {self.number(second % 1000 * self.dice.choice((0, 1, 7)))}' for name in names)
+        return f"{{{', '.join(metrics)}}}"
 
     def snapshot(self, second: int) -> Raw:
         ts = self.dice.choice(TIMES) if self.odd(0.1) else str(1000 * second)

@@ -66,16 +66,16 @@ class Recorded:
         state, grid = self.bucket.state, self.bucket.grid
         who = state.whos[self.number]
         slide, length = int(grid.slide[self.number]), int(grid.length[self.number])
-        heard = self.bucket.logs.get(who.process)
+        process_log = self.bucket.logs.get(who.process)
         times = [
             *(reading.ts_ms for reading in self.readings),
-            *(entry.ts_ms for entry in (heard.entries if heard else ())),
+            *(entry.ts_ms for entry in (process_log.entries if process_log else ())),
         ]
         start = np.array(sorted(window_starts(times, slide, length)), np.int64)
         lo, hi = self.bucket.span(np.full(len(start), self.number), start, start + length)
         windows = []
         for begin, first, end in zip(start.tolist(), lo.tolist(), hi.tolist(), strict=True):
-            log = heard.within(begin, begin + length).about(who) if heard else NO_LOG
+            log = process_log.within(begin, begin + length).about(who) if process_log else NO_LOG
             if end > first or any(log):
                 windows.append(self.bucket.window(who, self.number, Span(begin, begin + length, first, end), log))
         return tuple(windows)

@@ -52,8 +52,8 @@ def counts(monitor: Stepped, client_id: str = "p") -> dict[str, int]:
 def test_it_goes_out_with_the_client_and_into_its_minutes_and_survives_a_restart() -> None:
     monitor = Stepped()
     for second in range(0, 300, 10):
-        said = [logged(second + 1, DENIED, "p"), logged(second + 2, DENIED, "p")] if second in (20, 80) else []
-        monitor.batch([snapshot(second, METRICS), *said], second + 10)
+        lines = [logged(second + 1, DENIED, "p"), logged(second + 2, DENIED, "p")] if second in (20, 80) else []
+        monitor.batch([snapshot(second, METRICS), *lines], second + 10)
     assert counts(monitor) == {"authorisation": 4}
     (seen,) = monitor.records["shop|h:1|p"]["also_seen"]
     assert (seen["first"], seen["last"]) == (START + 21_000, START + 82_000)
@@ -77,13 +77,13 @@ def test_an_hour_after_its_last_line_it_is_forgotten() -> None:
         assert counts(monitor) == ({"authorisation": 1} if 1000 * (second - 60) <= 3_600_000 else {}), second
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(5, {"rebalance-storm": 8}), (180, {})])
-def test_what_is_everyday_life_is_told_where_it_comes_again_and_again(seconds: int, told: dict[str, int]) -> None:
+@pytest.mark.parametrize(("seconds", "expected"), [(5, {"rebalance-storm": 8}), (180, {})])
+def test_what_is_everyday_life_is_told_where_it_comes_again_and_again(seconds: int, expected: dict[str, int]) -> None:
     monitor = Stepped()
     lines = [logged(seconds * n, "rejoining-group", "c") for n in range(8)]
     polls = [snapshot(second, {"last-poll-seconds-ago": 0.0}, "c", "consumer") for second in range(0, 8 * seconds, 10)]
     monitor.batches([*lines, *polls], 60)
-    assert counts(monitor, "c") == told
+    assert counts(monitor, "c") == expected
 
 
 def test_a_line_that_names_nobody_is_of_the_only_client_that_it_can_be_of() -> None:
@@ -247,8 +247,8 @@ def test_all_options_of_a_start_are_kept_but_no_secret_and_not_without_bound() -
 def test_the_options_of_a_start_go_out_with_the_client_and_into_its_minutes() -> None:
     monitor = Stepped()
     for second in range(0, 300, 10):
-        said = [logged(second + 1, "producer-config", "p", client="p", acks="1", lingerMs="5")] if second == 20 else []
-        monitor.batch([snapshot(second, METRICS), *said], second + 10)
+        lines = [logged(second + 1, "producer-config", "p", client="p", acks="1", lingerMs="5")] if second == 20 else []
+        monitor.batch([snapshot(second, METRICS), *lines], second + 10)
     assert monitor.records["shop|h:1|p"]["config"] == {"acks": "1", "linger.ms": "5"}
     assert counts(monitor) == {"options-acks": 1}
     (seen,) = monitor.records["shop|h:1|p"]["also_seen"]

@@ -148,9 +148,9 @@ def test_what_was_pasted_is_told_with_how_often_and_what_to_do(
     (tmp_path / "pasted.log").write_text(pasted(line, times))
     found = examine([tmp_path], Settings())
     text = " ".join(report(found.clients, found.inputs, also_seen=found.also_seen, style=Style(width=120)).split())
-    told = text.partition("Also seen ")[2]
-    assert told.startswith(f"{title}, " + (f"{times:,} lines, " if times > 1 else "")), text
-    assert part in told and "(pasted.log:1)" in told
+    reported = text.partition("Also seen ")[2]
+    assert reported.startswith(f"{title}, " + (f"{times:,} lines, " if times > 1 else "")), text
+    assert part in reported and "(pasted.log:1)" in reported
     assert title.upper() in text and "CANNOT JUDGE" not in text and "speaks of a Kafka client" not in text
     assert title in html_report(found.clients, found.inputs, also_seen=found.also_seen).replace("&#39;", "'")
 
@@ -170,5 +170,5 @@ def test_a_line_is_counted_once_for_one_trouble_however_many_wordings_find_it(tm
         f"WARN {P} {NOT_LEADER} NOT_ENOUGH_REPLICAS\norg.apache.kafka.common.errors.NotEnoughReplicasException: refused"
     )
     (tmp_path / "pasted.log").write_text(pasted(refused, 2))
-    (told,) = [seen for seens in examine([tmp_path], Settings()).also_seen.values() for seen in seens]
-    assert (told.what, told.lines) == ("replicas-missing", 2)
+    (issue,) = [seen for seens in examine([tmp_path], Settings()).also_seen.values() for seen in seens]
+    assert (issue.what, issue.lines) == ("replicas-missing", 2)

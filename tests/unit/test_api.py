@@ -97,7 +97,7 @@ def test_a_poller_gets_what_has_changed_and_nothing_twice(exporter: Exporter) ->
 
 
 @pytest.mark.parametrize(
-    ("address", "status", "says"),
+    ("address", "status", "message"),
     [
         ("clients?limit=501", 400, f"limit: a whole number from 1 to {MAX_PAGE}"),
         ("clients?limit=0", 400, f"limit: a whole number from 1 to {MAX_PAGE}"),
@@ -113,11 +113,11 @@ def test_a_poller_gets_what_has_changed_and_nothing_twice(exporter: Exporter) ->
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_reason(
-    exporter: Exporter, address: str, status: int, says: str
+    exporter: Exporter, address: str, status: int, message: str
 ) -> None:
     code, answer, _ = ask(exporter, f"/api/v1/{address}")
     assert (code, list(answer)) == (status, ["error"])
-    assert answer["error"].startswith(says)
+    assert answer["error"].startswith(message)
 
 
 def test_lists_are_bounded_and_say_how_many_there_are() -> None:

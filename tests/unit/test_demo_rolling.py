@@ -167,8 +167,8 @@ def test_a_process_is_known_by_its_id_and_by_what_its_clients_push_as(tmp_path: 
 
 def test_what_processes_of_one_program_count_is_added_up(tmp_path: Path) -> None:
     counts = ['{"sent": 1, "pid": 7}', '{"sent": 2, "pid": 8}', '{"sent": 5, "pid": 7}']
-    says = "".join(f"echo 'COUNTERS {count}'; " for count in counts)
-    running = Running(["sh", "-c", f"{says}exec sleep 60"], tmp_path, "s", [], tmp_path / "app.log")
+    program = "".join(f"echo 'COUNTERS {count}'; " for count in counts)
+    running = Running(["sh", "-c", f"{program}exec sleep 60"], tmp_path, "s", [], tmp_path / "app.log")
     try:
         eventually(lambda: running.counters == {"sent": 7})
     finally:
@@ -176,8 +176,8 @@ def test_what_processes_of_one_program_count_is_added_up(tmp_path: Path) -> None
 
 
 def test_a_line_that_is_garbled_is_told_and_what_follows_is_read(tmp_path: Path) -> None:
-    says = """printf 'COUNTERS {"sent": 1}COUNTERS {"sent": 2}\\n\\nCOUNTERS {"sent": 3}\\n'; exec sleep 60"""
-    running = Running(["sh", "-c", says], tmp_path, "payment-api", [], tmp_path / "app.log")
+    program = """printf 'COUNTERS {"sent": 1}COUNTERS {"sent": 2}\\n\\nCOUNTERS {"sent": 3}\\n'; exec sleep 60"""
+    running = Running(["sh", "-c", program], tmp_path, "payment-api", [], tmp_path / "app.log")
     try:
         eventually(lambda: running.counters == {"sent": 3})
         with pytest.raises(ServiceError, match=r'not understood: COUNTERS \{"sent": 1\}COUNTERS'):

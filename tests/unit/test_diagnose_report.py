@@ -298,8 +298,8 @@ def code_of(*args: str) -> int:
 def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dump = RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt"
     assert code_of(str(dump), "--html", str(tmp_path / "ticket.html")) == 1
-    said = capsys.readouterr()
-    assert (said.out.count("CONFIRMED  order-publisher"), said.err) == (1, "")
+    printed = capsys.readouterr()
+    assert (printed.out.count("CONFIRMED  order-publisher"), printed.err) == (1, "")
     assert (tmp_path / "ticket.html").read_text(encoding="utf-8").count("ProduceRequestResult.java:76") == 1
     assert code_of(str(SHAPES / "jstack-25.txt"), "--json") == 1
     lines = capsys.readouterr().out.splitlines()

@@ -76,4 +76,4 @@ def test_ctrl_c_ends_it_with_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_what_starts_spark_is_last_and_alone_is_announced() -> None:
     *quick, (announcement, last) = checks()
     assert last is machine.places_work and "Spark" in announcement
-    assert {said for said, _ in quick} == {""}
+    assert {printed for printed, _ in quick} == {""}

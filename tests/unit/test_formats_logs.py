@@ -62,9 +62,9 @@ def rows(record: RawRecord) -> list[dict[str, Any]]:
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:
-        somebody = msgspec.structs.replace(record, headers={"service": b"somebody"})
-        [said_all_the_same] = rows(somebody)
-        return [{**{k: v for k, v in said_all_the_same.items() if k != "client"}, "error": "missing-identity"}]
+        identified = msgspec.structs.replace(record, headers={"service": b"somebody"})
+        [content] = rows(identified)
+        return [{**{k: v for k, v in content.items() if k != "client"}, "error": "missing-identity"}]
     return [
         *({**named, **as_row(line)} for line in decoded.lines),
         *({**named, "error": error} for error in decoded.errors),

@@ -282,7 +282,7 @@ def test_the_same_fields_of_telegraf_are_of_a_client_or_of_one_of_its_brokers() 
 def test_the_same_attributes_say_what_their_mbean_is_of() -> None:
     attributes = {"record-send-total": 5, "request-latency-avg": 2.5, "Count": 6, "t-1.records-lag": 4}
 
-    def said(mbean: str) -> Row:
+    def metrics_of(mbean: str) -> Row:
         read = {"request": {"type": "read", "mbean": mbean}, "value": attributes, "timestamp": AT, "status": 200}
         (snapshot,) = decoded(Raw("x", json.dumps(read).encode(), key=b"s|i|")).snapshots
         return {**snapshot.metrics, **{topic.topic: topic.metrics for topic in snapshot.topics}}
@@ -290,20 +290,20 @@ def test_the_same_attributes_say_what_their_mbean_is_of() -> None:
     fetches = "kafka.consumer:type=FetchRequestAndResponseMetrics,name=FetchRequestRateAndTimeMs,clientId=c"
     lag = {"records-lag": 4.0}
     for _ in range(2):
-        assert said("kafka.producer:type=producer-metrics,client-id=c") == {
+        assert metrics_of("kafka.producer:type=producer-metrics,client-id=c") == {
             "record-send-total": 5.0,
             "request-latency-avg": 2.5,
             "t": lag,
         }
-        assert said("kafka.producer:type=producer-topic-metrics,client-id=c,topic=u") == {
+        assert metrics_of("kafka.producer:type=producer-topic-metrics,client-id=c,topic=u") == {
             "u": {"record-send-total": 5.0},
             "t": lag,
         }
-        assert said("kafka.producer:type=producer-node-metrics,client-id=c,node-id=node-3") == {
+        assert metrics_of("kafka.producer:type=producer-node-metrics,client-id=c,node-id=node-3") == {
             "request-latency-avg": 2.5,
             "slowest-node": 3.0,
             "slowest-node-latency-avg": 2.5,
             "t": lag,
         }
-        assert said(fetches) == {"fetch-requests-total": 6.0, "t": lag}
-        assert said(f"{fetches},brokerHost=b") == {"t": lag}
+        assert metrics_of(fetches) == {"fetch-requests-total": 6.0, "t": lag}
+        assert metrics_of(f"{fetches},brokerHost=b") == {"t": lag}

@@ -153,19 +153,19 @@ def test_a_file_that_is_there_is_not_overwritten(
     )
     before = file.read_text("utf-8")
 
-    def told(*options: str) -> str:
+    def error_of(*options: str) -> str:
         with pytest.raises(SystemExit) as ended:
             main(["init", "--out", str(file), *options])
         assert ended.value.code == 2
         return capsys.readouterr().err
 
     # The same command line again continues to the brokers.
-    assert "Kafka at 127.0.0.1:1: " in told("--bootstrap-servers", "127.0.0.1:1", *given)
-    assert told("--bootstrap-servers", "b:1", *given).endswith(
+    assert "Kafka at 127.0.0.1:1: " in error_of("--bootstrap-servers", "127.0.0.1:1", *given)
+    assert error_of("--bootstrap-servers", "b:1", *given).endswith(
         f"{file} is there and says something else: edit it, or leave out --bootstrap-servers\n"
     )
     password.write_text("another\n")
-    assert told(*login, "--state", "/elsewhere").endswith("leave out --password-file, --state\n")
+    assert error_of(*login, "--state", "/elsewhere").endswith("leave out --password-file, --state\n")
     assert file.read_text("utf-8") == before
 
 
@@ -194,5 +194,5 @@ def test_a_topic_that_one_broker_takes_down_with_it_is_named(
     copies: int, brokers: int, in_sync: int, risk: str
 ) -> None:
     described = {"partitions": [{"replica_nodes": [1, 2, 3]}, {"replica_nodes": [*range(copies)]}]}
-    said = replication_risk(described, brokers, in_sync)
-    assert said.startswith(risk) and bool(said) == bool(risk)
+    warning = replication_risk(described, brokers, in_sync)
+    assert warning.startswith(risk) and bool(warning) == bool(risk)

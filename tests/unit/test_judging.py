@@ -42,12 +42,16 @@ def test_a_verdict_survives_its_wire_form() -> None:
 def test_a_cause_that_the_newest_window_cannot_tell_any_more_stays_known() -> None:
     """A wait for a topic ends a minute after the lines which show that the topic is missing."""
     mode = "send-blocked-on-metadata"
-    told = Verdict(mode, "suspected", 10_000, {"cause": "topic-missing", "topic": "orders"})
+    suspected = Verdict(mode, "suspected", 10_000, {"cause": "topic-missing", "topic": "orders"})
     failed = Verdict(mode, "confirmed", 0, {"cause": "unknown", "longest_block_seconds": 60.0})
-    assert merged([told, failed]).detail == {"cause": "topic-missing", "topic": "orders", "longest_block_seconds": 60.0}
+    assert merged([suspected, failed]).detail == {
+        "cause": "topic-missing",
+        "topic": "orders",
+        "longest_block_seconds": 60.0,
+    }
     assert merged([failed, failed]).detail == {"cause": "unknown", "longest_block_seconds": 60.0}
     denied = dataclasses.replace(failed, detail={"cause": "topic-denied"})
-    assert merged([told, denied]).detail == {"cause": "topic-denied"}
+    assert merged([suspected, denied]).detail == {"cause": "topic-denied"}
     refused = Verdict("delivery-stalled", "suspected", 0, {"cause": "not-enough-replicas"})
     expired = Verdict("delivery-stalled", "suspected", 0, {"cause": "timeouts", "expired_records": 14})
     assert merged([refused, expired]).detail == {"cause": "not-enough-replicas", "expired_records": 14}

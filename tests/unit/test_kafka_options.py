@@ -157,8 +157,8 @@ def test_check_config_refuses_what_a_program_would(
 ) -> None:
     monkeypatch.setattr(logins, "find_spec", lambda name: None)
     options, sentence = REFUSED[what]
-    code, said = checked(tmp_path, options, capsys)
-    assert code == 2 and f"[kafka] options: {sentence}" in said, said
+    code, output = checked(tmp_path, options, capsys)
+    assert code == 2 and f"[kafka] options: {sentence}" in output, output
 
 
 def test_check_config_refuses_nothing_that_all_programs_take(
@@ -308,8 +308,8 @@ def test_a_keytab_is_what_kerberos_takes_the_principal_from(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-@pytest.mark.parametrize("said", ["JKS", "PKCS12"])
-def test_java_takes_either_kind_of_store_for_the_other_and_so_do_we(kind: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("declared", ["JKS", "PKCS12"])
+def test_java_takes_either_kind_of_store_for_the_other_and_so_do_we(kind: str, declared: str, tmp_path: Path) -> None:
     store = tmp_path / "store"
     keytool = ("-keystore", str(store), "-storetype", kind, "-storepass", "s3cret-1", "-keypass", "s3cret-1")
     pair = ("-genkeypair", "-keyalg", "RSA", "-alias", "me", "-dname", "CN=me", "-ext", "bc=ca:true")
@@ -317,7 +317,7 @@ def test_java_takes_either_kind_of_store_for_the_other_and_so_do_we(kind: str, s
     options = {
         f"ssl.{name}.{part}": value
         for name in ("truststore", "keystore")
-        for part, value in {"location": str(store), "type": said, "password": "s3cret-1"}.items()
+        for part, value in {"location": str(store), "type": declared, "password": "s3cret-1"}.items()
     }
     context = python_options(options)["ssl_context"]
     assert [dict(part[0] for part in one["subject"]) for one in context.get_ca_certs()] == [{"commonName": "me"}]

@@ -66,8 +66,8 @@ def test_a_close_that_is_proved_proves_no_delivery() -> None:
     pushes = [snapshot(s, {"terminating": float(s == 60)}, "p", instance="h:1") for s in range(0, 70, 10)]
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]
     monitor.batches([*pushes, *others], 10, "o")
-    said = verdict(monitor)
-    assert (said["status"], "did not tell what it still had to deliver" in said["reason"]) == ("unknown", True)
+    found = verdict(monitor)
+    assert (found["status"], "did not tell what it still had to deliver" in found["reason"]) == ("unknown", True)
 
 
 def test_what_its_log_tells_counts_for_more() -> None:

@@ -120,6 +120,6 @@ def test_the_table_says_so() -> None:
     }
     expected: dict[str, list[str]] = {}
     for cell in CELLS:
-        said = ", ".join(f"{amount}: {status}" for amount, status in cell.least.items())
-        expected.setdefault(cell.mode, []).append(said or "–")
+        cell_text = ", ".join(f"{amount}: {status}" for amount, status in cell.least.items())
+        expected.setdefault(cell.mode, []).append(cell_text or "–")
     assert table == expected

@@ -78,8 +78,8 @@ def test_an_assistant_finds_the_client_and_its_evidence(served: Any) -> None:
     _, details = ask(served, "client", key=KEY)
     found = next(one for one in details["data"]["verdicts"] if one["status"] == "confirmed")
     assert found["evidence"][0]["source"] == {"topic": "client-metrics", "partition": 2, "offset": 88123}
-    failed, said = ask(served, "client", key="a|b|c")
-    assert failed and "nothing is known of a|b|c" in said
+    failed, answer = ask(served, "client", key="a|b|c")
+    assert failed and "nothing is known of a|b|c" in answer
 
 
 def test_modes_are_explained_and_an_unknown_one_gives_the_list(served: Any) -> None:
@@ -93,8 +93,8 @@ def test_a_pasted_text_is_judged(served: Any) -> None:
     text = line.format("Failed to allocate memory within the configured max blocking time 60000 ms.")
     _, judged = ask(served, "diagnose_text", text=f"{text}\n" * 3)
     assert "buffer-full" in json.dumps(judged["data"])
-    failed, said = ask(served, "diagnose_text", text="x" * (MAX_INPUT + 1))
-    assert failed and f"at most {MAX_INPUT} are read" in said
+    failed, answer = ask(served, "diagnose_text", text="x" * (MAX_INPUT + 1))
+    assert failed and f"at most {MAX_INPUT} are read" in answer
     assert ask(served, "diagnose_text", text="")[1]["data"] == []
 
 
@@ -132,8 +132,8 @@ def test_every_answer_is_bounded_and_says_what_is_left_out() -> None:
 def test_without_its_exporter_it_says_so() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-    failed, said = ask(server(Settings(), asker(f"http://127.0.0.1:{port}", "")), "unhealthy_clients")
-    assert failed and f"the exporter at http://127.0.0.1:{port} does not answer" in said
+    failed, answer = ask(server(Settings(), asker(f"http://127.0.0.1:{port}", "")), "unhealthy_clients")
+    assert failed and f"the exporter at http://127.0.0.1:{port} does not answer" in answer
 
 
 @pytest.mark.long

@@ -65,7 +65,7 @@ def test_an_unknown_mode_is_answered_with_the_known_ones(capsys: pytest.CaptureF
 def test_what_a_command_does_not_know_it_says_with_its_own_usage(
     arguments: list[str], usage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, said = run(capsys, *arguments)
+    code, _, error = run(capsys, *arguments)
     assert code == 2
-    assert said.startswith(f"usage: {usage} [-h]")
-    assert said.endswith(f"\n{usage}: error: unrecognized arguments: --folder x\n")
+    assert error.startswith(f"usage: {usage} [-h]")
+    assert error.endswith(f"\n{usage}: error: unrecognized arguments: --folder x\n")

@@ -125,7 +125,7 @@ def one(value: dict[str, Any], name: str = "org.apache.kafka.producer.select.tot
     return data.SerializeToString()
 
 
-def says(value: bytes) -> dict[str, float]:
+def metrics_of(value: bytes) -> dict[str, float]:
     (snapshot,) = decoded(value).snapshots
     return snapshot.metrics
 
@@ -134,19 +134,19 @@ def test_numbers_of_the_same_size_are_told_apart_by_how_they_are_written() -> No
     as_double, as_int = one({"as_double": 7.0}), one({"as_int": 7})
     assert len(as_double) == len(as_int)
     for _ in range(2):
-        assert says(as_double) == says(as_int) == {"select-total": 7.0}
-    assert says(one({"as_double": 9.0})) == says(one({"as_int": 9})) == {"select-total": 9.0}
+        assert metrics_of(as_double) == metrics_of(as_int) == {"select-total": 7.0}
+    assert metrics_of(one({"as_double": 9.0})) == metrics_of(one({"as_int": 9})) == {"select-total": 9.0}
 
 
 def test_what_differs_in_numbers_alone_is_not_taken_apart_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert says(one({"as_double": 7.0})) == {"select-total": 7.0}
+    assert metrics_of(one({"as_double": 7.0})) == {"select-total": 7.0}
     monkeypatch.setattr(otlp_metrics_protobuf, "_metric", lambda *_: pytest.fail("its shape is known"))
-    assert says(one({"as_double": 9.0})) == {"select-total": 9.0}
+    assert metrics_of(one({"as_double": 9.0})) == {"select-total": 9.0}
 
 
 def test_fields_in_another_order_are_read() -> None:
     usual = one({"as_double": 7.0})
-    assert says(usual) == {"select-total": 7.0}
+    assert metrics_of(usual) == {"select-total": 7.0}
     start, end = (struct.pack("<BQ", tag, at) for tag, at in ((0x11, AT_NS - 10**9), (0x19, AT_NS)))
     value = b"\x21" + struct.pack("<d", 5.0)
     point = usual[usual.index(start) : usual.index(start) + 27]

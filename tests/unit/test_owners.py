@@ -159,12 +159,12 @@ def test_the_status_page_is_grouped_by_team_and_can_be_asked_for_one(tmp_path: P
     ill = [deadlock(service=name, instance=f"h:{n}") for n, name in enumerate(("orders-api", "billing", "carts"))]
     exporter = served(tmp_path, *ill)
     page = str(exporter(Request("/", {})).body)
-    whose = page.partition("<h2>Whose</h2>")[2].partition("</table>")[0]
-    assert re.findall(r'rowspan="(\d)">(?:<a[^>]*>)?(?:<[^>]*>)?[^<]*?(payments|nobody)', whose) == [
+    table = page.partition("<h2>Whose</h2>")[2].partition("</table>")[0]
+    assert re.findall(r'rowspan="(\d)">(?:<a[^>]*>)?(?:<[^>]*>)?[^<]*?(payments|nobody)', table) == [
         ("2", "payments"),
         ("1", "nobody"),
     ]
-    assert "payments-oncall" in page and "tier" in whose
+    assert "payments-oncall" in page and "tier" in table
     only = str(exporter(Request("/", {"team": "payments"})).body)
     assert "orders-api" in only and ">carts" not in only.partition('<main id="fresh">')[2]
 

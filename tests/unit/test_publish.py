@@ -107,8 +107,8 @@ def test_records_that_are_not_delivered_are_logged_once_a_minute(
         publisher.send("t", "k", {"n": number})
     now += 60.0
     publisher.send("t", "k", {"n": 30})
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [
         "1 record(s) not delivered, the last for t (KafkaTimeoutError: late); they are sent again",
         "30 record(s) not delivered, the last for t (KafkaTimeoutError: late); they are sent again",
     ]

@@ -50,7 +50,7 @@ CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1
 
 
 @dataclass(frozen=True)
-class Said:
+class Result:
     """The monitor's result for the client at a time: status by mode, and indicators."""
 
     ts_ms: int
@@ -71,9 +71,9 @@ def pushed(name: str) -> Iterator[Snapshot]:
 
 
 @cache
-def said_of(name: str) -> Sequence[Said]:
+def results_of(name: str) -> Sequence[Result]:
     """Return the result after each push, and for five minutes after the last, while another client keeps reporting."""
-    monitor, said = Stepped(), list[Said]()
+    monitor, results = Stepped(), list[Result]()
 
     records: dict[str, Mapping[str, Any]] = {}
 
@@ -83,7 +83,7 @@ def said_of(name: str) -> Sequence[Said]:
         for key, record in records.items():
             if "other" not in key:
                 verdicts = {verdict["mode"]: verdict["status"] for verdict in record["verdicts"]}
-                said.append(Said(snapshots[-1].ts_ms or 0, verdicts, record.get("indicators", {})))
+                results.append(Result(snapshots[-1].ts_ms or 0, verdicts, record.get("indicators", {})))
 
     last = 0
     for snapshot in pushed(name):
@@ -93,14 +93,14 @@ def said_of(name: str) -> Sequence[Said]:
     for begin, end in pairwise([*range(10, 180, 10), *range(180, 301, 60), 310]):
         moments = ((last + 1000 * second, 1000.0 + second) for second in range(begin, end, 10))
         take(*(Snapshot(ts_ms, who, {"select-total": total}, interval_ms=10_000) for ts_ms, total in moments))
-    return said
+    return results
 
 
 @pytest.mark.parametrize("name", CROSSED)
 def test_the_truth_is_found_and_nothing_else(name: str) -> None:
-    truth, said = TRUTH[name], said_of(name)
+    truth, results = TRUTH[name], results_of(name)
     accused = {
-        (mode, of.ts_ms) for of in said for mode, status in of.verdicts.items() if status not in ("ok", "unknown")
+        (mode, of.ts_ms) for of in results for mode, status in of.verdicts.items() if status not in ("ok", "unknown")
     }
     if truth["mode"] not in SEEN:
         assert accused == set()
@@ -112,32 +112,32 @@ def test_the_truth_is_found_and_nothing_else(name: str) -> None:
 
 def test_a_handler_that_hangs_is_suspected_as_soon_as_two_pushes_show_it() -> None:
     """It worked for two minutes. The first push after the onset came after 29 s, the second after 60."""
-    onset_ms, said = TRUTH["handler-hangs-late-3.9-30s"]["onset_ms"], said_of("handler-hangs-late-3.9-30s")
-    accused = [(mode, of.ts_ms) for of in said for mode, status in of.verdicts.items() if status in UNHEALTHY]
+    onset_ms, results = TRUTH["handler-hangs-late-3.9-30s"]["onset_ms"], results_of("handler-hangs-late-3.9-30s")
+    accused = [(mode, of.ts_ms) for of in results for mode, status in of.verdicts.items() if status in UNHEALTHY]
     assert {mode for mode, _ in accused} == {"consumer-stalled"}
     assert 30 < (accused[0][1] - onset_ms) / 1000 < 61
 
 
 @pytest.mark.parametrize("name", [name for name in TRUTH if name.startswith("healthy")])
 def test_of_the_healthy_every_mode_is_judged_at_last(name: str) -> None:
-    assert any(set(of.verdicts.values()) == {"ok"} for of in said_of(name))
+    assert any(set(of.verdicts.values()) == {"ok"} for of in results_of(name))
 
 
 @pytest.mark.parametrize("name", [name for name in TRUTH if name.startswith("slow-callback")])
 def test_a_slow_callback_is_measured(name: str) -> None:
-    callbacks = [of.indicators["callback_seconds"] for of in said_of(name) if "callback_seconds" in of.indicators]
+    callbacks = [of.indicators["callback_seconds"] for of in results_of(name) if "callback_seconds" in of.indicators]
     averages = [callback["avg"] for callback in callbacks if callback.get("avg")]
     assert averages and averages == pytest.approx([CALLBACK_SECONDS] * len(averages), rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", [name for name in OF_JAVA if TRUTH[name]["mode"] and TRUTH[name]["mode"] not in SEEN])
 def test_who_pushes_on_the_thread_that_is_stuck_falls_silent_and_is_not_called_healthy(name: str) -> None:
-    said = said_of(name)
+    results = results_of(name)
     assert max(snapshot.ts_ms or 0 for snapshot in pushed(name)) < TRUTH[name]["onset_ms"] + 60_000
-    assert said[-1].verdicts.get(TRUTH[name]["mode"]) != "ok"
+    assert results[-1].verdicts.get(TRUTH[name]["mode"]) != "ok"
 
 
-def told_together(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
+def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
     """Run a producer with a callback that never returns, beside another producer in its process.
 
     `seconds`: how much longer the other producer pushes; `without`: leave it out; `as_well`: add another with this
@@ -172,7 +172,7 @@ def of_the_deadlock(monitor: Stepped) -> list[tuple[str, str, float]]:
 @pytest.mark.parametrize("every", [10, 30])
 def test_a_deadlocked_one_whose_neighbour_goes_on_is_suspected_and_stays_so(every: int) -> None:
     """Its buffer filled and nothing was sent until it stopped pushing; its neighbour in the process keeps pushing."""
-    monitor = told_together("4.1", every, seconds=400)
+    monitor = deadlock_beside("4.1", every, seconds=400)
     ((mode, change, _),) = of_the_deadlock(monitor)
     assert (mode, change) == (MODE.id, "opened suspected")
     departed = (json.loads(v or b"{}") for p in monitor.published for k, v in p.records if k.endswith("ledger-writer"))
@@ -185,7 +185,7 @@ def test_a_deadlocked_one_whose_neighbour_goes_on_is_suspected_and_stays_so(ever
 
 @pytest.mark.parametrize("every", [10, 30])
 def test_one_that_may_push_no_more_though_it_lives_is_unknown_with_both_reasons(every: int) -> None:
-    monitor = told_together("3.9", every)
+    monitor = deadlock_beside("3.9", every)
     assert of_the_deadlock(monitor) == []
     (record,) = (record for key, record in monitor.records.items() if key.endswith("ledger-writer"))
     reasons = {verdict["mode"]: verdict["reason"] for verdict in record["verdicts"]}
@@ -194,7 +194,7 @@ def test_one_that_may_push_no_more_though_it_lives_is_unknown_with_both_reasons(
 
 @pytest.mark.parametrize("another", ["ledger-writer", "ledger-next"])
 def test_a_replica_or_a_successor_at_the_same_address_leaves_it_open(another: str) -> None:
-    monitor = told_together("4.1", 10, as_well=another)
+    monitor = deadlock_beside("4.1", 10, as_well=another)
     assert not [change for mode, change, _ in of_the_deadlock(monitor) if mode == MODE.id]
 
 
@@ -210,10 +210,10 @@ def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of
 @pytest.mark.parametrize("name", OF_LIBRDKAFKA)
 def test_of_librdkafka_s_few_metrics_nobody_is_accused_nor_called_healthy(name: str) -> None:
     """Its connection count shows the interval that a push covers; the last push shows that it closes."""
-    snapshots, said = [*pushed(name)], said_of(name)
+    snapshots, results = [*pushed(name)], results_of(name)
     assert all(one.client.library == "librdkafka" and one.client.version == "2.16.0" for one in snapshots)
     assert all(9_000 <= (one.interval_ms or 0) <= 10_500 for one in snapshots[:-1])
-    assert {status for of in said for status in of.verdicts.values()} == {"unknown"}
+    assert {status for of in results for status in of.verdicts.values()} == {"unknown"}
     assert bool(snapshots[-1].metrics["terminating"]) == (TRUTH[name]["mode"] is None)
 
 

@@ -68,7 +68,7 @@ def test_no_file_is_no_action(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("[[action]]\ntitle = 'x'\nowner = 'y'", "action 1: due is missing"),
         ("[[action]]\ntitle = 'x'\nowner = ''\ndue = 2026-01-01", "action 1: owner is missing"),
@@ -80,9 +80,9 @@ def test_no_file_is_no_action(tmp_path: Path) -> None:
         ("[[action]", "not valid TOML"),
     ],
 )
-def test_a_wrong_file_says_where(tmp_path: Path, text: str, says: str) -> None:
+def test_a_wrong_file_says_where(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "actions.toml"
     file.write_text(text)
     with pytest.raises(InputError) as caught:
         carried_over(file, MONDAY_AFTER, MONDAY)
-    assert says in str(caught.value)
+    assert message in str(caught.value)

@@ -94,7 +94,7 @@ def test_the_mail_says_the_headline_and_carries_the_files(post: Post, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("refuse", "says"),
+    ("refuse", "message"),
     [
         ({"rcpt": "550 no such box"}, "refused every recipient: a@example.org, b@example.org"),
         ({"rcpt TO:<b@": "550 no such box"}, "sent the review, but refused b@example.org"),
@@ -102,12 +102,12 @@ def test_the_mail_says_the_headline_and_carries_the_files(post: Post, tmp_path: 
         ({"data": "554 spam"}, "refused the review: 554 spam"),
     ],
 )
-def test_a_server_that_refuses(post: Post, tmp_path: Path, refuse: dict[str, str], says: str) -> None:
+def test_a_server_that_refuses(post: Post, tmp_path: Path, refuse: dict[str, str], message: str) -> None:
     post.refuse = refuse
     reviewed = review()
     with pytest.raises(ServiceError) as caught:
         send(settings(post), reviewed, write(reviewed, tmp_path))
-    assert says in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).startswith(f"mail server 127.0.0.1:{post.server_address[1]}")
 
 
@@ -127,14 +127,16 @@ def test_a_server_without_tls_gets_nothing_where_tls_is_wanted(post: Post, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"smtp_host": ""}, "[review] smtp_host is not set"),
         ({"mail_to": ()}, "[review] mail_to is not set"),
         ({"smtp_user": "u", "smtp_password_file": "f"}, "its password would be sent without TLS"),
     ],
 )
-def test_settings_that_cannot_work_are_told_before_any_work(post: Post, changes: dict[str, object], says: str) -> None:
+def test_settings_that_cannot_work_are_told_before_any_work(
+    post: Post, changes: dict[str, object], message: str
+) -> None:
     with pytest.raises(SettingsError) as caught:
         check(settings(post, **changes))
-    assert says in str(caught.value)
+    assert message in str(caught.value)

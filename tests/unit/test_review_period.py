@@ -48,7 +48,7 @@ def test_the_last_full_week_ends_with_the_last_sunday(now: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "week", "says"),
+    ("begin", "end", "week", "message"),
     [
         (
             "2026-13",
@@ -64,10 +64,10 @@ def test_the_last_full_week_ends_with_the_last_sunday(now: str) -> None:
         ("2026-11-10", "2026-11-09", None, "ends (2026-11-10 00:00) before it begins (2026-11-10 00:00)"),
     ],
 )
-def test_what_is_no_period(begin: str | None, end: str | None, week: str | None, says: str) -> None:
+def test_what_is_no_period(begin: str | None, end: str | None, week: str | None, message: str) -> None:
     with pytest.raises(InputError) as caught:
         period(begin, end, week, SATURDAY)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_steps_of_a_week_are_hours_and_of_a_quarter_of_an_hour_minutes() -> None:

@@ -312,9 +312,9 @@ def test_what_is_ill_in_staging_spends_no_budget_of_production(tmp_path: Path) -
 
 def test_trouble_that_no_mode_is_about_is_told_by_service_with_what_to_do() -> None:
     rows = [AlsoSeen("tls", "orders", 1200, 2, 7), AlsoSeen("of-a-later-release", "billing", 1, 1, 0)]
-    told = markdown(review(also_seen=rows)).replace(NB, " ").partition("## Also seen")[2].partition("\n## ")[0]
-    assert "TLS failed" in told and "orders" in told and "1,200" in told and "of-a-later-release" in told
-    assert "TLS failed: The TLS handshake with a broker failed, so no connection came about. Compare" in told
+    text = markdown(review(also_seen=rows)).replace(NB, " ").partition("## Also seen")[2].partition("\n## ")[0]
+    assert "TLS failed" in text and "orders" in text and "1,200" in text and "of-a-later-release" in text
+    assert "TLS failed: The TLS handshake with a broker failed, so no connection came about. Compare" in text
     assert "No other trouble in their logs." in markdown(review())
 
 
@@ -325,7 +325,7 @@ def test_trouble_and_versions_with_known_bugs_name_the_team_that_owns_the_servic
         KnownBugs("orders", "librdkafka", "2.5.0", 2, ("#4833",), "2.10.1"),
     )
     rows = [AlsoSeen("options-acks", "orders", 3, 3, 0)]
-    told = markdown(review(services=[orders], also_seen=rows, fleet=Fleet(known_bugs=bugs))).replace(NB, " ")
-    assert "its records are acknowledged by less than all replicas | orders (checkout) | 3 |" in told
-    assert "| billing |  | java 3.3.1 | 7 | KAFKA-14303 | 4.1.2 |" in told
-    assert "| orders | checkout | librdkafka 2.5.0 | 2 | \\#4833 | 2.10.1 |" in told
+    text = markdown(review(services=[orders], also_seen=rows, fleet=Fleet(known_bugs=bugs))).replace(NB, " ")
+    assert "its records are acknowledged by less than all replicas | orders (checkout) | 3 |" in text
+    assert "| billing |  | java 3.3.1 | 7 | KAFKA-14303 | 4.1.2 |" in text
+    assert "| orders | checkout | librdkafka 2.5.0 | 2 | \\#4833 | 2.10.1 |" in text

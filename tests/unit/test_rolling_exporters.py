@@ -30,7 +30,7 @@ def rolled(client: Failure, goes: float, comes: float) -> Iterator[Snapshot]:
             yield msgspec.structs.replace(reading, interval_ms=1000 * EVERY)
 
 
-def said_of(client: Failure, roll: str) -> list[Transition]:
+def changes_of(client: Failure, roll: str) -> list[Transition]:
     """Return the changes of incidents during a rolling restart."""
     others = (
         snapshot(second, {"select-total": second + 1000}, "other", instance="o:1", host="o", every=EVERY)
@@ -44,7 +44,7 @@ def said_of(client: Failure, roll: str) -> list[Transition]:
 @pytest.mark.parametrize("roll", ROLLS)
 @pytest.mark.parametrize("failure", BY_METRICS, ids=lambda failure: failure.mode)
 def test_a_failure_stays_one_incident(failure: Failure, roll: str) -> None:
-    changes = [change for change in said_of(failure, roll) if change.verdict.mode == failure.mode]
+    changes = [change for change in changes_of(failure, roll) if change.verdict.mode == failure.mode]
     assert [c.change for c in changes] in (["opened", "closed"], ["opened", "escalated", "closed"])
     assert (changes[-1].ts_ms - START) / 1000 > BEGIN + LENGTH - 61
 
@@ -53,4 +53,4 @@ def test_a_failure_stays_one_incident(failure: Failure, roll: str) -> None:
 @pytest.mark.parametrize("client", WELL, ids=lambda client: client.recording)
 def test_nobody_who_is_well_is_accused(client: Failure, roll: str) -> None:
     assert list(rolled(client, *ROLLS[roll]))
-    assert said_of(client, roll) == []
+    assert changes_of(client, roll) == []

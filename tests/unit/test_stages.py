@@ -50,9 +50,9 @@ def test_what_a_program_leaves_running_is_named_and_killed(tmp_path: Path, monke
     command = [sys.executable, "-c", patient, *starting(pids, "sys.exit(7)")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True) as held:
         assert held.stdout is not None
-        told = json.loads(held.stdout.read())
-    assert told["code"] == 7 and "sleep 1000" in told["left"] and len(told["left"]) == 2
-    assert told["cpu_seconds"] >= 0
+        outcome = json.loads(held.stdout.read())
+    assert outcome["code"] == 7 and "sleep 1000" in outcome["left"] and len(outcome["left"]) == 2
+    assert outcome["cpu_seconds"] >= 0
     assert running(pids) == []
 
 

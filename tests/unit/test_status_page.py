@@ -221,7 +221,7 @@ def test_nothing_is_fetched_from_elsewhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "trouble", "says"),
+    ("age", "trouble", "reason"),
     [
         (10, None, None),
         (180, None, None),
@@ -229,10 +229,10 @@ def test_nothing_is_fetched_from_elsewhere() -> None:
         (10, "Kafka at x:9092 is lost: NoBrokersAvailable", "Kafka at x:9092 is lost: NoBrokersAvailable"),
     ],
 )
-def test_blind_monitor_says_so(age: int, trouble: str | None, says: str | None) -> None:
+def test_blind_monitor_says_so(age: int, trouble: str | None, reason: str | None) -> None:
     page = text(get(healthy(), now=NOW + age, trouble=trouble))
-    assert ("The monitor is blind" in page) is (says is not None)
-    assert says is None or says.lower() in page.lower()
+    assert ("The monitor is blind" in page) is (reason is not None)
+    assert reason is None or reason.lower() in page.lower()
 
 
 def test_no_client_yet_tells_where_to_look() -> None:
@@ -384,9 +384,9 @@ def test_a_clients_page_has_the_options_that_judgement_looks_at() -> None:
 
 def test_a_clients_page_says_what_its_options_cost_what_it_measures_itself_first() -> None:
     options = {"acks": "1", "max.block.ms": "60000"}  # four threads wait in send()
-    said = text(get(deadlock(config=options), path="/client", query=NAMED))
+    shown = text(get(deadlock(config=options), path="/client", query=NAMED))
     measured, hint = "callers waiting: waiting_threads = 4, max.block.ms = 60000", "all replicas hint : acks = 1"
-    assert said.index(measured) < said.index(hint)
+    assert shown.index(measured) < shown.index(hint)
 
 
 def test_a_clients_page_has_what_is_known_of_its_version() -> None:

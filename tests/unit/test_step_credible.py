@@ -137,10 +137,10 @@ def test_other_libraries_count_otherwise() -> None:
 
 
 def test_an_option_that_is_no_number_costs_nobody_his_log() -> None:
-    monitor, told = Stepped(), [consumer(s) for s in range(0, 420, 10)]
-    for reading in told:
+    monitor, samples = Stepped(), [consumer(s) for s in range(0, 420, 10)]
+    for reading in samples:
         reading.config = {"max.poll.interval.ms": "soon"}
-    assert run(monitor, [*told, logged(203, "poll-timeout-expired", "c")]) == []
+    assert run(monitor, [*samples, logged(203, "poll-timeout-expired", "c")]) == []
 
 
 def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:

@@ -41,7 +41,7 @@ def batches(monitor: Stepped, *hosts: str) -> Stepped:
     return monitor
 
 
-def told(monitor: Stepped) -> list[tuple[str, Any]]:
+def published_of(monitor: Stepped) -> list[tuple[str, Any]]:
     """Return everything published for clients other than `bad`, by batch."""
     return [
         (key, value and json.loads(value) | {"verdicts": []})
@@ -110,7 +110,7 @@ def test_a_process_that_cannot_be_stepped_costs_no_other(place: str, monkeypatch
     assert {(fault.client.host, fault.reason) for fault in faults} == {
         ("bad", "step-failed: ZeroDivisionError: absurd")
     }
-    assert told(monitor) == told(undisturbed)
+    assert published_of(monitor) == published_of(undisturbed)
     assert rows(monitor) == rows(undisturbed)
 
 

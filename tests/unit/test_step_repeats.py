@@ -7,25 +7,25 @@ from typing import Any
 from tests.support.stepped import Stepped, snapshot
 
 
-def producer(second: float, said: float) -> Any:
-    """Return a producer's sample from time `said`, with data in its buffer, passed on at `second`."""
+def producer(second: float, sampled: float) -> Any:
+    """Return a producer's sample from time `sampled`, with data in its buffer, passed on at `second`."""
     metrics = {
-        "select-total": 50 * said,
-        "record-send-total": 100 * said,
+        "select-total": 50 * sampled,
+        "record-send-total": 100 * sampled,
         "buffer-total-bytes": 1e6,
         "buffer-available-bytes": 9e5,
-        "metadata-age": said % 300,
+        "metadata-age": sampled % 300,
     }
     return snapshot(second, metrics, "p")
 
 
-def consumer(second: float, said: float) -> Any:
+def consumer(second: float, sampled: float) -> Any:
     metrics = {
-        "select-total": 20 * said,
+        "select-total": 20 * sampled,
         "last-poll-seconds-ago": 0,
         "time-between-poll-max": 500,
-        "records-consumed-total": 100 * said,
-        "fetch-total": 2 * said,
+        "records-consumed-total": 100 * sampled,
+        "fetch-total": 2 * sampled,
         "records-lag-max": 10,
         "assigned-partitions": 4,
     }

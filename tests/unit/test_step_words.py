@@ -185,7 +185,7 @@ def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_
 def test_failures_of_a_producer_and_a_consumer_of_one_name_are_both_told() -> None:
     """They share a key (`deploy/operate.md`, known gaps): the health of one must not hide the other's failure."""
     stuck = {"buffer-total-bytes": 4e6, "select-total": 7.0, "record-send-total": 9.0}
-    told: dict[str, set[str]] = {}
+    unhealthy: dict[str, set[str]] = {}
     for ill in ("producer", "consumer"):
         monitor = Stepped()
         for second in range(0, 400, 10):
@@ -198,5 +198,5 @@ def test_failures_of_a_producer_and_a_consumer_of_one_name_are_both_told() -> No
                 [*both, logged(second, "poll-timeout-expired", "x")] if ill == "consumer" else both, second + 10
             )
         record = monitor.records["shop|h:1|x"]
-        told[ill] = {v["mode"] for v in record["verdicts"] if v["status"] in ("suspected", "confirmed")}
-    assert told == {"producer": {DEADLOCK}, "consumer": {"consumer-stalled"}}
+        unhealthy[ill] = {v["mode"] for v in record["verdicts"] if v["status"] in ("suspected", "confirmed")}
+    assert unhealthy == {"producer": {DEADLOCK}, "consumer": {"consumer-stalled"}}

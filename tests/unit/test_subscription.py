@@ -47,11 +47,11 @@ class Cluster:
 
     def describe_configs(self, resources: list[Any], config_filter: str) -> dict[str, dict[str, Any]]:
         if resources[0].resource_type.name == "BROKER":
-            told = {
+            configs = {
                 str(node): {} if names is None else {"metric.reporters": {"value": names}}
                 for node, names in enumerate(self.reporters, 1)
             }
-            return {"broker": told}
+            return {"broker": configs}
         assert isinstance(self.subscriptions, dict)
         as_told = {
             name: {key: {"value": value} for key, value in config.items()}
@@ -106,11 +106,11 @@ def test_one_for_java_does_not_ask_librdkafka() -> None:
 )
 def test_who_is_asked(name: str, version: str, asked: str | None) -> None:
     """As in brokers, each regular expression has to match the whole text."""
-    said = {"client_software_name": name, "client_software_version": version}
+    client = {"client_software_name": name, "client_software_version": version}
 
     def fits(subscription: Subscription) -> bool:
         rules = (rule.split("=") for rule in subscription.match.split(","))
-        return all(re.fullmatch(rule, said[what]) for what, rule in rules)
+        return all(re.fullmatch(rule, client[what]) for what, rule in rules)
 
     assert [one.name for one in Subscription.ours() if fits(one)] == ([asked] if asked else [])
 
@@ -162,8 +162,8 @@ def test_the_doctor_counts_who_pushes() -> None:
         headers = {"client_instance_id": instance.encode(), "client_software_version": version.encode()}
         return RawRecord(b"", Source("m", 0, 0), 0, headers={**headers, "client_software_name": b"apache-kafka-java"})
 
-    told = list(who_pushes("m", [record("a", "3.9.1"), record("b", "4.1.2"), record("c", "4.1.2")] * 2))
-    assert [finding.text for finding in told] == [
+    findings = list(who_pushes("m", [record("a", "3.9.1"), record("b", "4.1.2"), record("c", "4.1.2")] * 2))
+    assert [finding.text for finding in findings] == [
         "Its newest records were pushed by 3 client(s): 2 apache-kafka-java 4.1.2, 1 apache-kafka-java 3.9.1."
     ]
     assert list(who_pushes("m", [RawRecord(b"", Source("m", 0, 0), 0)])) == []

@@ -125,8 +125,8 @@ def test_doctor_shows_limits_and_what_they_left_out() -> None:
     assert [(state, text[:66]) for state, text in warnings] == [
         ("warning", "The limit on clients (200,000) has left out 970 since the monitor ")
     ]
-    (nobody,) = limits(settings)
-    assert nobody.state == "skipped" and "does not answer" in nobody.text
+    (finding,) = limits(settings)
+    assert finding.state == "skipped" and "does not answer" in finding.text
 
 
 def test_a_batch_that_ends_before_it_begins_is_of_a_topic_that_was_made_anew() -> None:

@@ -50,7 +50,7 @@ def test_nothing_that_is_installed_is_to_be_mended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "mended", "says"),
+    ("answer", "mended", "message"),
     [
         ((0, "", "No known vulnerabilities found"), False, "none has a known vulnerability"),
         ((1, "", "requests.exceptions.ConnectionError: Max retries exceeded"), False, "NOT CHECKED"),
@@ -59,10 +59,10 @@ def test_nothing_that_is_installed_is_to_be_mended() -> None:
     ],
 )
 def test_an_answer_that_did_not_come_is_neither_good_nor_bad(
-    answer: tuple[int, str, str], mended: bool, says: str, capsys: pytest.CaptureFixture[str]
+    answer: tuple[int, str, str], mended: bool, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert audit.has_vulnerability(*answer) is mended
-    assert says in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 class Osv(BaseHTTPRequestHandler):

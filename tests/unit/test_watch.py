@@ -116,10 +116,10 @@ def exit_code(*arguments: str) -> int:
 def test_a_stuck_producer_is_found_and_the_evidence_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with agent(jvm(stuck=True)) as url:
         assert exit_code(f"orders={url}", "--for", "3.5") == 1
-    said = capsys.readouterr().out
-    assert "p-1: producer-callback-deadlock" in said
-    assert "com.example.Resend.onCompletion" in said
-    assert "kafka-health explain producer-callback-deadlock" in said
+    shown = capsys.readouterr().out
+    assert "p-1: producer-callback-deadlock" in shown
+    assert "com.example.Resend.onCompletion" in shown
+    assert "kafka-health explain producer-callback-deadlock" in shown
 
 
 def test_of_a_stuck_producer_one_json_object_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,10 +200,10 @@ def test_where_the_thread_of_a_handler_stands_is_shown_though_nothing_is_proved(
 ) -> None:
     with agent(hanging) as url:
         assert exit_code(f"billing={url}", "--for", "5") == 3
-        said = capsys.readouterr().out
+        shown = capsys.readouterr().out
         assert exit_code(f"billing={url}", "--for", "2", "--json") == 3
-    assert "the application has not called poll() for 91 s" in " ".join(said.split())
-    head, _, stacks = said.partition("\nThreads of billing (web-7:4711) at ")
+    assert "the application has not called poll() for 91 s" in " ".join(shown.split())
+    head, _, stacks = shown.partition("\nThreads of billing (web-7:4711) at ")
     assert "consumer-stalled" in head
     first, *frames = stacks.splitlines()[1:]
     assert re.fullmatch(
@@ -269,14 +269,14 @@ def test_statistics_that_a_process_serves_are_read(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("error", "reason"),
     [
         ("Error: Permission Denied: Try running again with elevated permissions", "kernel.yama.ptrace_scope=0"),
         ("Error: Failed to find python version from target process\n", "py-spy: Error: Failed to find python version"),
     ],
 )
-def test_why_py_spy_gives_no_stacks(said: str, told: str) -> None:
-    assert told in python_process._why(said)
+def test_why_py_spy_gives_no_stacks(error: str, reason: str) -> None:
+    assert reason in python_process._why(error)
 
 
 def test_an_agent_that_does_not_answer_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -304,10 +304,10 @@ def test_ctrl_c_ends_with_the_report_and_the_exit_code() -> None:
     with agent(jvm(stuck=True)) as url:
         watching = subprocess.Popen([*command, f"orders={url}"], stdout=subprocess.PIPE, text=True)
         assert watching.stdout is not None
-        said = next(line for line in watching.stdout if "confirmed" in line)
+        line = next(line for line in watching.stdout if "confirmed" in line)
         watching.send_signal(signal.SIGINT)
         report, _ = watching.communicate(timeout=WAIT_SECONDS)
-    assert "p-1: producer-callback-deadlock" in said
+    assert "p-1: producer-callback-deadlock" in line
     assert "What to do" in report
     assert watching.returncode == 1
 
@@ -345,12 +345,12 @@ class Terminal(io.StringIO):
 
 def test_where_a_thread_has_been_is_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    told = "  'main' (RUNNABLE) has been here since 10:00:00, for 70 s at least, in 71 dumps, using 12 ms of CPU:"
-    for stream, widest in ((Terminal(), 59), (io.StringIO(), len(told))):
-        Screen(stream).write(["", told])
+    line = "  'main' (RUNNABLE) has been here since 10:00:00, for 70 s at least, in 71 dumps, using 12 ms of CPU:"
+    for stream, widest in ((Terminal(), 59), (io.StringIO(), len(line))):
+        Screen(stream).write(["", line])
         assert max(map(len, stream.getvalue().splitlines())) <= widest
         assert stream.getvalue().startswith("\n  'main' (RUNNABLE)")
-        assert " ".join(stream.getvalue().split()) == told.strip()
+        assert " ".join(stream.getvalue().split()) == line.strip()
 
 
 def test_why_a_process_cannot_be_attached_to() -> None:
@@ -463,10 +463,10 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
         process.stdin.write("\n")
         process.stdin.flush()
         # Its exit status is not read, so it stays in the process table.
-        said = watching.communicate(timeout=WAIT_SECONDS)[0]
+        shown = watching.communicate(timeout=WAIT_SECONDS)[0]
     instance = rf"\(\S+:{process.pid}\)"
-    assert re.search(rf"^\d\d:\d\d:\d\d  ended: shop {instance}$", said, re.MULTILINE)
-    assert re.search(rf"^ENDED  shop {instance} at .* UTC: no producer was seen in it$", said, re.MULTILINE)
+    assert re.search(rf"^\d\d:\d\d:\d\d  ended: shop {instance}$", shown, re.MULTILINE)
+    assert re.search(rf"^ENDED  shop {instance} at .* UTC: no producer was seen in it$", shown, re.MULTILINE)
 
 
 def has_agent(pid: int) -> bool:

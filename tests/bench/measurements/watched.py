@@ -58,7 +58,7 @@ def measure(scope: Scope) -> Result:
                 [sys.executable, "-m", "clienthealth.ops.cli", *arguments], stdout=subprocess.PIPE, text=True
             ) as watch:
                 marks += [_after(seconds, application.pid), _after(seconds, application.pid)]
-                said = watch.communicate()[0].splitlines()
+                lines_printed = watch.communicate()[0].splitlines()
             lines = pauses.read_text(encoding="utf-8")
         finally:
             application.kill()
@@ -81,7 +81,9 @@ def measure(scope: Scope) -> Result:
         "threads of the JVM. Pauses: safepoints."
     )
     head = ["", *(f"{part}" for part in PARTS), "application", "pauses", "longest ms"]
-    notes = [f"`kafka-health watch` ended with {watch.returncode} and said: {said[0] if said else ''}"]
+    notes = [
+        f"`kafka-health watch` ended with {watch.returncode} and printed: {lines_printed[0] if lines_printed else ''}"
+    ]
     return Result(figures, how, [Table(head, rows)], notes)
 
 

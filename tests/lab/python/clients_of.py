@@ -138,8 +138,8 @@ def _kp_report(app: Any, kind: str, made: Any, seconds: float, version: str) -> 
     while True:
         for client, truth, _ in made:
             who = {"client_id": truth.id, "client_type": kind, "host": "app-1", "service": "orders"}
-            said = {**who, "instance": "app-1:4711", "library_version": version, "ts_ms": int(1000 * time.time())}
-            app.say(f"METRICS {json.dumps({**said, 'metrics': client.metrics()})}")
+            fields = {**who, "instance": "app-1:4711", "library_version": version, "ts_ms": int(1000 * time.time())}
+            app.say(f"METRICS {json.dumps({**fields, 'metrics': client.metrics()})}")
         time.sleep(seconds)
 
 
