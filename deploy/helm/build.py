@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 import typing
 from typing import Any
 
@@ -21,6 +20,7 @@ from clienthealth.platform import locations
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import keys
 from clienthealth_exporters.alerts.build import FILES, routes_of
+from deploy.supply.dist import project
 
 CHART = "deploy/helm/kafka-client-health"
 #: Values with Kubernetes' own types, which Kubernetes checks.
@@ -32,9 +32,8 @@ Schema = dict[str, Any]
 def generate() -> dict[str, str]:
     """Return Chart.yaml with the project's version, values.schema.json, and the routing of alerts."""
     root = locations.checkout()
-    version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     chart = (root / CHART / "Chart.yaml").read_text(encoding="utf-8")
-    chart = re.sub(r"^(version|appVersion): .*$", rf"\1: {version}", chart, flags=re.MULTILINE)
+    chart = re.sub(r"^(version|appVersion): .*$", rf"\1: {project()['version']}", chart, flags=re.MULTILINE)
     values = yaml.safe_load((root / CHART / "values.yaml").read_text(encoding="utf-8"))
     return {
         f"{CHART}/Chart.yaml": chart,

@@ -1,4 +1,4 @@
-"""The brokers' plugin (deploy/broker-plugin) as a jar: `make plugin`, and part of `make dist`.
+"""The brokers' plugin (deploy/broker-plugin) as a jar: `make plugin`, and part of `make dist` and `make release`.
 
 python -m deploy.supply.plugin [FOLDER]      (dist/)
 """
@@ -12,27 +12,78 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from importlib.metadata import version
+from collections.abc import Iterable
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 from clienthealth.model.errors import DependencyError, ServiceError
 from clienthealth.platform.jars import java
 from clienthealth.platform.locations import checkout
 from deploy.demo import jars
+from deploy.supply.dist import project
 
 SOURCES = "deploy/broker-plugin"
 #: The oldest Java that a broker of 3.7 to 3.9 runs on, and jars that have their interface and the one since 4.2.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
 #: Jars are zip files: with one time in all of them the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
+NAME = "kafka-client-health-broker-plugin"
+#: A project publishes under a domain of its own: `example.org` is nobody's.
+GROUP = "org.example.kafka-client-health"
+_POM = """<?xml version="1.0" encoding="UTF-8"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+         xsi:schemaLocation="http://maven.apache.org/POM/4.0.0 https://maven.apache.org/xsd/maven-4.0.0.xsd">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>{group}</groupId>
+  <artifactId>{name}</artifactId>
+  <version>{version}</version>
+  <name>Kafka Client Health: broker plugin</name>
+  <description>Writes the metrics that Kafka clients push to their broker (KIP-714) unchanged to a topic.</description>
+  <url>{source}</url>
+  <licenses><license><name>{licence}</name><url>https://www.apache.org/licenses/LICENSE-2.0</url></license></licenses>
+  <developers><developer><name>{author}</name></developer></developers>
+  <scm><connection>scm:git:{source}</connection><url>{source}</url></scm>
+  <dependencies>
+    <dependency>
+      <groupId>{of_group}</groupId>
+      <artifactId>{of_name}</artifactId>
+      <version>{of_version}</version>
+      <scope>provided</scope>
+    </dependency>
+  </dependencies>
+</project>
+"""
 
 
 def main() -> int:
     """Build it into a folder and say where it is."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     out.mkdir(parents=True, exist_ok=True)
-    print(shutil.copy(jar(), out / f"kafka-client-health-broker-plugin-{version('kafka-client-health')}.jar"))
+    print(shutil.copy(jar(), out / f"{NAME}-{project()['version']}.jar"))
     return 0
+
+
+def publication(out: Path) -> list[Path]:
+    """Write what a Maven repository takes into a folder: jar, POM, sources, documentation. Raises DependencyError."""
+    begin = f"{NAME}-{project()['version']}"
+    compiled, described, documented = (out / f"{begin}{kind}" for kind in (".jar", ".pom", "-javadoc.jar"))
+    shutil.copy(jar(), compiled)
+    described.write_text(pom(), encoding="utf-8")
+    source = checkout() / SOURCES
+    sources = _pack(source, source.rglob("*.java"), out / f"{begin}-sources.jar")
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["-quiet", "-notimestamp", "-Xdoclint:none", "--release", RELEASE]
+        _java("javadoc", [*options, "-cp", _classpath(), "-d", folder, *map(str, sorted(source.rglob("*.java")))])
+        _pack(Path(folder), (path for path in Path(folder).rglob("*") if path.is_file()), documented)
+    return [compiled, described, sources, documented]
+
+
+def pom() -> str:
+    """Return the POM: the brokers have what the plugin is compiled with."""
+    about, (of_group, of_name, of_version) = project(), jars.SETS[COMPILED_WITH].modules[0].split(":")
+    known = {"name": NAME, "group": GROUP, "of_group": of_group, "of_name": of_name, "of_version": of_version}
+    known |= {"version": about["version"], "licence": about["license"], "author": about["authors"][0]["name"]}
+    return _POM.format(**{key: escape(value) for key, value in {**known, "source": about["urls"]["Source"]}.items()})
 
 
 def jar() -> Path:
@@ -45,27 +96,34 @@ def jar() -> Path:
         with tempfile.TemporaryDirectory(dir=built.parent) as folder:
             classes = Path(folder) / "classes"
             _compile(sources, classes)
-            _pack(classes, Path(folder) / "draft").replace(built)
+            _pack(classes, classes.rglob("*.class"), Path(folder) / "draft").replace(built)
     return built
 
 
 def _compile(sources: list[Path], classes: Path) -> None:
-    compiler = shutil.which("javac", path=str(Path(java()).resolve().parent))
-    if compiler is None:
-        raise DependencyError("there is no javac beside java; install a JDK (Debian: openjdk-17-jdk-headless)")
-    path = os.pathsep.join(map(str, jars.classpath(COMPILED_WITH)))
     options = ["--release", RELEASE, "-Xlint:all", "-Xlint:-classfile", "-Werror", "-proc:none"]
-    command = [compiler, *options, "-cp", path, "-d", str(classes), *map(str, sources)]
+    _java("javac", [*options, "-cp", _classpath(), "-d", str(classes), *map(str, sources)])
+
+
+def _java(tool: str, arguments: list[str]) -> None:
+    path = shutil.which(tool, path=str(Path(java()).resolve().parent))
+    if path is None:
+        raise DependencyError(f"there is no {tool} beside java; install a JDK (Debian: openjdk-17-jdk-headless)")
+    command = [path, *arguments]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ServiceError(f"{SOURCES} does not compile:\n{done.stderr}{done.stdout}")
+        raise ServiceError(f"{tool} fails on {SOURCES}:\n{done.stderr}{done.stdout}")
 
 
-def _pack(classes: Path, target: Path) -> Path:
+def _classpath() -> str:
+    return os.pathsep.join(map(str, jars.classpath(COMPILED_WITH)))
+
+
+def _pack(folder: Path, paths: Iterable[Path], target: Path) -> Path:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "META-INF/MANIFEST.MF", b"Manifest-Version: 1.0\r\n\r\n")
-        for path in sorted(classes.rglob("*.class")):
-            _add(archive, path.relative_to(classes).as_posix(), path.read_bytes())
+        for path in sorted(paths):
+            _add(archive, path.relative_to(folder).as_posix(), path.read_bytes())
         _add(archive, "META-INF/LICENSE", (checkout() / "LICENSE").read_bytes())
     return target
 

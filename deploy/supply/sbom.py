@@ -21,14 +21,18 @@ OUT = Path("dist/sbom.cdx.json")
 
 def main() -> int:
     """Write the bill of materials."""
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else OUT
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else OUT)
+    return 0
+
+
+def write(out: Path) -> None:
+    """Write the bill into a file: the same for the same packages and jars, its time is SOURCE_DATE_EPOCH."""
     out.parent.mkdir(parents=True, exist_ok=True)
     bill = _python()
     jars = [_component(jar) for jar in installed(("spark",))]
     bill["components"] = [*bill.get("components", []), *jars]
     out.write_text(json.dumps(bill, indent=2) + "\n", encoding="utf-8")
     print(f"{out}: {len(bill['components'])} components, {len(jars)} of them jars")
-    return 0
 
 
 def requirements() -> str:
@@ -40,17 +44,8 @@ def requirements() -> str:
 
 
 def _python() -> dict[str, Any]:
-    command = [
-        sys.executable,
-        "-m",
-        "cyclonedx_py",
-        "requirements",
-        "--pyproject",
-        "pyproject.toml",
-        "--of",
-        "JSON",
-        "-",
-    ]
+    command = [sys.executable, "-m", "cyclonedx_py", "requirements", "--pyproject", "pyproject.toml", "--of", "JSON"]
+    command += ["--output-reproducible", "-"]
     done = subprocess.run(command, input=requirements(), capture_output=True, text=True, check=True)
     document: dict[str, Any] = json.loads(done.stdout)
     return document
