@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
 from clienthealth.configuration.installation import KEPT, dashboard_uid, filled, keeping, kept_labels, listed, named
+from clienthealth.model.errors import CatalogueError
 from clienthealth.settings import Settings
 from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
@@ -91,7 +92,18 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
         for panel in section.panels:
             board.with_panel(panel)
     document: dict[str, Any] = _kept(plain(board.build()), settings)
+    _check_ids(page.name, document)
     return document
+
+
+def _check_ids(name: str, document: Mapping[str, Any]) -> None:
+    """Raise CatalogueError if two panels have one id: a link or a bookmark of one would open the other."""
+    titles: dict[int, str] = {}
+    for panel in [*document["panels"], *(inner for row in document["panels"] for inner in row.get("panels", []))]:
+        if panel["id"] in titles:
+            both = f"{titles[panel['id']]!r} and {panel['title']!r}"
+            raise CatalogueError(f"dashboard {name}: the panels {both} have the same id {panel['id']}")
+        titles[panel["id"]] = panel["title"]
 
 
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:

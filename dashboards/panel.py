@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from grafana_foundation_sdk.builders import common as common_build
 from grafana_foundation_sdk.builders import dashboard as build
@@ -274,6 +274,12 @@ def alert_list(id_: int, title: str, description: str, *, width: int = 8, height
     }
     panel = build.Panel().type("alertlist").id(id_).title(title).description(description).span(width).height(height)
     return panel.options(options).thresholds(limits(NEUTRAL, {}))
+
+
+def saying(panel: Panel, nothing: str) -> Panel:
+    """Return the panel with other words for no data."""
+    cast(timeseries.Panel, panel).no_value(nothing)
+    return panel
 
 
 def _lettered(queries: Sequence[Query]) -> list[tuple[str, Query]]:

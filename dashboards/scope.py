@@ -38,7 +38,7 @@ OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
 #: Who a series is of, and of which installation: staging is told from production.
 NAMED_KEPT = named(KEPT)
-WHO = f"{{{{service}}}} {{{{client_id}}}} on {{{{instance}}}} {NAMED_KEPT}"
+WHO = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
 #: Lists are short and change seldom: they are asked for once, when a dashboard is opened. Services are known from sums
@@ -94,7 +94,7 @@ def worst(
 
     A plain topk takes others at each moment, and a chart of twenty becomes one of hundreds. `by`: what tells them
     apart; of several that have the same (two shards, two replicas) the largest is drawn. `ranked`: what they are picked
-    by, where that is not what is drawn. `among`: they are picked among those that have this series.
+    by, where that is not what is drawn. `among`: they are picked among the clients that have one of these (`ever`).
 
     What is done to all at each moment is what costs: of 10,000 clients a sum at each moment takes Prometheus twenty
     times as long as to find the few that are drawn first. So `each` is best a plain series, summed up where `by` is
@@ -103,8 +103,23 @@ def worst(
     end = "max" if pick == "topk" else "min"
     over = f"{end}_over_time(({ranked or each})[$__range:$__interval] @ end())"
     if among:
-        over += f" and on ({by}) max_over_time({among}[$__range:$__interval] @ end())"
+        over += f" and on ({BY_CLIENT}) ({among})"
     return f"max by ({by}) (({each})\nand on ({by})\n{pick}({most}, {end} by ({by}) ({over})))"
+
+
+def ever(series: str) -> str:
+    """The series that there were at any moment of what is shown."""
+    return f"max_over_time({series}[$__range:$__interval] @ end())"
+
+
+def failing_or_chosen(mode: str) -> str:
+    """The clients that fail in a mode; those that somebody chose by name are among them, however they are."""
+    failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
+    names = "".join(f"${name}" for name in CLIENT if name != "service")
+    chosen = f'label_replace(vector(1), "names", "{names}", "", "")'
+    nobody = f'label_replace(vector(1), "names", "{".*" * (len(CLIENT) - 1)}", "", "")'
+    somebody = f"({chosen} unless on (names) {nobody})"
+    return f"{ever(failing)}\nor\n(kafka_client_up{{{OF_CLIENT}}} @ end() and on () {somebody})"
 
 
 def _datasource(settings: Settings) -> Builder[model.VariableModel]:

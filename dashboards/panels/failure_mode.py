@@ -1,28 +1,38 @@
-"""One dashboard per failure mode, made from its declaration: the verdict, then the measurements that bear it out.
+"""One dashboard per failure mode, made from its declaration: what decides it, the verdict, what else bears it out.
 
-Which measurements: those of the kinds of client that it can befall, and those that the mode names. What is in logs and
-thread dumps alone has no series; the status page shows it, and every client links there.
+What decides is named by the mode (`panels`); the others are those of the kinds of client that it can befall. Until
+somebody chooses a client, charts show those that fail. What is in logs and thread dumps alone has no series; the status
+page shows it, and every client links there.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 
-from clienthealth.configuration.installation import runbooks
+from clienthealth.configuration.installation import listed, runbooks
 from clienthealth.model.errors import CatalogueError
 from clienthealth.modes import Mode
 from clienthealth.settings import LinkSettings
 from dashboards.page import Page, Section
-from dashboards.panel import Panel, words
-from dashboards.panels import groups, verdicts
+from dashboards.panel import Panel, saying, words
+from dashboards.panels import evidence, groups, verdicts
 from dashboards.panels import measurements as measured
-from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES
+from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES, failing_or_chosen
+
+#: What bears out a verdict on each kind of client, beside what decides it (`panels` in mode.toml).
+_OF_PRODUCERS = (
+    "buffer_used", "io_busy", "waiting_threads", "callback_time", "queue_time", "records_failed", "request_latency",
+    "seconds_to_full",
+)  # fmt: skip
+_OF_CONSUMERS = ("topic_queues", "last_poll", "poll_idle")
 
 
 def page(mode: Mode, links: LinkSettings) -> Page:
-    """The dashboard of a mode."""
+    """Return the dashboard of a mode. Raises CatalogueError if its mode.toml names panels that cannot be shown."""
     producers, consumers = "producer" in mode.kinds, bool(mode.kinds & {"consumer", "legacy-consumer"})
     sections = [
+        Section("What decides", [_measured(mode, name) for name in mode.panels]),
         Section(
             "Verdict",
             (
@@ -33,19 +43,16 @@ def page(mode: Mode, links: LinkSettings) -> Page:
                 verdicts.unhealthy(5, mode),
                 verdicts.history(6, mode),
             ),
-        )
+        ),
     ]
     if producers:
-        sections.append(Section("Evidence: buffer and I/O thread", _of_producers()))
+        sections.append(Section("Evidence: buffer and I/O thread", _others(mode, _OF_PRODUCERS)))
     if consumers:
-        sections.append(Section("Evidence: queues and polling", _of_consumers()))
+        sections.append(Section("Evidence: queues and polling", _others(mode, _OF_CONSUMERS)))
         sections.append(Section("Harm: lag of the groups (choose by group and topic)", _of_groups()))
-    for name in mode.panels:
-        if not hasattr(measured, name):
-            raise CatalogueError(f"mode.toml of {mode.id}: dashboards/panels/measurements.py has no panel {name}")
-    if mode.panels:
-        sections.append(Section("Evidence of its own", [getattr(measured, name)() for name in mode.panels]))
-    sections.append(Section("Is it there", (measured.reporting(mode.kinds), measured.last_seen(mode.kinds, width=24))))
+    among = failing_or_chosen(mode.id)
+    present = (measured.reporting(mode.kinds, among=among), measured.last_seen(mode.kinds, width=24, among=among))
+    sections.append(Section("Is it there", present))
     return Page(
         name=f"mode-{mode.id}",
         title=f"Kafka clients: {mode.title[0].lower()}{mode.title[1:]}",
@@ -55,6 +62,23 @@ def page(mode: Mode, links: LinkSettings) -> Page:
     )
 
 
+def _measured(mode: Mode, name: str) -> Panel:
+    """The panel of that name, of the clients that fail in this mode."""
+    made = next((vars(module)[name] for module in (evidence, measured) if name in vars(module)), None)
+    if not inspect.isfunction(made) or made.__module__ not in (evidence.__name__, measured.__name__):
+        raise CatalogueError(f"mode.toml of {mode.id}: neither evidence.py nor measurements.py has a panel {name}")
+    parameters = inspect.signature(made).parameters
+    needed = [p.name for p in parameters.values() if p.default is p.empty]
+    if needed or "among" not in parameters:
+        lack = f"needs {listed(needed)}" if needed else "takes no `among`"
+        raise CatalogueError(f"mode.toml of {mode.id}: the panel {name} {lack}, so a list of panels cannot name it")
+    return saying(made(among=failing_or_chosen(mode.id)), "none fail")
+
+
+def _others(mode: Mode, names: Sequence[str]) -> list[Panel]:
+    return [_measured(mode, name) for name in names if name not in mode.panels]
+
+
 def _meaning(mode: Mode, links: LinkSettings) -> Panel:
     confused = "\n".join(f"- {confusion.looks_like}" for confusion in mode.confusions)
     text = (
@@ -62,23 +86,6 @@ def _meaning(mode: Mode, links: LinkSettings) -> Panel:
         f"[Runbook]({runbooks(links, '${status_page}')}/{mode.id})\n\n**What only looks like it:**\n{confused}"
     )
     return words(1, mode.title, "What this failure is, what it costs and what to do.", text, height=9)
-
-
-def _of_producers() -> Sequence[Panel]:
-    return (
-        measured.buffer_used(),
-        measured.io_busy(),
-        measured.waiting_threads(),
-        measured.callback_time(),
-        measured.queue_time(),
-        measured.records_failed(),
-        measured.request_latency(),
-        measured.seconds_to_full(),
-    )
-
-
-def _of_consumers() -> Sequence[Panel]:
-    return (measured.topic_queues(width=24), measured.last_poll(), measured.poll_idle())
 
 
 def _of_groups() -> Sequence[Panel]:

@@ -14,35 +14,40 @@ from clienthealth.modes.send_blocked_on_metadata.rules import ID as SEND_BLOCKED
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
 from dashboards.panel import Panel, Query, chart, rows, timeline
-from dashboards.scope import BY_CLIENT, BY_SHARD, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WHO, WORST, to_client, worst
+from dashboards.scope import BY_CLIENT, BY_SHARD, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WHO, WORST, ever, to_client, worst
 
 
-def _worst(metric: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk", most: int = WORST) -> str:
+def worst_clients(
+    metric: str, among: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk", most: int = WORST
+) -> str:
+    """The clients that are worst by a metric. `among`: see `scope.worst`."""
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
-    return worst(f"{metric}{{{scope}}}", by, most, pick)
+    return worst(f"{metric}{{{scope}}}", by, most, pick, among=among)
 
 
 def _of(kinds: Iterable[str]) -> str:
     return f'kafka_client_info{{kind=~"{"|".join(sorted(kinds))}", {OF_CLIENT}}}'
 
 
-def reporting(kinds: Iterable[str], width: int = 24) -> Panel:
+def reporting(kinds: Iterable[str], width: int = 24, among: str = "") -> Panel:
     return timeline(
         100,
         "Is it reporting",
         f"Whether clients are heard of, {WORST} at most, those that have gone first. A client that has gone with "
         "records in its buffer has lost them; one that is silent cannot be judged. What to do: see whether "
         "its process lives. Alert: of its failure mode.",
-        Query(worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=_of(kinds)), WHO),
+        Query(
+            worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=among or ever(_of(kinds))), WHO
+        ),
         words({0: ("gone", NEUTRAL), 1: ("reporting", GOOD)}),
         width=width,
         links=to_client("overview"),
     )
 
 
-def last_seen(kinds: Iterable[str], width: int = 12) -> Panel:
+def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     seen = f"kafka_client_last_seen_timestamp_seconds{{{OF_CLIENT}}}"
-    silent = worst(seen, BY_CLIENT, ranked=f"time() - {seen}", among=_of(kinds))
+    silent = worst(seen, BY_CLIENT, ranked=f"time() - {seen}", among=among or ever(_of(kinds)))
     return chart(
         101,
         "Time since it was last heard of",
@@ -56,14 +61,14 @@ def last_seen(kinds: Iterable[str], width: int = 12) -> Panel:
     )
 
 
-def buffer_used(width: int = 12) -> Panel:
+def buffer_used(width: int = 12, among: str = "") -> Panel:
     return chart(
         110,
         "Buffer used",
         "Used share of the producer's buffer. High is bad: when it is full, send() blocks for max.block.ms "
         "and fails. What to do: find out whether records leave too slowly or come too fast. Alert: "
         "KafkaClientBufferNearlyExhausted.",
-        [Query(_worst("kafka_client_producer_buffer_used_ratio"), WHO)],
+        [Query(worst_clients("kafka_client_producer_buffer_used_ratio", among), WHO)],
         "percentunit",
         above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},
         ceiling=1,
@@ -72,7 +77,7 @@ def buffer_used(width: int = 12) -> Panel:
     )
 
 
-def buffer_bytes(width: int = 12) -> Panel:
+def buffer_bytes(width: int = 12, among: str = "") -> Panel:
     return chart(
         111,
         "Buffer free, and its size",
@@ -80,7 +85,10 @@ def buffer_bytes(width: int = 12) -> Panel:
         "0 is bad; a small buffer that is always nearly full is too small. Alert: "
         "KafkaClientBufferNearlyExhausted.",
         [
-            Query(_worst("kafka_client_producer_buffer_available_bytes", pick="bottomk", most=WORST - 1), WHO),
+            Query(
+                worst_clients("kafka_client_producer_buffer_available_bytes", among, pick="bottomk", most=WORST - 1),
+                WHO,
+            ),
             Query(
                 f"min(kafka_client_producer_buffer_total_bytes{{{OF_CLIENT}}})", "smallest buffer.memory", limit=True
             ),
@@ -91,14 +99,14 @@ def buffer_bytes(width: int = 12) -> Panel:
     )
 
 
-def seconds_to_full(width: int = 12) -> Panel:
+def seconds_to_full(width: int = 12, among: str = "") -> Panel:
     return chart(
         112,
         "Time until the buffer is full",
         "At the present slope; shown only while a buffer fills. Low is bad: below the dashed line there are "
         "ten minutes or less until send() blocks. What to do: look at brokers, network and callbacks. "
         "Alert: KafkaClientBufferNearlyExhausted.",
-        [Query(_worst("kafka_client_producer_buffer_seconds_to_full", pick="bottomk"), WHO)],
+        [Query(worst_clients("kafka_client_producer_buffer_seconds_to_full", among, pick="bottomk"), WHO)],
         "s",
         above={LIMITS.buffer_seconds_to_full: WARNING},
         width=width,
@@ -106,20 +114,20 @@ def seconds_to_full(width: int = 12) -> Panel:
     )
 
 
-def waiting_threads(width: int = 12) -> Panel:
+def waiting_threads(width: int = 12, among: str = "") -> Panel:
     return chart(
         113,
         "Threads waiting in send()",
         "Threads blocked for want of buffer. Any is bad while the buffer is full: callers hang. What to do: "
         "a thread dump of the process shows what they are part of. Alert: KafkaClientBufferNearlyExhausted.",
-        [Query(_worst("kafka_client_producer_waiting_threads"), WHO)],
+        [Query(worst_clients("kafka_client_producer_waiting_threads", among), WHO)],
         "none",
         width=width,
         links=to_client("producers"),
     )
 
 
-def records_failed(width: int = 12) -> Panel:
+def records_failed(width: int = 12, among: str = "") -> Panel:
     dropped = f"kafka_client_producer_buffer_exhausted_records_total{{{OF_CLIENT}}}"
     rate = f"rate({dropped}[$__rate_interval])"
     return chart(
@@ -130,9 +138,13 @@ def records_failed(width: int = 12) -> Panel:
         "sends them again. Sent again (dashed): normal while brokers restart, bad for long. What to do: read the error "
         f"in the client's log. Alerts: of {DELIVERY_STALLED}; KafkaClientBufferNearlyExhausted comes before a drop.",
         [
-            Query(_worst("kafka_client_producer_record_error_rate", most=7), f"given up: {WHO}"),
-            Query(worst(rate, BY_CLIENT, 6), f"dropped: {WHO}"),
-            Query(_worst("kafka_client_producer_record_retry_rate", most=7), f"sent again: {WHO}", limit=True),
+            Query(worst_clients("kafka_client_producer_record_error_rate", among, most=7), f"given up: {WHO}"),
+            Query(worst(rate, BY_CLIENT, 6, among=among), f"dropped: {WHO}"),
+            Query(
+                worst_clients("kafka_client_producer_record_retry_rate", among, most=7),
+                f"sent again: {WHO}",
+                limit=True,
+            ),
         ],
         "recps",
         width=width,
@@ -140,27 +152,27 @@ def records_failed(width: int = 12) -> Panel:
     )
 
 
-def batch_size(width: int = 12) -> Panel:
+def batch_size(width: int = 12, among: str = "") -> Panel:
     return chart(
         115,
         "Batch size",
         "Average size of the batches that producers send, the smallest. Small ones at a high rate are bad: each costs "
         "the brokers a request's work. What to do: raise linger.ms, or send to fewer partitions. No alert of its own.",
-        [Query(_worst("kafka_client_producer_batch_size_bytes", pick="bottomk"), WHO)],
+        [Query(worst_clients("kafka_client_producer_batch_size_bytes", among, pick="bottomk"), WHO)],
         "bytes",
         width=width,
         links=to_client("producers"),
     )
 
 
-def compression(width: int = 12) -> Panel:
+def compression(width: int = 12, among: str = "") -> Panel:
     return chart(
         116,
         "Compressed to",
         "Size of the batches that producers send as a share of what they hold, those that compress least. At 1 nothing "
         "is compressed: network and disks of the brokers carry it all; it is bad where batches are large and of text. "
         "What to do: set compression.type, or larger batches, which compress better. No alert.",
-        [Query(_worst("kafka_client_producer_compression_ratio"), WHO)],
+        [Query(worst_clients("kafka_client_producer_compression_ratio", among), WHO)],
         "percentunit",
         ceiling=1,
         width=width,
@@ -168,14 +180,19 @@ def compression(width: int = 12) -> Panel:
     )
 
 
-def callback_time(width: int = 12) -> Panel:
+def callback_time(width: int = 12, among: str = "") -> Panel:
     return chart(
         120,
         "Callback time",
         "How long a callback takes, measured by the client or derived from its I/O thread. High is bad: "
         "callbacks run on the producer's only I/O thread, and nothing is sent meanwhile. What to do: hand "
         "their work to another thread. Alert: KafkaClientCallbacksSlow (average).",
-        [Query(_worst("kafka_client_producer_callback_seconds", by=f"{BY_CLIENT}, stat"), f"{WHO}, {{{{stat}}}}")],
+        [
+            Query(
+                worst_clients("kafka_client_producer_callback_seconds", among, by=f"{BY_CLIENT}, stat"),
+                f"{WHO}, {{{{stat}}}}",
+            )
+        ],
         "s",
         above={LIMITS.callback_seconds: WARNING},
         width=width,
@@ -183,14 +200,14 @@ def callback_time(width: int = 12) -> Panel:
     )
 
 
-def io_busy(width: int = 12) -> Panel:
+def io_busy(width: int = 12, among: str = "") -> Panel:
     return chart(
         121,
         "I/O thread busy",
         "Share of time that the I/O thread spends outside its selector. High is bad: callbacks hold it up; "
         "1 together with a filling buffer is a stuck callback. What to do: take a thread dump. Alert: "
         "KafkaClientCallbacksSlow.",
-        [Query(_worst("kafka_client_producer_io_thread_busy_ratio"), WHO)],
+        [Query(worst_clients("kafka_client_producer_io_thread_busy_ratio", among), WHO)],
         "percentunit",
         above={LIMITS.io_thread_busy_ratio: WARNING},
         ceiling=1,
@@ -199,21 +216,26 @@ def io_busy(width: int = 12) -> Panel:
     )
 
 
-def queue_time(width: int = 12) -> Panel:
+def queue_time(width: int = 12, among: str = "") -> Panel:
     return chart(
         122,
         "Time in the buffer",
         "How long batches wait before they are sent. High is bad unless linger.ms is: brokers or the I/O "
         "thread do not keep up. What to do: compare with request latency and callback time. No alert of its "
         "own.",
-        [Query(_worst("kafka_client_producer_queue_time_seconds", by=f"{BY_CLIENT}, stat"), f"{WHO}, {{{{stat}}}}")],
+        [
+            Query(
+                worst_clients("kafka_client_producer_queue_time_seconds", among, by=f"{BY_CLIENT}, stat"),
+                f"{WHO}, {{{{stat}}}}",
+            )
+        ],
         "s",
         width=width,
         links=to_client("producers"),
     )
 
 
-def request_latency(width: int = 12) -> Panel:
+def request_latency(width: int = 12, among: str = "") -> Panel:
     return chart(
         123,
         "Request latency",
@@ -221,7 +243,7 @@ def request_latency(width: int = 12) -> Panel:
         "for that reason. What to do: look at the brokers before the client. No alert of its own.",
         [
             Query(
-                _worst("kafka_client_producer_request_latency_seconds", by=f"{BY_CLIENT}, stat"),
+                worst_clients("kafka_client_producer_request_latency_seconds", among, by=f"{BY_CLIENT}, stat"),
                 f"{WHO}, {{{{stat}}}}",
             )
         ],
@@ -251,7 +273,7 @@ def latency_by_broker(width: int = 12) -> Panel:
 
 
 def throttled(kind: str, width: int = 12) -> Panel:
-    throttle = worst(f"kafka_client_throttle_seconds{{{OF_CLIENT}}}", BY_CLIENT, among=_of({kind}))
+    throttle = worst(f"kafka_client_throttle_seconds{{{OF_CLIENT}}}", BY_CLIENT, among=ever(_of({kind})))
     return chart(
         125,
         "Held back by quotas",
@@ -285,7 +307,7 @@ def throughput(kind: str, width: int = 12) -> Panel:
 
 
 def connections(kind: str, width: int = 12) -> Panel:
-    connected = worst(f"kafka_client_connections{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=_of({kind}))
+    connected = worst(f"kafka_client_connections{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=ever(_of({kind})))
     return chart(
         127,
         "Connections to brokers",
@@ -308,7 +330,7 @@ def refused(kind: str, width: int = 12) -> Panel:
         "password, token or certificate is wrong or has expired; empty is good. What to do: read the reason in the "
         "client's log. "
         + (f"Alert: of {SEND_BLOCKED}, where it cannot send." if kind == "producer" else "No alert of its own."),
-        [Query(worst(rate, BY_CLIENT, among=_of({kind})), WHO)],
+        [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), WHO)],
         "short",
         width=width,
         links=to_client(f"{kind}s"),
@@ -344,7 +366,7 @@ def versions(id_: int, kind: str) -> Panel:
     )
 
 
-def topic_queues(width: int = 12) -> Panel:
+def topic_queues(width: int = 12, among: str = "") -> Panel:
     return chart(
         130,
         "Queue per topic",
@@ -353,7 +375,9 @@ def topic_queues(width: int = 12) -> Panel:
         "at the handler of the full one. Alert: KafkaClientTopicQueueSaturated.",
         [
             Query(
-                _worst("kafka_client_consumer_queue_used_ratio", 'topic=~"$topic"', f"{BY_CLIENT}, topic"),
+                worst_clients(
+                    "kafka_client_consumer_queue_used_ratio", among, 'topic=~"$topic"', f"{BY_CLIENT}, topic"
+                ),
                 f"{{{{topic}}}}: {WHO}",
             )
         ],
@@ -365,28 +389,28 @@ def topic_queues(width: int = 12) -> Panel:
     )
 
 
-def last_poll(width: int = 12) -> Panel:
+def last_poll(width: int = 12, among: str = "") -> Panel:
     return chart(
         131,
         "Time since the last poll()",
         "High is bad: the handler takes long or hangs, and after max.poll.interval.ms the consumer loses "
         "its partitions. What to do: take a thread dump, see what the polling thread does. No alert of its "
         "own.",
-        [Query(_worst("kafka_client_consumer_last_poll_age_seconds"), WHO)],
+        [Query(worst_clients("kafka_client_consumer_last_poll_age_seconds", among), WHO)],
         "s",
         width=width,
         links=to_client("consumers"),
     )
 
 
-def poll_idle(width: int = 12) -> Panel:
+def poll_idle(width: int = 12, among: str = "") -> Panel:
     return chart(
         132,
         "Waiting for records",
         "Share of time that a consumer waits in poll(), of those that wait least. Near 0 is bad together "
         "with a rising lag: the handler is the bottleneck. What to do: more consumers, or a faster handler. "
         "No alert of its own.",
-        [Query(_worst("kafka_client_consumer_poll_idle_ratio", pick="bottomk"), WHO)],
+        [Query(worst_clients("kafka_client_consumer_poll_idle_ratio", among, pick="bottomk"), WHO)],
         "percentunit",
         ceiling=1,
         width=width,
@@ -394,7 +418,7 @@ def poll_idle(width: int = 12) -> Panel:
     )
 
 
-def rebalances(width: int = 12) -> Panel:
+def rebalances(width: int = 12, among: str = "") -> Panel:
     rate = worst(f"60 * kafka_client_consumer_rebalance_rate{{{OF_CLIENT}}}", BY_CLIENT)
     return chart(
         133,
@@ -409,8 +433,10 @@ def rebalances(width: int = 12) -> Panel:
     )
 
 
-def coordinator_time(width: int = 12) -> Panel:
-    commits = _worst("kafka_client_consumer_commit_latency_seconds", by=f"{BY_CLIENT}, stat", most=WORST // 2)
+def coordinator_time(width: int = 12, among: str = "") -> Panel:
+    commits = worst_clients(
+        "kafka_client_consumer_commit_latency_seconds", among, by=f"{BY_CLIENT}, stat", most=WORST // 2
+    )
     return chart(
         134,
         "Time of commits and rebalances",
@@ -419,7 +445,11 @@ def coordinator_time(width: int = 12) -> Panel:
         "slowest member needs to come back. No alert of its own.",
         [
             Query(commits, f"commit: {WHO}, {{{{stat}}}}"),
-            Query(_worst("kafka_client_consumer_rebalance_seconds", most=WORST // 2), f"rebalance: {WHO}", limit=True),
+            Query(
+                worst_clients("kafka_client_consumer_rebalance_seconds", among, most=WORST // 2),
+                f"rebalance: {WHO}",
+                limit=True,
+            ),
         ],
         "s",
         width=width,

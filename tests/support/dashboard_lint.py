@@ -40,6 +40,7 @@ OPTION_ENUMS: Mapping[str, Any] = {
 }
 ALERT_LABELS = ("alertname", "alertstate", "severity", "mode", "topic", "group", *KEPT, *CLIENT)
 CLIENT_SERIES = frozenset(family.name for family in FAMILIES if family.scope == "client")
+EVIDENCE = frozenset(family.name for family in FAMILIES if family.evidence)
 GROUP_SERIES = frozenset(family.name for family in FAMILIES if family.scope == "group")
 
 
@@ -196,6 +197,11 @@ def target_scope(board: Board) -> Iterator[str]:
             wanted.add("topic")
         if node.name and node.name.startswith(("service:", "kafka_client_service_")):
             wanted.add("service")
+        if node.name in EVIDENCE and not {f"${name}" for name in CLIENT[1:]} & {
+            m.value for m in node.matchers.matchers
+        }:
+            # The healthiest of the service, whichever client is chosen.
+            wanted -= set(CLIENT[1:])
         matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
         missing = {name for name in wanted & variables if f"${name}" not in matched}
         if missing and not where.startswith("variable "):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from clienthealth.settings import LinkSettings, PrometheusSettings, ReviewSettin
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from dashboards.build import boards
+from dashboards.page import rendered
 from dashboards.panels import failure_mode
 from dashboards.panels.monitor import BEHIND_SECONDS, REJECTED_RATIO, STALE_SECONDS
 from tests.support.alert_rules import ROOT, alerts, recordings
@@ -29,6 +31,7 @@ from tests.support.promql import metrics, nodes
 
 BOARDS = boards()
 ALERTS = alerts()
+EVIDENCE = {family.name for family in ALL_FAMILIES if family.evidence}
 GOLDEN = ROOT / "tests/golden/dashboard-ids.txt"
 each_board = pytest.mark.parametrize("name", BOARDS)
 
@@ -197,7 +200,62 @@ def test_a_mode_links_its_runbook_where_the_settings_say_that_it_is() -> None:
     assert "](https://wiki.example/kafka/producer-not-closed)" in json.dumps(boards(wiki)[name])
 
 
-def test_a_mode_names_panels_that_there_are() -> None:
-    mode = replace(modes()["consumer-stalled"], panels=("rebalancs",))
-    with pytest.raises(CatalogueError, match=r"mode\.toml of consumer-stalled: .* has no panel rebalancs"):
-        failure_mode.page(mode, LinkSettings())
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        (("rebalancs",), r"mode\.toml of consumer-stalled: .* has a panel rebalancs"),
+        (("to_client",), r"has a panel to_client"),
+        (("throttled",), r"the panel throttled needs kind, so a list of panels cannot name it"),
+        (("latency_by_broker",), r"the panel latency_by_broker takes no `among`"),
+        (("rebalances", "rebalances"), r"'Rebalances per minute' and 'Rebalances per minute' have the same id 133"),
+    ],
+)
+def test_a_mode_names_panels_that_can_be_shown(named: tuple[str, ...], sentence: str) -> None:
+    mode = replace(modes()["consumer-stalled"], panels=named)
+    with pytest.raises(CatalogueError, match=sentence):
+        rendered(failure_mode.page(mode, LinkSettings()), Settings())
+
+
+#: What proves each mode, by the names of series, as its page of the catalogue says.
+PROOF = {
+    "producer-callback-deadlock": {"kafka_client_producer_select_rate"},
+    "delivery-stalled": {"kafka_client_producer_undelivered_age_seconds"},
+    "send-blocked-on-metadata": {
+        "kafka_client_producer_metadata_age_seconds",
+        "kafka_client_producer_metadata_waiting_threads",
+    },
+    "producer-not-closed": {
+        "kafka_client_producer_left_at_end_bytes",
+        "kafka_client_producer_left_at_end_records",
+    },
+    "consumer-stalled": {
+        "kafka_client_consumer_last_poll_age_seconds",
+        "kafka_client_consumer_last_heartbeat_age_seconds",
+    },
+    "cross-topic-blocking": {
+        "kafka_client_consumer_topic_records_consumed_rate",
+        "kafka_client_consumer_queue_used_ratio",
+    },
+    "consumer-shutdown-loop": {
+        "kafka_client_consumer_last_poll_age_seconds",
+        "kafka_client_consumer_last_heartbeat_age_seconds",
+    },
+}
+
+
+@pytest.mark.parametrize("mode", modes())
+def test_the_dashboard_of_a_mode_begins_with_what_decides(mode: str) -> None:
+    first, *others = [p for p in panels(BOARDS[f"mode-{mode}"])]
+    assert (first["type"], first["title"]) == ("row", "What decides")
+    decide = list(itertools.takewhile(lambda panel: panel["type"] != "row", others))
+    text = json.dumps([target["expr"] for panel in decide for target in panel["targets"]])
+    assert {series for series in PROOF[mode] if series not in text} == set()
+
+
+@pytest.mark.parametrize("mode", modes())
+def test_measurements_of_a_mode_are_those_of_who_fails_in_it(mode: str) -> None:
+    for panel in panels(BOARDS[f"mode-{mode}"]):
+        queries = [target["expr"] for target in panel.get("targets", []) if "kafka_client_" in target["expr"]]
+        for expr in queries if panel["type"] == "timeseries" else ():
+            best = any(f"{end} by (cluster, env, service) ({s}" in expr for s in EVIDENCE for end in ("max", "min"))
+            assert best or f'kafka_client_failure_mode{{mode="{mode}"' in expr, panel["title"]

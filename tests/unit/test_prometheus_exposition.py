@@ -19,7 +19,7 @@ from clienthealth.settings import PrometheusSettings, Settings
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.series import ALL_FAMILIES, SCOPES
 from clienthealth_exporters.prometheus.states import States
-from tests.support.health_records import NOW_MS, deadlock, group, healthy, key, record, wire
+from tests.support.health_records import NOW_MS, deadlock, group, healthy, key, record, verdict, wire
 
 NOW = NOW_MS / 1000
 WHO = 'service="orders-api",host="web-7",instance="web-7:31337",client_id="order-producer"'
@@ -291,6 +291,56 @@ def test_no_record_breaks_a_scrape(outer: list[tuple[str, Any]], inside: list[tu
     assert any(sample.labels.get("client_id") == "order-producer" for sample in values)
     for sample in values:
         assert 0 <= sample.value < float("inf")
+
+
+def evidence(scraped: list[str]) -> dict[str, list[tuple[str, float]]]:
+    """By metric whose evidence is served, and what it says."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    for family in ALL_FAMILIES:
+        for line in scraped if family.evidence else ():
+            if line.startswith(f"{family.name}{{"):
+                client_id = re.findall(r'client_id="([^"]*)"', line)[0]
+                found.setdefault(family.name, []).append((client_id, float(line.rpartition(" ")[2])))
+    return found
+
+
+@pytest.mark.parametrize("client_series", ["all", "unhealthy"])
+def test_evidence_is_served_of_the_unhealthy_and_of_five_like_them(client_series: str) -> None:
+    """Nine others of the service and kind are healthy; its consumer and another service are compared with nobody."""
+    ill = deadlock()
+    ill["indicators"] |= {"select_rate": 0.0, "undelivered_seconds": 58.0}
+    numbers = {"select_rate": 12.0, "metadata_age_seconds": 90.0}
+    like = [record(verdict("delivery-stalled", "ok"), client_id=f"p{n}", indicators=numbers) for n in range(9)]
+    heartbeat = {"last_heartbeat_age_seconds": 1.0}
+    others = [
+        record(verdict("consumer-stalled", "ok"), client_id="reader", kind="consumer", indicators=heartbeat),
+        record(verdict("delivery-stalled", "ok"), service="shop", client_id="s", indicators=numbers),
+    ]
+    assert evidence(served(ill, *like, *others, client_series=client_series)) == {
+        "kafka_client_producer_select_rate": [("order-producer", 0), *((f"p{n}", 12) for n in range(5))],
+        "kafka_client_producer_undelivered_age_seconds": [("order-producer", 58)],
+        "kafka_client_producer_metadata_age_seconds": [(f"p{n}", 90) for n in range(5)],
+    }
+    assert evidence(served(*like, *others, client_series=client_series)) == {}
+
+
+def test_evidence_of_a_verdict_is_its_upper_end_and_reaches_back_to_its_onset() -> None:
+    """A stall lasts since its onset, 90 s ago, though its window shows 58 s; 9,000 bytes at most were lost."""
+    stalled = verdict("delivery-stalled", "confirmed", since=NOW_MS - 90_000)
+    lost = {"lost_bytes": [0, 9_000], "lost_records": [0, 30], "cause": "killed"}
+    waiting = verdict("send-blocked-on-metadata", "suspected", detail={"blocked_threads": 7})
+    ill = [
+        record(stalled, worst="confirmed", client_id="a", indicators={"undelivered_seconds": 58.0}),
+        record(verdict("producer-not-closed", "confirmed", detail=lost), worst="confirmed", client_id="b"),
+        record(waiting, worst="suspected", client_id="c"),
+        record(verdict("producer-not-closed", "unknown", detail=lost, reason="x"), worst="unknown", client_id="d"),
+    ]
+    assert evidence(served(*ill)) == {
+        "kafka_client_producer_undelivered_age_seconds": [("a", 90)],
+        "kafka_client_producer_left_at_end_bytes": [("b", 9_000)],
+        "kafka_client_producer_left_at_end_records": [("b", 30)],
+        "kafka_client_producer_metadata_waiting_threads": [("c", 7)],
+    }
 
 
 def test_readme_lists_every_metric() -> None:

@@ -264,3 +264,19 @@ def test_a_window_sees_only_its_own_readings() -> None:
     assert len(both.ts) == 4
     assert [row["lag"][0]["state"] for row in client_indicators(both, LIMITS)] == ["WARN", "UNKNOWN"]
     assert [row["lag"][0]["state"] for row in client_indicators(both.at(np.array([1])), LIMITS)] == ["UNKNOWN"]
+
+
+def test_records_per_second_of_each_topic_of_a_consumer_that_has_several() -> None:
+    """40 s: 400 records of the two partitions of orders, none of audit; what came to it meanwhile has no rate yet."""
+
+    def reading(seconds: int, *totals: tuple[str, int, float]) -> Reading:
+        topics = tuple(TopicReading(t, p, None, {"records-consumed-total": value}) for t, p, value in totals)
+        return Reading(making.at(seconds), {}, topics)
+
+    first = reading(0, ("orders", 0, 100.0), ("orders", 1, 50.0), ("audit", 0, 7.0))
+    last = reading(40, ("orders", 0, 400.0), ("orders", 1, 150.0), ("audit", 0, 7.0), ("late", 0, 9.0))
+    (several,) = client_indicators(of("several", "consumer", [first, reading(20), last]).table, LIMITS)
+    assert several["topic_rates"] == [{"topic": "orders", "consumed_rate": 10}, {"topic": "audit", "consumed_rate": 0}]
+    single = [reading(s, ("orders", 0, 10.0 * s)) for s in (0, 20, 40)]
+    (alone,) = client_indicators(of("alone", "consumer", single).table, LIMITS)
+    assert "topic_rates" not in alone

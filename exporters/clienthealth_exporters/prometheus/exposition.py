@@ -55,12 +55,20 @@ class Lines:
 class Shown(NamedTuple):
     """The lines of a record that go onto a page.
 
-    `group`: also those in the scope of its group. `whole`: all of them; else those alone that every group has.
+    `group`: also those in the scope of its group. `whole`: all of them but evidence; else those alone that every group
+    has. `evidence`: those that decide failure modes.
     """
 
     lines: Lines
     group: bool
     whole: bool = True
+    evidence: bool = False
+
+    def has(self, family: Family) -> bool:
+        """True if the page has the lines of a metric of it."""
+        if family.evidence:
+            return self.evidence
+        return (self.whole or family.always) and (self.group or family.scope != "group")
 
 
 def group_of(client: Client) -> str:
@@ -122,9 +130,10 @@ def _each(
 ) -> Iterator[str]:
     """The lines of a metric, client by client."""
     block: list[str] = []
-    for of_record, with_group, whole in shown:
+    for one in shown:
+        of_record = one.lines
         ends = of_record.ends[index]
-        if not ends or (family.scope == "group" and not with_group) or not (whole or family.always):
+        if not ends or not one.has(family):
             continue
         count = ends.count("\n")
         if count > cap:
@@ -145,7 +154,7 @@ def _once(
 ) -> Iterator[str]:
     """The lines of a metric whose series are in several records: each series once, of the last record."""
     values: dict[str, str] = {}
-    for of_record, _, whole in shown:
+    for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:
             extra, _, value = end.rpartition(" ")
             series = f"{family.name}{{{of_record.labels(family.scope)}{extra}"

@@ -20,6 +20,8 @@ from clienthealth.model.tables import table
 Sample = tuple[tuple[str, ...], float]
 #: The labels of a client's series.
 CLIENT = ("service", "host", "instance", "client_id")
+#: Of so many healthy clients of the same service and kind an unhealthy one's evidence is served too, to compare with.
+PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: The labels that identify what a series speaks of. The fixed labels of the installation come before them.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
@@ -40,6 +42,9 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     nonzero    it is 0 of nearly all clients nearly always: it has a series while it is not
     lag        the number of each partition in the list of indicators `lag`
     reads      the function of READS that gives its samples
+    onset      a mode: while it fails, the time since it began, if that is longer than the indicator's window can tell
+    detail     "mode.name": a number in the detail of that failure; of an interval the upper end
+    evidence   what decides a failure mode: served of unhealthy clients and their peers (`PEERS`) alone
     largest    of a service: the metric of which it is the largest of all clients; `at`: with these extra labels alone
     """
 
@@ -52,6 +57,9 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     nonzero: bool = False
     lag: str = ""
     reads: str = ""
+    onset: str = ""
+    detail: str = ""
+    evidence: bool = False
     largest: str = ""
     at: tuple[str, ...] | None = None
 
@@ -68,7 +76,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     @property
     def needs(self) -> str:
         """The indicator without which a record says nothing of the metric; '' where any record does."""
-        return "lag" if self.lag else self.indicator.partition(".")[0]
+        return "lag" if self.lag else "" if self.onset else self.indicator.partition(".")[0]
 
     @cached_property
     def always(self) -> bool:
@@ -95,6 +103,18 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                 return ()
             return tuple([(label, known) for label, stat in labels if (known := amount(values.get(stat))) is not None])
 
+        def since_onset(record: HealthRecord) -> tuple[Sample, ...]:
+            onsets = [v.since_ms for v in record.verdicts if v.mode == self.onset and v.unhealthy and v.since_ms]
+            ages = [(record.seen_ms - since) / 1000 for since in onsets]
+            known = [sample for _, sample in number(record)] + ages
+            return (((), max(known)),) if known else ()
+
+        mode, _, detail = self.detail.partition(".")
+
+        def of_failure(record: HealthRecord) -> tuple[Sample, ...]:
+            details = [v.detail.get(detail) for v in record.verdicts if v.mode == mode and v.unhealthy]
+            return _known(((), amount(value[-1] if isinstance(value, list) and value else value)) for value in details)
+
         def of_partitions(record: HealthRecord) -> tuple[Sample, ...]:
             samples: list[Sample] = []
             for row in record.rows("lag"):
@@ -110,7 +130,9 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                     samples.append(((row["topic"], str(int(partition)), *member), value))
             return tuple(samples)
 
-        return READS[self.reads] if self.reads else of_partitions if self.lag else numbers if self.stats else number
+        if self.reads or self.onset:
+            return READS[self.reads] if self.reads else since_onset
+        return of_partitions if self.lag else of_failure if detail else numbers if self.stats else number
 
 
 def _known(samples: Iterable[tuple[tuple[str, ...], float | None]]) -> tuple[Sample, ...]:
@@ -146,6 +168,7 @@ READS: Mapping[str, Callable[[HealthRecord], tuple[Sample, ...]]] = {
         ((queue["topic"],), amount(queue.get("used_ratio")))
         for queue in (r.rows("queues") if r.client.kind in ("consumer", "legacy-consumer") else ())
     ),
+    "topic_rates": lambda r: _known(((e["topic"],), amount(e.get("consumed_rate"))) for e in r.rows("topic_rates")),
     "topic_lag": _topic_lag,
     "status": lambda r: (((word,), 1),) if (word := r.text("group", "status")) in STATE_ORDER else (),
 }

@@ -23,7 +23,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.exposition import Lines, Shown, beginning, group_of, lines
 from clienthealth_exporters.prometheus.history import History, NamedRecord, Names, Recall, lag_of
 from clienthealth_exporters.prometheus.limits import LIMITS
-from clienthealth_exporters.prometheus.series import EVERYBODY
+from clienthealth_exporters.prometheus.series import EVERYBODY, PEERS
 from clienthealth_exporters.prometheus.services import largest, sent, standing
 
 log = logging.getLogger(__name__)
@@ -248,11 +248,13 @@ class States:
         """
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
+        compared = _compared(states)
         series: list[Shown] = []
         left = {True: most, False: most}
         for state in states:
             of_group = state.client.kind == "group"
-            if state.shown or of_group:
+            evidence = state.key in compared
+            if state.shown or of_group or evidence:
                 left[of_group] -= 1
                 if left[of_group] < 0:
                     dropped[EVERYBODY] = dropped.get(EVERYBODY, 0) + 1
@@ -260,7 +262,7 @@ class States:
                 if state.lines is None:
                     record = decode(state.raw, round(1000 * state.written))
                     state.lines = lines(record, self._settings.prometheus.cluster_name, self._begin)
-                series.append(Shown(state.lines, of_group or state.group not in groups, state.shown))
+                series.append(Shown(state.lines, of_group or state.group not in groups, state.shown, evidence))
         return series
 
     def _room(self, new: State) -> bool:
@@ -343,6 +345,19 @@ class States:
             overlap_ms = (settings.monitor.window_seconds - settings.absence.min_gap_seconds) * 1000
             return new.window_end > current.window_end + max(0, overlap_ms)
         return new.window_end >= current.window_end
+
+
+def _compared(states: Sequence[State]) -> set[str]:
+    """The keys of unhealthy clients and of some healthy ones of the same service and kind (`PEERS`)."""
+    ill = [state for state in states if state.failures]
+    wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
+    keys = {state.key for state in ill}
+    for state in states if wanted else ():
+        place = state.client.service, state.client.kind
+        if wanted.get(place) and not state.failures and not state.departed:
+            wanted[place] -= 1
+            keys.add(state.key)
+    return keys
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:

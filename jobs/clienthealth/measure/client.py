@@ -20,8 +20,9 @@ from clienthealth.measure.producer import (
     callback_seconds,
     callback_source,
     io_thread_busy_ratio,
+    stalls,
 )
-from clienthealth.measure.queue import queue_entries, queues
+from clienthealth.measure.queue import queue_entries, queues, topic_rate_entries
 from clienthealth.measure.records_lag import lag_entries, lags, points
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
@@ -35,10 +36,12 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 
     Producers: buffer_used_ratio {last, max} (absent if unknown), buffer {…}, callback_seconds {…, source},
     io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}, record_send_rate, record_error_rate
-    and record_retry_rate (per second), batch_size_bytes, compression_ratio, slowest_broker {id, latency_seconds}.
-    Consumers: last_poll_age_seconds, poll_idle_ratio, rebalance_rate (per second), rebalance_seconds,
-    commit_latency_seconds {avg, max}, records_consumed_rate (per second). Both: connections,
-    failed_authentication_rate (per second), reply_queue, throttle_seconds. All: queues and lag, which may be empty.
+    and record_retry_rate (per second), batch_size_bytes, compression_ratio, slowest_broker {id, latency_seconds},
+    select_rate (per second), undelivered_seconds (0 where nothing waits), metadata_age_seconds.
+    Consumers: last_poll_age_seconds, last_heartbeat_age_seconds, poll_idle_ratio, rebalance_rate (per second),
+    rebalance_seconds, commit_latency_seconds {avg, max}, records_consumed_rate (per second). Both: connections,
+    failed_authentication_rate (per second), reply_queue, throttle_seconds. All: queues, topic_rates and lag, which may
+    be empty.
     """
     columns: dict[str, Column] = {}
     if w.kind == "producer":
@@ -53,6 +56,9 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
             columns[f"{total[:-6].replace('-', '_')}_rate"] = _numbers(per_second(w, total))
         columns["batch_size_bytes"] = _numbers(_positive(w.last("batch-size-avg")))
         columns["compression_ratio"] = _numbers(_positive(w.last("compression-rate-avg")))
+        columns["select_rate"] = _numbers(_select_rate(w))
+        columns["undelivered_seconds"] = _numbers(np.where(stalls(w).since < 0, np.nan, stalls(w).seconds))
+        columns["metadata_age_seconds"] = _numbers(w.last("metadata-age"))
         slowest_seconds = w.last("slowest-node-latency-avg") / 1000
         columns["slowest_broker"] = _partly(len(w), {"id": w.last("slowest-node"), "latency_seconds": slowest_seconds})
     if w.kind in ("producer", "consumer"):
@@ -63,11 +69,14 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     columns["throttle_seconds"] = _numbers(w.last(throttled) / 1000)
     if w.kind == "consumer":
         columns["last_poll_age_seconds"] = _numbers(w.last("last-poll-seconds-ago"))
+        columns["last_heartbeat_age_seconds"] = _numbers(w.last("last-heartbeat-seconds-ago"))
         columns["poll_idle_ratio"] = _numbers(w.last("poll-idle-ratio-avg"))
         columns["records_consumed_rate"] = _numbers(per_second(w, "records-consumed-total"))
         columns["rebalance_rate"] = _numbers(per_second(w, "rebalance-total"))
         columns["rebalance_seconds"] = _numbers(w.max("rebalance-latency-max") / 1000)
         columns["commit_latency_seconds"] = _partly(len(w), _milliseconds(w, "commit-latency"))
+    rates = topic_rate_entries(w)
+    columns["topic_rates"] = rates, np.array([bool(entries) for entries in rates], np.bool_)
     return _rows(len(w), columns | {"queues": (queue_entries(w), None), "lag": (lag_entries(w, lag), None)})
 
 
@@ -106,6 +115,12 @@ def per_second(w: Windows, total: str) -> Floats:
     seconds = (w.ts[last] - w.ts[first]) / 1000 if len(w.ts) else np.zeros(len(w))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((grown >= 0) & (seconds > 0), grown / seconds, np.nan)
+
+
+def _select_rate(w: Windows) -> Floats:
+    """Selects per second of the I/O thread; clients before 1.0 report no total, only a rate of their own."""
+    counted = per_second(w, "select-total")
+    return np.where(np.isnan(counted), w.last("select-rate"), counted)
 
 
 def _positive(values: Floats) -> Floats:

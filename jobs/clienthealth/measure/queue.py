@@ -101,3 +101,36 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
         entry = {"topic": names[topic], "used_ratio": ratio}
         entries[window].append(entry if records != records else {**entry, "records": records})
     return entries
+
+
+def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
+    """For each window topic and consumed_rate (records per second) of a consumer that reads several topics.
+
+    From the first to the last sample; a topic that either of them lacks has no rate. A topic that is fetched no more
+    stands at 0 beside others that go on.
+    """
+    entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
+    if w.kind == "producer" or not len(w.ts):
+        return entries
+    total = np.fmax(w.of_topics("records-consumed-total"), w.of_topics("messages-total"))
+    several = np.flatnonzero((w.samples > 1) & w.has_topics)
+    first, last = (_topic_sums(w, total, rows) for rows in (w.lo[several], w.hi[several] - 1))
+    seconds = (w.ts[w.hi[several] - 1] - w.ts[w.lo[several]]) / 1000
+    for at, before, after, elapsed in zip(several.tolist(), first, last, seconds.tolist(), strict=True):
+        grown = {topic: after[topic] - before[topic] for topic in sorted(before.keys() & after.keys())}
+        if len(grown) > 1 and elapsed > 0:
+            rates = {w.names[topic]: records / elapsed for topic, records in grown.items() if records >= 0}
+            entries[at] = [{"topic": topic, "consumed_rate": rate} for topic, rate in rates.items()]
+    return entries
+
+
+def _topic_sums(w: Windows, values: Floats, rows: Ints) -> list[dict[int, float]]:
+    """Sums of a metric by topic in the parts of single rows."""
+    sums: list[dict[int, float]] = []
+    for begin, end in zip(w.part_begin[rows].tolist(), w.part_begin[rows + 1].tolist(), strict=True):
+        by_topic: dict[int, float] = {}
+        for topic, value in zip(w.parts.topic[begin:end].tolist(), values[begin:end].tolist(), strict=True):
+            if value == value:
+                by_topic[topic] = by_topic.get(topic, 0.0) + value
+        sums.append(by_topic)
+    return sums

@@ -133,7 +133,7 @@ class Facts:
     found, they are not reported for the same client logs_on True if its process logs as long as it lasts: a process
     without lines has ended confirmed its alert once confirmed: the monitor has weighed the evidence, so the alert has
     no further hold suspected its alert while suspected: indirect evidence often clears within a minute or two panels
-    further panels of its dashboard: names of functions of dashboards/panels/measurements
+    panels that its dashboard begins with: names of functions of dashboards/panels/evidence or measurements
     """
 
     title: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.columns import Bools, Column, Floats, Ints
+from clienthealth.measure.columns import Bools, Floats, Ints
+from clienthealth.measure.producer import delivered, stalls
 from clienthealth.measure.view import Windows
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Verdict
@@ -86,59 +86,6 @@ def _delivers(w: Windows, limits: Thresholds) -> bool:
 
 
 # -- conditions on the metrics of any number of windows --------------------------------------------------------------
-
-
-class Stalls(NamedTuple):
-    """For each window: since which row nothing new was delivered (-1: unknown), and for how many seconds."""
-
-    since: Ints
-    seconds: Floats
-
-
-def delivered(w: Windows) -> Column:
-    """Return the delivered records: acknowledged ones, else those sent less those sent again."""
-
-    def made() -> Column:
-        acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
-        went = np.where(np.isnan(retried), sent, sent - retried)
-        return Column(np.where(np.isnan(acknowledged), went, acknowledged))
-
-    return w.once_for_rows("delivery: delivered", made)
-
-
-def waiting(w: Windows) -> Bools:
-    """True for each row with undelivered records in the producer, as far as known."""
-
-    def made() -> Bools:
-        used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
-        in_hand: Bools = (used > 0) | (w.col("queue-records") > 0) | (w.col("waiting-threads") > 0)
-        return in_hand
-
-    return w.once_for_rows("delivery: waiting", made)
-
-
-def stalls(w: Windows) -> Stalls:
-    """Return since when deliveries reached no new maximum while records waited at every sample."""
-
-    def made() -> Stalls:
-        column = delivered(w)
-        highest = w.max(column)
-        # NaN compares false, so such a row is not where the maximum was reached.
-        reached = np.where(column.values[w.rows] >= highest[w.window_of_row], w.rows.astype(np.float64), np.nan)
-        first = w.reduced(np.fmin, reached)
-        counted = ~np.isnan(first)
-        since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
-        calm = Column(np.where(waiting(w), np.nan, 1.0))
-        # After the last maximum, with records waiting at every sample.
-        stands_still = (
-            counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
-        )
-        seconds = (
-            np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0) if len(w.ts) else np.zeros(len(w))
-        )
-        return Stalls(since, seconds)
-
-    return w.once("delivery: stalls", made)
 
 
 def grown_since(w: Windows, name: str, since: Ints) -> Floats:
