@@ -93,7 +93,7 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 
 
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
-    """Return a function from a file's name without ending to the name of its process, '' for the folder's first."""
+    """Return a function from a file's name without ending to the name of its process, None for the folder's first."""
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 
     def process_of(stem: str) -> str | None:
