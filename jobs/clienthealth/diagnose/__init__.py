@@ -1,1 +1,1 @@
-"""The judgement of what people attach, and of one process that is watched, as a report."""
+"""Judge what people attach, and one process that is watched, and report on it."""

@@ -1,7 +1,7 @@
-"""Post-mortem: recordings through the same decoding, windows and judges as the stream, in this process.
+"""Post-mortem: run recordings through the same decoding, windows and judges as the stream, in this process.
 
-Time runs from the records. The end of the data counts as a client's disappearance, so what rests on absence is at
-most `suspected`.
+Time comes from the records. The end of the data counts as a client's disappearance, so absence proves at most
+`suspected`.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
-#: Why a record is left out that is no evidence, rather than evidence that cannot be read.
+#: Reject reasons of records that are not evidence, rather than unreadable evidence.
 NOTHING_KNOWN = "in no words that are known of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 
 
 class Tally:
-    """Inputs by file, counted from what became of their records.
+    """The inputs by file, with counts of what became of their records.
 
-    `given`: the inputs, from a reader that knows what they are, how long, and what is untimed in them
+    `given`: the inputs, from a reader that knows their kind, length and undated parts
     """
 
     def __init__(self, inputs: Sequence[Input] | None = None) -> None:
@@ -56,7 +56,7 @@ class Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """All inputs, in their order, each of which nothing is used with its reason."""
+        """Return all inputs in their order; an unused one with its reason."""
         inputs = list(self._by_topic.values()) if self._given is None else list(self._given)
         for attached in inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
@@ -97,10 +97,10 @@ class Tally:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found: verdicts by client, how many records were of which format, and the reasons of the rest.
+    """The result: verdicts by client, number of records of each format, and the reject reasons of the rest.
 
-    inputs: what was attached, one by one; dumps: the threads of the dumps in each record; also_seen: trouble that no
-    failure mode is about, by client; it can be of others than those in `clients`
+    inputs: the attachments, one by one; dumps: the threads of the dumps in each record; also_seen: known issues by
+    client, which may not be among `clients`
     """
 
     clients: list[tuple[Client, list[Verdict]]]
@@ -112,7 +112,7 @@ class Diagnosis:
 
 
 def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | None = None) -> Diagnosis:
-    """Judge all clients that the records speak of. `tally`: of a reader that tells what they were read from."""
+    """Judge all clients in the records. `tally`: of a reader that knows where they come from."""
     packer, result, tally = Packer(1), Diagnosis([]), tally or Tally()
     now_ms = int(time.time() * 1000)
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -132,7 +132,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         if decoded.snapshots or decoded.lines:
             result.recognised[decoded.format or ""] += 1
         result.rejected.update({error.partition(":")[0] for error in decoded.errors})
-    # Metrics may name their host: what else was attached of one process is then of the one that they name.
+    # Metrics may name their host: other attachments of the same process are then of that host.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     for entry in (entry for chunk in chunks for entry in chunk.log_entries if entry.process in places):
@@ -153,7 +153,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
     return result
 
 
-#: Clients with their verdicts, and the trouble that no failure mode is about.
+#: Clients with their verdicts, and the known issues.
 _Examined = tuple[list[tuple[Client, list[Verdict]]], dict[Client, list[Seen]]]
 
 
@@ -176,7 +176,7 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def _versions_logged(state: BucketState) -> Mapping[tuple[str, str], Set[str]]:
-    """By process the versions of Kafka that its log names."""
+    """Return the versions of Kafka in each process's log."""
     versions: dict[tuple[str, str], set[str]] = {}
     for entry in state.log_entries:
         if entry.event is not None and entry.event in SELF_DESCRIBED["version"]:
@@ -185,7 +185,7 @@ def _versions_logged(state: BucketState) -> Mapping[tuple[str, str], Set[str]]:
 
 
 def _with_version(client: Client, versions: Mapping[tuple[str, str], Set[str]]) -> Client:
-    """The client with the version that its process logs, where it names none itself and the process but one."""
+    """Return the client with its process's logged version, if it has none itself and the process logs only one."""
     logged = versions.get((client.service, client.host), frozenset())
     unnamed = not client.version and client.library in (None, "", "java") and client.kind in ("producer", "consumer")
     if not unnamed or len(logged) != 1:
@@ -193,12 +193,12 @@ def _with_version(client: Client, versions: Mapping[tuple[str, str], Set[str]]) 
     return msgspec.structs.replace(client, library="java", version=next(iter(logged)))
 
 
-#: Nobody pastes a whole log of so few lines: they were picked out.
+#: A log of so few lines is an excerpt: people do not paste such a log whole.
 EXCERPT_LINES = 60
 
 
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
-    """Trouble by client; what can be of several of a process, or is of none of them, by what its lines name."""
+    """Return known issues by client; lines that fit several or no client stay with what they name."""
     by_client: dict[Client, list[Seen]] = {}
     runs = also_seen.by_process(state, excerpt)
     for client in clients:
@@ -214,7 +214,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _says_more(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """Return False for what names no client and shows no failure that a named one of its process and kind has not."""
+    """Return False for an unnamed client without any failure that a named one of its process and kind lacks."""
     place = client.service, client.host, client.kind
     beside = [
         of for other, of in judged_clients if other.client_id and (other.service, other.host, other.kind) == place
@@ -224,7 +224,7 @@ def _says_more(
 
 
 def raw_record(record: Recorded) -> RawRecord:
-    """A record of a file as if it had been read from a topic, its process in the headers."""
+    """Return a record of a file as if it came from a topic, with its process in the headers."""
     process = record.instance.encode()
     source = Source(f"{record.instance}/{record.file}", 0, record.offset)
     headers = {"service": record.service.encode(), "host": process, "instance": process}
@@ -232,7 +232,7 @@ def raw_record(record: Recorded) -> RawRecord:
 
 
 class _Before(NamedTuple):
-    """The client that a line names, and when. `kind`: empty where the line does not tell it."""
+    """The client that a line names, and the time. `kind`: empty if the line does not show it."""
 
     client_id: str
     kind: str
@@ -240,16 +240,16 @@ class _Before(NamedTuple):
 
 
 NOBODY = _Before("", "", 0)
-#: An exception that names nobody is of the client that the line above it names, where it comes within this time.
+#: An exception without a client belongs to the client of the line above it, within this time (ms).
 JUST_BEFORE_MS = 1_000
-#: Service and instance that a record is taken for, where it does not say that itself.
+#: Service and instance of a record without its own.
 Place = tuple[str, str]
 
 
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NOBODY) -> _Before:
-    """Add what a record says to a packer. `repeats`: for how many records like it this one stands.
+    """Add a record's content to a packer. `repeats`: number of records for which this one stands.
 
-    `before`, and what is returned: the client that the line before it names, and the last one of it.
+    `before`, and the result: the client that the line before names, and the last client named here.
     """
     for snapshot in decoded.snapshots:
         if snapshot.client.kind != "group":
@@ -258,7 +258,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue())
         for event in events:
-            # It is of the client that the line above it names, as far as kind and time tell.
+            # It belongs to the client of the line above, if kind and time fit.
             near = before.client_id and before.kind and 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS
             unnamed = event.client_id is None and line.stack
             if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):
@@ -271,7 +271,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
 
 
 def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
-    """All that was packed as one bucket."""
+    """Return everything that was packed as one bucket."""
     state, chunks = BucketState(), list(chunks)
     readings.take(state, chunks, settings.monitor)
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -282,9 +282,9 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 
 
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
-    """By key each client with its verdicts, of each mode the worst over all windows, or over those of one incident.
+    """Return each client by key with its verdicts, per mode the worst of all windows, or of one incident's windows.
 
-    undated  topics (names of inputs) whose lines have no time of their own
+    undated topics (names of inputs) whose lines have no time of their own
     """
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):
@@ -295,15 +295,15 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: What shows a failure again after so long (ms) without a sign of it is another incident: one that lasts for a night is
-#: found by its log at the beginning and by a dump in the morning.
+#: A failure that shows again after this time (ms) without a sign is another incident: a failure of a whole night shows
+#: in its log at the beginning and in a dump in the morning.
 ANOTHER_MS = 12 * 3_600_000
 
 
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
-    """Return the verdict on the worst incident of a mode, of equal ones on the newest: `detail.incidents` is how many.
+    """Return the verdict on a mode's worst incident, the newest of equal ones; `detail.incidents` counts them.
 
-    Evidence without a time of its own is of any incident. `verdicts`: in order of time.
+    Evidence without a time of its own fits any incident. `verdicts`: in order of time.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -322,7 +322,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """The verdicts after all adjustments. `inputs`: what they were read from."""
+    """Return the verdicts after all adjustments. `inputs`: their sources."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     return {
         key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))
@@ -333,9 +333,9 @@ def settled(
 def add_ends(
     bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]], ended: frozenset[str] | None = None
 ) -> None:
-    """What the end of each client says. One that came back had not departed: its last session counts.
+    """Add verdicts on each client's end. A client that came back had not departed: its last session counts.
 
-    `ended`: the instances of the processes that have ended; None: all, for nothing was heard of them any more.
+    `ended`: the instances of the ended processes; None: all, because no later data exists.
     """
     state = bucket.state
     for number, who in enumerate(state.whos):
@@ -357,17 +357,17 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if anything was heard of later than a client may be silent after its last reading."""
+    """True if other data came later than the client may be without data after its last sample."""
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
-    """What it says that a client was silent before all that there is ends. `window`: of its end."""
+    """Return verdicts on a client's missing data before the end of all data. `window`: of its end."""
     if not _outlived(bucket, number):
         return []
     return silenced(departures.silence(bucket, number, window), bucket.settings.modes)
 
 
 def _key(client: Client) -> str:
-    """Clients that nothing names have the key of their process, whatever kind they are of."""
+    """Return the key; clients without a name share their process's key, whatever their kind."""
     return f"{client.kind}|{client.key}"

@@ -1,4 +1,4 @@
-"""Reading and judging in one: whatever people attach, to what was found."""
+"""Read and judge in one step: from any attachments to the result."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from clienthealth.settings import Settings
 #: A thread dump of thousands of threads is one record: files may hold larger ones than topics.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: A dump that is named by its time is taken no further from all else that is known of its process.
+#: A dump named by its time is placed at most this far (ms) from other data of its process.
 NEAR_MS = 1_800_000
-#: A process (service and instance), and what was attached of it.
+#: A process (service and instance), and its attachment.
 Attached = tuple[tuple[str, str], Input]
 
 
 def examine(
     paths: Sequence[Path], settings: Settings, stdin: IO[bytes] | None = None, progress: Progress | None = None
 ) -> Diagnosis:
-    """Judge all clients that these files speak of; `-` is standard input.
+    """Judge all clients in these files; `-` is standard input.
 
-    `progress`: called as often as something was read, with the input's name, bytes read of it, and its size (None
-    where that is not known). Raises InputError for a path that is not there, and where nothing is in any of them.
+    `progress`: called after each read with the input's name, bytes read, and size (None if unknown). Raises InputError
+    for a path that does not exist, and if there is nothing in any of them.
     """
     now_ms = int(time.time() * 1000)
     generous = replace(settings, monitor=replace(settings.monitor, max_record_bytes=MAX_RECORD_BYTES))
@@ -68,9 +68,9 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Records whose lines say the time but not the day, on the day that else is known of their process.
+    """Yield records with a time but no date, on the day of other data of their process.
 
-    Where nothing else of it says one, the day is that in the file's name, or stays unknown.
+    If no other data has a date, the day is that in the file's name, or stays unknown.
     """
     process, attached = identified
     spans = [
@@ -86,7 +86,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.start_ms, attached.end_ms, attached.dated = attached.start_ms + shift, attached.end_ms + shift, True
         first, last = min(start for start, _ in spans) - NEAR_MS, max(end for _, end in spans) + NEAR_MS
         if attached.named and not first <= attached.start_ms <= last:
-            # A clock in another zone: what it dates is in no window with what else has a time, and refutes nothing.
+            # A clock in another zone: its items share no window with other dated ones, and refute nothing.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             cannot_read(attached, "the clock in its name fits nothing else")
@@ -100,9 +100,9 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """A record that says no time, long before all of its process that do: it is in no window with them.
+    """Return an undated record long before all dated ones of its process, so that they share no window.
 
-    The date of its file says nothing of how far it is from them.
+    The date of its file does not show how far it is from them.
     """
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     if not starts or not record.ts_ms:

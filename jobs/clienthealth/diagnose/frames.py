@@ -1,4 +1,4 @@
-"""The few frames of a thread's stack that a verdict rests on, with file and line where the dump says them."""
+"""Select the few frames of a thread's stack on which a verdict rests, with file and line if the dump has them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Frames = tuple[str, tuple[str, ...]]
 
 
 def frames_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> list[Frames]:
-    """The threads that a fact names with their decisive frames, those at the same place together."""
+    """Return the threads that a fact names with their decisive frames, grouped by place."""
     named: dict[tuple[str, ...], list[str]] = {}
     for thread in threads_of(fact, dumps):
         if thread.frames:
@@ -30,7 +30,7 @@ def frames_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) ->
 
 
 def threads_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> list[DumpedThread]:
-    """The threads that a fact names, of the dump that it rests on."""
+    """Return the threads that a fact names, from the dump on which it rests."""
     of_dump = dumps.get(fact.source, ()) if fact.source is not None and fact.kind == "thread-dump" else ()
     return [thread for thread in of_dump if thread.name in fact.text]
 
@@ -43,7 +43,7 @@ def is_application(thread: DumpedThread) -> bool:
 
 
 def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
-    """Of the frames (method, place) those of Kafka and of the application that are nearest to where the thread is.
+    """Return the frames (method, place) of Kafka and of the application that are nearest to the thread's place.
 
     `fact`: the evidence about the thread; the frame that it names is shown.
     """
@@ -61,5 +61,5 @@ def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
 
 
 def _short(method: str) -> str:
-    """Kafka's own methods without their package."""
+    """Return Kafka's own methods without their package."""
     return ".".join(method.split(".")[-2:]) if method.startswith(_KAFKA) else method

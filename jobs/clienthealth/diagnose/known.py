@@ -1,4 +1,4 @@
-"""What is known of a client that is looked at after the fact: the context in which its verdicts are adjusted."""
+"""Collect the context for adjusting a client's verdicts in a post-mortem."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from clienthealth.monitor.adjust import Attached, Context
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.whose import ProcessLog
 
-#: A recorder writes as long as its client lives; metrics in these end when somebody stops to look.
+#: A recorder writes as long as its client lives; other metrics end when a person stops to look.
 PASTED = ("metrics (", "log", "JSON document")
 NO_CLOCK = "nobody says when its metrics were read"
 
 
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
-    """Return what is known of each client. `inputs`: what was attached."""
+    """Return each client's context. `inputs`: the attachments."""
     logs, rows = bucket.logs, bucket.state.readings
     numbers = {who.identity: number for number, who in enumerate(bucket.state.whos)}
     last_ms = {
         who.identity: rows.ts[rows.who == number].tolist() or [0] for number, who in enumerate(bucket.state.whos)
     }
     samples = {who.identity: int(np.sum(rows.who == number)) for number, who in enumerate(bucket.state.whos)}
-    # The time of a file is good enough to say when, not to say how far two dumps are apart.
+    # The time of a file is good enough for an onset, not for the distance of two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -73,7 +73,7 @@ def _topics(inputs: Iterable[Input], chosen: Callable[[Input], bool]) -> frozens
 
 
 def _log_of(log: ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
-    """The log events that concern the client, and the dumps of its process, each joined again from its lines."""
+    """Return the log events about the client, and the dumps of its process, each rejoined from its lines."""
     if log is None or not log.entries:
         return (), ()
     first, last = log.entries[0].ts_ms, log.entries[-1].ts_ms
@@ -82,7 +82,7 @@ def _log_of(log: ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...
 
 
 def _unread(process: tuple[str, str], inputs: Sequence[Input]) -> str:
-    """Why evidence that may speak of the process could not be read; '' if all was."""
+    """Return why evidence that may be about the process could not be read; '' if all was."""
     doubted = [attached for attached in inputs if attached.unread and attached.process in (None, process)]
     cut = [f"{attached.name} ({CUT})" for attached in doubted if not attached.unread.keys() - {CUT}]
     parts = [

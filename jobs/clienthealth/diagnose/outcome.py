@@ -1,4 +1,4 @@
-"""What the whole diagnosis comes to: the exit code, and the JSON lines."""
+"""Derive the exit code of a whole diagnosis, and its JSON lines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ EXIT_CODES = (
 
 
 def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Sequence[Input] = ()) -> int:
-    """0 says that all is well: for that every client must have been judged by every mode of its kind, and be healthy.
+    """Return 0 only if every client was judged by every mode of its kind and is healthy.
 
-    2 where there is no client because nothing of what was given could be read.
+    2 if there is no client because no input could be read.
     """
     if not clients and any(attached.unread for attached in inputs) and not any(attached.read for attached in inputs):
         return UNREADABLE
@@ -39,11 +39,11 @@ def json_lines(
     also_seen: Mapping[Client, Sequence[Seen]] | None = None,
     of_instance: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[str]:
-    """One object per client: `client`, `verdicts`, what was `also_seen` (trouble that no failure mode is about), the
-    `inputs` that speak of its process, and what was `skipped`; `version`: what is known of its library's version;
-    `of_instance`: more fields, by instance of its process.
+    """Yield one JSON object per client.
 
-    Of what nothing but trouble is known, the client or process, there are no verdicts.
+    Keys: `client`, `verdicts`, `also_seen` (known issues), `inputs` about its process, `skipped`, and `version`
+    with the known bugs of its library's version. `of_instance`: more fields, by instance of its process. A client or
+    process with nothing but known issues has no verdicts.
     """
     also_seen = also_seen or {}
     judged = {client for client, _ in clients}

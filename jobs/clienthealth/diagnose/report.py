@@ -1,4 +1,4 @@
-"""The report for people: inputs, then each client with its verdict, the worst first; on a terminal, and as a page."""
+"""The report for people: inputs, then each client with its verdict, the worst first; for a terminal, and as a page."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: Facts and frames of a thread that are shown of a verdict on one screen; so many names are several.
+#: Number of facts, and of a thread's frames, shown per verdict on one screen; this many names count as several.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
-#: Of a line that is only quoted so many characters.
+#: Maximum characters of a quoted line.
 QUOTED = 160
 T = TypeVar("T")
 _LABEL = 12
@@ -35,12 +35,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 
 def colour_of(stream: TextIO) -> bool:
-    """Does the stream show colours, and are they wanted (https://no-color.org)?"""
+    """True if the stream shows colours, and they are wanted (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class Style(NamedTuple):
-    """How a report is written. `verbose`: all of it; else a screen per verdict, and what is alike but once."""
+    """How a report is written. `verbose`: True for all of it; else a screen per verdict, and equal parts once."""
 
     width: int = WIDTH
     colour: bool = False
@@ -51,13 +51,13 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """As the stream can show it: of a terminal's width within reason, 80 elsewhere."""
+    """Return the style that fits the stream: a terminal's width within reason, 80 elsewhere."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 
 
 def printable(text: str) -> str:
-    """The text without what could move a terminal's cursor."""
+    """Return the text without characters that could move a terminal's cursor."""
     return _CONTROL.sub("\ufffd", text.replace("\t", " "))
 
 
@@ -68,7 +68,7 @@ def report(
     also_seen: AlsoSeen | None = None,
     style: Style = PLAIN,
 ) -> str:
-    """The report as text."""
+    """Return the report as text."""
     return _Report(style).text(stories(clients, inputs, dumps, also_seen), inputs)
 
 
@@ -79,7 +79,7 @@ def show(
     verbose: bool = False,
     also_seen: AlsoSeen | None = None,
 ) -> str:
-    """The report as standard output can show it."""
+    """Return the report in a form that standard output can show."""
     return report(clients, inputs, dumps, also_seen, style_of(sys.stdout, verbose))
 
 
@@ -101,7 +101,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Clients of which the same is to be told, and nothing was found, together."""
+        """Group clients with equal stories and no finding."""
         alike: dict[object, list[Story]] = {}
         for number, story in enumerate(all_stories):
             same = (story.headline, story.about, story.healthy, story.unknown, story.next)
@@ -110,7 +110,7 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in alike.values()]
 
     def _inputs(self, inputs: Sequence[Input]) -> list[str]:
-        """What was attached; many of one kind, of which all was read, in one line."""
+        """Return lines on the attachments; many of one kind that were read completely share one line."""
         alike: dict[object, list[Input]] = {}
         for number, attached in enumerate(inputs):
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread
@@ -131,7 +131,7 @@ class _Report:
         return f"{', '.join(names[: SEVERAL - 1])} and {len(names) - SEVERAL + 1} more"
 
     def _most(self, shown: Sequence[T], most: int) -> Sequence[T]:
-        """The first and the newest ones."""
+        """Return the first and the newest ones."""
         if self.verbose or len(shown) <= most:
             return shown
         self.hidden = True
@@ -217,7 +217,7 @@ def html_report(
     dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
     also_seen: AlsoSeen | None = None,
 ) -> str:
-    """The report as one page for a ticket: the look of the status page, no script, nothing from elsewhere.
+    """Return the report as one page for a ticket: the status page's style, without scripts and foreign resources.
 
     Log text is hostile: the template escapes whatever comes from an input.
     """
@@ -235,5 +235,5 @@ def html_report(
 
 
 def _text(text: str) -> Markup:
-    """What is no character of a text is shown as such."""
+    """Return a text in which invalid characters are visible."""
     return foreign("".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text))

@@ -25,7 +25,7 @@ from clienthealth.read.logs.also_seen import BY_ID
 _TWICE = "twice, ten seconds apart, into one file"
 JAVA_DUMPS = f"jcmd PID Thread.print, {_TWICE}"
 PYTHON_DUMPS = f"py-spy dump --pid PID, {_TWICE}"
-#: librdkafka is C, and runs in programs of many languages; the Go libraries' names are those of their projects.
+#: librdkafka is C and runs in programs of many languages; the Go libraries' names are those of their projects.
 NATIVE_DUMPS = f"all threads of the program (py-spy dump --pid PID, gdb -p PID, kill -QUIT PID of Go), {_TWICE}"
 GO_DUMPS = "all goroutines (curl …/debug/pprof/goroutine?debug=2, or kill -QUIT PID, which ends the program)"
 ANY_DUMPS = f"all threads of the process (jcmd PID Thread.print of Java, py-spy dump --pid PID of Python), {_TWICE}"
@@ -42,7 +42,7 @@ _DUMPS |= {"sarama": GO_DUMPS, "franz": GO_DUMPS, "kafka-go": GO_DUMPS, "kgo": G
 
 
 def next_command(client: Client | None, dumps: int = 0) -> str:
-    """The one command whose output would tell. `dumps`: how many thread dumps there are already."""
+    """Return the one command whose output would settle the open question. `dumps`: number of existing thread dumps."""
     if dumps > 1:
         return MORE_THAN_DUMPS
     name = (client.library or "").lower() if client is not None else ""
@@ -50,14 +50,14 @@ def next_command(client: Client | None, dumps: int = 0) -> str:
 
 
 Word = Literal["confirmed", "suspected", "unknown", "ok"]
-#: Facts that are shown of a verdict.
+#: Number of facts shown per verdict.
 MOST_FACTS = 6
-#: Titles of trouble in a headline.
+#: Number of known issues' titles in a headline.
 MOST_TITLES = 3
-#: Keys of `detail` that the sentence on the cause usually says.
+#: Keys of `detail` that the sentence on the cause usually contains.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: The number that a fact begins with, and what stands before and after it: "at least 2 sends", "1 send".
+#: The number at a fact's begin, with the words around it: "at least 2 sends", "1 send".
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here speaks of a Kafka client"
 SILENT = "a Kafka client is named here, and nothing that it says tells of a failure mode, nor that there is none"
@@ -65,7 +65,7 @@ SILENT = "a Kafka client is named here, and nothing that it says tells of a fail
 
 @dataclass(frozen=True)
 class ShownFact:
-    """A decisive line: when (`time unknown` where nobody says it), what kind, the words, where it stood, frames."""
+    """A decisive line: time (`time unknown` if there is none), kind, words, place, frames."""
 
     time: str
     kind: str
@@ -76,7 +76,7 @@ class ShownFact:
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict that something is wrong, as `Verdict` has it, in words."""
+    """A verdict that something is wrong, in words."""
 
     mode: str
     status: Word
@@ -93,9 +93,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """Trouble that no mode is about: how often and when, what it is, the first line and where it stood, what to do.
+    """A known issue outside the modes: how often and when, what it is, the first line and its place, what to do.
 
-    hint: nothing shows that it has harmed the client
+    hint: True if nothing shows that it has harmed the client
     """
 
     title: str
@@ -109,12 +109,12 @@ class Also:
 
 @dataclass(frozen=True)
 class Story:
-    """A client: what is wrong with it, what it is healthy of, what cannot be judged and why, and what to send next.
+    """A client: its findings, the modes that are ok, the modes that cannot be judged and why, and what to send next.
 
-    status    the worst that was found; where nothing was, `ok` only if every mode of its kind was judged
-    headline  the same in a word or two, with how much was judged where that is not all
-    adjusted  modes whose verdict was changed after the judge, each with the adjustments and why they exist
-    version   what is known of its version: first all in one sentence, then one each, and is it about what was found
+    status the worst finding's; without findings `ok` only if every mode of its kind was judged headline the status in a
+    word or two, with the number of judged modes if that is not all adjusted modes whose verdict was changed after the
+    judge, each with the adjustments and their reasons version the known bugs of its version: first a summary, then one
+    each, and whether it concerns a finding
     """
 
     status: Word
@@ -130,7 +130,7 @@ class Story:
     version: tuple[tuple[str, bool], ...] = ()
 
 
-#: Trouble by client, also of clients that nothing else is known of.
+#: Known issues by client, also of clients without other data.
 AlsoSeen = Mapping[Client, Sequence[Seen]]
 
 
@@ -140,7 +140,7 @@ def stories(
     dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
     also_seen: AlsoSeen | None = None,
 ) -> list[Story]:
-    """What to tell of all clients, the worst first."""
+    """Return the stories of all clients, the worst first."""
     untimed = frozenset(topic for attached in inputs if not attached.clocked for topic in attached.topics)
     also_seen = also_seen or {}
     judged = {client for client, _ in clients}
@@ -160,7 +160,7 @@ def stories(
 
 
 def _with_trouble(story: Story, trouble: tuple[Also, ...]) -> Story:
-    """The story with what was also seen; where no mode can be judged, that is its headline."""
+    """Return the story with its known issues, which become the headline if no mode can be judged."""
     headline = story.headline
     grave = [one.title for one in trouble if not one.hint]
     if grave and story.status == "unknown" and not story.healthy:
@@ -170,7 +170,7 @@ def _with_trouble(story: Story, trouble: tuple[Also, ...]) -> Story:
 
 
 def also(seen: Seen, untimed: frozenset[str] = frozenset()) -> Also:
-    """What to tell of trouble that no mode is about."""
+    """Return the words for a known issue outside the modes."""
     trouble = BY_ID[seen.what]
     first = UNTIMED if seen.source is not None and seen.source.topic in untimed else moment_of(seen.first_ms)
     count = first
@@ -188,7 +188,7 @@ _GRAVITY = list(BY_ID).index
 
 
 def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """What is known of a client's version: all in one sentence, then one each; is it about what was found?"""
+    """Yield the known bugs of a client's version: a summary, then one each, and whether it concerns a finding."""
     advice = advised(client.library, client.version, client.kind)
     if not advice.known:
         return
@@ -225,7 +225,7 @@ def _story(
     headline = _HEADLINES[status]
     if status == "unknown" and healthy:
         headline = f"Nothing found; {len(healthy)} of {len(healthy) + len(unknown)} judged"
-    # What is proved without one has its guilty code still to be named, before a restart takes it away.
+    # A finding proved without a dump still lacks its guilty code, which a restart would take away.
     unseen = not dumps and any(modes()[v.mode].told(v, client.library).first for v in ill)
     software = " ".join(filter(None, (client.library, client.version)))
     where = client.instance if has_namesakes else client.service
@@ -275,14 +275,14 @@ def _finding(
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Of facts that differ only in their numbers the one that lasted longest, else the most, else the newest."""
+    """Return one of the facts that differ only in numbers: the longest, else the greatest, else the newest."""
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
         same = fact.kind, _ONE_OR_MORE.sub(r"0 \1 ", _NUMBER.sub("0", fact.text))
         if same not in kept or _weight(fact) >= _weight(kept[same]):
             kept[same] = fact
     said = [(fact.kind, fact.text) for fact in kept.values()]
-    # What another one says, and more, is not shown.
+    # A fact is omitted if another one contains it and more.
     more = {
         (kind, text)
         for kind, text in said
@@ -304,7 +304,7 @@ def _fact(fact: Evidence, untimed: frozenset[str], dumps: Mapping[Source, Sequen
 
 
 def _where(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> str:
-    """File and line: of a dump the line where the thread begins that is spoken of."""
+    """Return file and line: for a dump the line where the named thread begins."""
     if fact.source is None:
         return ""
     lines = [thread.line for thread in threads_of(fact, dumps)]
@@ -312,7 +312,7 @@ def _where(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> st
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """A number of the whole incident: what was counted is a lower bound, and others were not always as great."""
+    """Return a number of the whole incident: a count is a lower bound, and other values were not always as great."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 
@@ -328,7 +328,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def input_line(attached: Input) -> str:
-    """What an input is, how much of it counted, from when to when, and what was left out and why."""
+    """Return an input's kind, the used part, its time range, and what was left out and why."""
     parts = [attached.what or "not known"]
     if attached.used or attached.read:
         unit = "readings" if attached.what == "metrics.jsonl" else "records" if "JSON doc" in attached.what else "lines"
@@ -347,7 +347,7 @@ def input_line(attached: Input) -> str:
 
 
 def together(inputs: Sequence[Input]) -> str:
-    """What inputs of one kind are, all of which was read: how much of them counted, from when to when."""
+    """Return the kind, used part and time range of several inputs of one kind that were read completely."""
     counted = replace(inputs[0], read=sum(i.read for i in inputs), used=sum(i.used for i in inputs))
     starts = [i.start_ms for i in inputs if i.start_ms is not None]
     ends = [i.end_ms for i in inputs if i.end_ms is not None]
@@ -370,7 +370,7 @@ def _range(attached: Input) -> str:
 
 
 def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
-    """Where no client was found: why, and the next command."""
+    """Return why no client was found, and the next command."""
     unread = [attached.name for attached in inputs if attached.unread.keys() - {CUT}]
     used = sum(attached.used for attached in inputs)
     why = f"{used:,} lines of Kafka clients, and no failure mode of theirs can be judged by them" if used else NOTHING

@@ -1,1 +1,1 @@
-"""What people attach to a ticket: opened (archives, mails, pastes), and read to lines and dumps that speak of Kafka."""
+"""Open what people attach to a ticket (archives, mails, pastes), and read its lines and dumps about Kafka."""

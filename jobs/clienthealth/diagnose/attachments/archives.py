@@ -1,9 +1,9 @@
-"""Packed files: streams that are unpacked while they are read, and archives that are unpacked into a folder.
+"""Unpack files: streams while they are read, archives into a folder.
 
 An archive is not trusted. Names are made harmless, and links are left out. The unpacked size is bounded by a multiple
 of the packed one, so that a few bytes cannot fill the disk.
 
-What a file is where it is no text (packed, or no evidence at all), its first bytes or its name tell.
+The first bytes or the name of a file that is not text show what it is: packed, or no evidence at all.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ _PACKED: tuple[tuple[bytes, Packing], ...] = (
     (b"PK\x05\x06", "zip"),
 )
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
-#: What is no evidence, none of which speaks of a client in a way that we can read, and what cannot be opened.
+#: Files without readable evidence on a client, and archives that cannot be opened.
 _FILES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_suffix(".toml"))
 _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for ending in endings}
 
 
 def packing(head: bytes) -> Packing | None:
-    """How a file is packed, by its first bytes; None where it is not."""
+    """Return how a file is packed, by its first bytes; None if it is not."""
     if head[_TAR_AT : _TAR_AT + len(_TAR_MAGIC)] == _TAR_MAGIC:
         return "tar"
     return next((name for magic, name in _PACKED if head.startswith(magic)), None)
 
 
 def no_evidence(name: str, head: bytes) -> str | None:
-    """Why a file is not read: in words, what it is; None for what may be evidence."""
+    """Return why a file is not read: in words, what it is; None for possible evidence."""
     known = _FILES["names"].get(name.lower()) or _begun(head, "begins")
     return known or _BY_ENDING.get(name.lower().rpartition(".")[2] if "." in name else "")
 
 
 def closed(head: bytes) -> str | None:
-    """What an archive is that we cannot open, None for all else."""
+    """Return the type of an archive that cannot be opened, None for all else."""
     return _begun(head, "closed")
 
 
@@ -66,7 +66,7 @@ def _begun(head: bytes, how: str) -> str | None:
 
 
 def document(members: list[str]) -> str | None:
-    """What a zip is by the names in it, where it is no archive of files."""
+    """Return the type of document in a zip, by the names in it; None if it is an archive of files."""
     if "META-INF/MANIFEST.MF" in members:
         return "a Java archive"
     return next((what for start, what in _FILES["inside"].items() if any(m.startswith(start) for m in members)), None)
@@ -74,17 +74,17 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Unpacked, nothing may be larger than this and the packed size times so much: logs pack to a hundredth, bombs better.
+#: Maximum unpacked size: this, and this many times the packed size; logs pack to a hundredth, bombs better.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
 
 class UnreadableError(InputError):
-    """Why a part of an input cannot be read, in words."""
+    """The reason, in words, why a part of an input cannot be read."""
 
 
 class Readable(Protocol):
-    """What can be read from, and only that."""
+    """A reader of bytes."""
 
     def read(self, size: int = -1, /) -> bytes:
         """At most so many bytes; b'' at the end."""
@@ -92,7 +92,7 @@ class Readable(Protocol):
 
 
 class Unpacked:
-    """The content of a packed stream. Raises UnreadableError where it is cut, damaged, or too large."""
+    """The content of a packed stream. Raises UnreadableError if it is cut, damaged, or too large."""
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
         if packing == "zst" and find_spec("zstandard") is None:
@@ -100,7 +100,7 @@ class Unpacked:
         self._content, self._limit, self._size, self._damage = _READERS[packing](raw), limit, 0, ""
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most `size` bytes (a chunk where negative); b'' at the end."""
+        """Return at most `size` bytes; b'' at the end."""
         if not self._damage:
             try:
                 data: bytes = self._content.read1(size if size > 0 else CHUNK)
@@ -116,9 +116,9 @@ class Unpacked:
 
 
 class _Zstd:
-    """A reader of zstd that says, as those of the standard library do, that the data is cut (zstandard's does not)."""
+    """A reader of zstd that reports cut data as the standard library's readers do (zstandard's does not)."""
 
-    #: So little goes in at a time that little comes out.
+    #: Small input chunks, so that little comes out at a time.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -128,7 +128,7 @@ class _Zstd:
         self._raw, self._engine, self._held = raw, self._frame(), b""
 
     def read1(self, _size: int, /) -> bytes:
-        """What comes next, b'' at the end. Raises EOFError where it is cut, ValueError where it is damaged."""
+        """Return the next bytes, b'' at the end. Raises EOFError if the data is cut, ValueError if it is damaged."""
         data = b""
         while not data:
             if self._engine.eof:
@@ -156,14 +156,14 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def limit_of(size: int) -> int:
-    """To how many bytes a packed file of this size may be unpacked."""
+    """Return the maximum unpacked size of a packed file of this size."""
     return BASE_BYTES + MAX_RATIO * size
 
 
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
-    """Unpack a zip or tar into an empty folder. Gives what was left out: its name, why, and may it be evidence?
+    """Unpack a zip or tar into an empty folder; yield name, reason and possible evidence of what was left out.
 
-    Raises UnreadableError where the whole of it cannot be read (what was unpacked before stays).
+    Raises UnreadableError if the whole of it cannot be read (files that were unpacked before stay).
     """
     try:
         yield from (_zip if packing == "zip" else _tar)(raw, folder, limit)
@@ -199,7 +199,7 @@ def _zip(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 
 def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     left = limit
-    # Its members are read in their order: a stream need not be able to go back.
+    # Members are read in their order: a stream need not be able to go back.
     with tarfile.open(fileobj=cast(IO[bytes], raw), mode="r|") as archive:
         for number, member in enumerate(archive):
             if number >= MAX_MEMBERS:
@@ -212,7 +212,7 @@ def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
-    """Write a member to the folder; how many bytes it had."""
+    """Write a member to the folder; return its number of bytes."""
     path = folder / safe(name)
     size = 0
     head = content.read(CHUNK)
@@ -234,6 +234,6 @@ def _member(
 
 
 def safe(name: str) -> Path:
-    """A member's name as a path that stays below the folder."""
+    """Return a member's name as a path that stays below the folder."""
     parts = [_UNSAFE.sub("_", part)[:200] for part in name.replace("\\", "/").split("/")]
     return Path(*([part for part in parts if part not in ("", ".", "..")] or ["unnamed"]))

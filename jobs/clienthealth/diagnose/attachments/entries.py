@@ -1,8 +1,9 @@
-"""A log as entries, of which only those are made that a text of Kafka's clients stands in.
+"""Split a log into entries, making only those that contain a text of Kafka's clients.
 
-Blocks without any such text are only counted. Around a place that has one, lines are taken apart: prefix off, does an
-entry begin here, or does the line belong to the one above (stack traces, the values of a configuration)? Lines of
-several writers, told apart by their prefix, are put together for each. A thread dump within the log is one entry.
+Blocks without any such text are only counted. Around each such text, lines are taken apart: the prefix is removed, and
+a line either begins an entry or belongs to the one above (stack traces, the values of a configuration). Lines of
+several writers, distinguished by their prefix, are collected for each writer. A thread dump within the log is one
+entry.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Before and behind a telling text so many bytes are taken apart.
+#: Number of bytes before and behind a Kafka text that are taken apart.
 BACK, AHEAD = 1 << 14, 1 << 16
 #: A longer entry is cut.
 MAX_PART = 1 << 22
-#: No entry has more lines that are not indented, no dump more bytes.
+#: No entry has more unindented lines, no dump more bytes.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
 #: Zones differ by quarters of an hour, by 14 hours at most; clocks of a shipper and an application by less than this.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
-#: So many different lines of bursts are remembered.
+#: Number of different burst lines that are remembered.
 _REMEMBERED = 20_000
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
-#: Lines that belong to the one above, whatever layout the file has; and those of thread dumps.
+#: Lines that belong to the one above in any layout; and lines of thread dumps.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked )"
@@ -43,13 +44,13 @@ _IN_DUMP = re.compile(
     rb"[0-9][A-Z]{2,5}|NULL\b|=====|-----|Name: |State: |Total blocked|Stack trace|Process \d|Python v|"
     rb"Java.{1,40}stack info"
 )
-#: Not the line of an exception, and a level near its beginning.
+#: Not the line of an exception, and with a level near its beginning.
 _LEVELLED = re.compile(rb"(?!\s*(?:at |Caused by|Suppressed))[^\n]{0,60}?\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 _JSON_TIME = re.compile(rb'"(?:@?time(?:stamp)?|ts|asctime|date)" ?: ?"?([^",}]{10,40})')
 _TITLE = b"Full thread dump "
 
 _DUMPS = tuple(text.encode() for text in DUMP_LITERALS)
-#: What metrics that stand in a line of a log are known by.
+#: Texts that identify metrics in a line of a log.
 METRICS = (
     b'"txmsgs"',
     b'\\"txmsgs\\"',
@@ -70,12 +71,9 @@ def _scanner() -> Scanner:
 class Entry:
     """A record found in a log.
 
-    line     its number from 0; `numbers`: of each of its lines
-    ts_ms    None where neither it nor a line before says it; `stamp`: the time that it says itself
-    value    its text, without what its shipper writes before each line
-    key      who wrote it, '' where all lines are of one writer
-    dump     may it hold a thread dump?
-    repeats  of a storm, for how many entries it stands
+    line its number from 0; `numbers`: of each of its lines ts_ms None if neither it nor an earlier line has a time;
+    `stamp`: its own time value its text, without the shipper's prefix of each line key its writer, '' if all lines have
+    one writer dump True if it may contain a thread dump repeats number of entries of a burst for which it stands
     """
 
     line: int
@@ -101,12 +99,12 @@ class _Open:
 
 
 class Splitter:
-    """Takes the blocks of one file, and gives its telling entries.
+    """Takes the blocks of one file, and yields its entries about Kafka.
 
-    lines    how many the file has had so far; first_ms, last_ms: between which times they lie
-    telling  how many lines with a telling text were taken apart
-    glued    how many of these look like entries of their own, yet seem to belong to the one above
-    storms   how many entries repeated another one within a tenth of a second: one more entry stands for all of these
+    lines number of lines so far; first_ms, last_ms: their time range telling number of lines with a Kafka text that
+    were taken apart glued number of these that look like entries of their own, yet seem to belong to the one above
+    storms number of entries that repeated another one within a tenth of a second: one more entry stands for all of
+    these
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -120,21 +118,21 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: What stands for the entries that were left out, by their whole line, or their writer, text and sample.
+        #: The entries that stand for omitted ones, by their whole line, or by writer, text and sample.
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
         self._hot = 0
 
     def take(self, block: bytes) -> Iterator[Entry]:
-        """The entries that end in a block of whole lines."""
+        """Yield the entries that end in a block of whole lines."""
         block = plain(block)
         hits = _scanner().find(block)
         done = 0
         for begin, end in _spans(block, hits, self._hot):
             if begin <= done:
                 if done == 0 and not self._hot:
-                    # What stands above may begin an entry that goes on here.
+                    # Lines above may begin an entry that goes on here.
                     yield from self._apart(self._tail, 0, len(self._tail), (), self.lines - self._tail.count(b"\n"))
                 begin = done
             else:
@@ -151,7 +149,7 @@ class Splitter:
         self._tail = block[block.find(b"\n", begin) + 1 if begin else 0 :] if not self._hot else b""
 
     def close(self) -> Iterator[Entry]:
-        """The entries that nothing more comes to."""
+        """Yield the entries that are complete at the end."""
         for key, (part, time) in list(self._parts.items()):
             yield from self._line(part, key, time, self.lines, True)
         self._parts.clear()
@@ -160,14 +158,14 @@ class Splitter:
         yield from self._repeated()
 
     def _repeated(self) -> Iterator[Entry]:
-        """What stands for the entries that were left out since."""
+        """Yield the entries that stand for those omitted since."""
         for left_out in self._left_out.values():
             if left_out.repeats:
                 yield replace(left_out)
                 left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
-        """The time of the last line that has one serves those that have none."""
+        """Remember the time of the last dated line for lines without a time."""
         end = len(block)
         for _ in range(5):
             begin = block.rfind(b"\n", 0, max(end - 1, 0)) + 1
@@ -181,7 +179,7 @@ class Splitter:
             self.first_ms = first if self.first_ms is None or (first is not None and not self.lines) else self.first_ms
 
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
-        """Take a part of a block that holds whole lines apart. `hits`: where telling texts stand in the block."""
+        """Take a part of a block with whole lines apart. `hits`: places of Kafka texts in the block."""
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
             after = at + len(line) + 1
@@ -190,7 +188,7 @@ class Splitter:
                 next_hit += 1
             at = after
             if relevant and self._is_left_out(line):
-                # The same line, time included: of a burst nearly all end here.
+                # The same line, time included: nearly all lines of a burst end here.
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.parted(line)
@@ -208,7 +206,7 @@ class Splitter:
             number += 1
 
     def _is_left_out(self, key: bytes | tuple[bytes, bytes, int]) -> bool:
-        """True if an entry that counts as the same was given: one more entry will stand for this one, too."""
+        """True if an equal entry was yielded: one more entry will stand for this one, too."""
         known = self._left_out.get(key)
         if known is None:
             return False
@@ -217,7 +215,7 @@ class Splitter:
         return True
 
     def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
-        """Leave out what counts as the same as this entry from now on."""
+        """Omit entries equal to this one from now on."""
         if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
             self._left_out.clear()
@@ -276,7 +274,7 @@ class Splitter:
         return utf8(key).decode() if self._many else ""
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
-        """When a line was written: as it says itself, as its shipper says, or as the line before it."""
+        """Return when a line was written: its own time, else its shipper's, else that of the line before it."""
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
             sent = self._shipped.stamp(shipped)
@@ -287,7 +285,7 @@ class Splitter:
                 # A time in local time is off by its zone; the shipper names its own.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # What no zone's difference can be is a shipper's that is late.
+                # A difference that no zone has means that the shipper was late.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -310,7 +308,7 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 
 
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
-    """Parts of the block, whole lines each, that are taken apart. `hot`: so much of its begin in any case."""
+    """Yield the parts of the block, whole lines each, to take apart. `hot`: bytes at its begin that always count."""
     spans: list[tuple[int, int]] = [(0, hot)] if hot else []
     for hit in hits:
         begin, end = max(0, hit - BACK), hit + AHEAD
@@ -327,23 +325,23 @@ def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, i
         done = max(done, last)
 
 
-# -- which lines are telling --------------------------------------------------------------------------------------
+# -- which lines are about Kafka ------------------------------------------------------------------------------------
 
 _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Letters in the order of how often they stand in logs: a text is known by its rarer ones.
+#: Letters by their frequency in logs: rare letters identify a text.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
 class Scanner:
-    """Where in a block of bytes one of many texts stands, at the speed of memory.
+    """Finds many texts in a block of bytes at the speed of memory.
 
-    A text of seven bytes or more that stands anywhere holds four bytes that begin at a multiple of four. So only every
-    fourth place is looked at, with numpy, for any of the four-byte pieces of the rarest seven bytes of each text; what
-    is found is compared in full. A search for forty texts one by one, or by one regular expression, is fifty times
-    slower. Texts of fewer than seven bytes are searched for one by one: have few of them.
+    A text of seven bytes or more contains, wherever it stands, four bytes that begin at a multiple of four. So numpy
+    checks only every fourth place for the four-byte pieces of the rarest seven bytes of each text; each hit is then
+    compared in full. Searching forty texts one by one, or by one regular expression, is fifty times slower. Texts
+    shorter than seven bytes are searched one by one: have few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:
@@ -362,7 +360,7 @@ class Scanner:
                 self._table[piece * _FACTOR >> _SHIFT] = True
 
     def find(self, block: bytes) -> list[int]:
-        """Where texts begin in the block, in rising order, each place once."""
+        """Return where texts begin in the block, in rising order, each place once."""
         words = np.frombuffer(block, np.uint32, len(block) // _STRIDE)
         maybe = np.flatnonzero(self._table[words * _FACTOR >> _SHIFT])
         begins = set()

@@ -1,7 +1,7 @@
-"""Logs out of a search: what Kibana, Elasticsearch, Loki, Grafana, CloudWatch, Google, Datadog or Splunk give.
+"""Read logs downloaded from a search: Kibana, Elasticsearch, Loki, Grafana, CloudWatch, Google, Datadog or Splunk.
 
-Whatever the tool calls its fields, a row has a message and a time. Rows become lines of text, the oldest first, each
-with its time before it where that is known, so that all that follows reads only logs.
+Under any field names, a row has a message and a time. Rows become lines of text, the oldest first, each with its time
+before it if that is known, so that all later steps read only logs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
-#: What the field is called that holds a line as the application wrote it, and the one that says when.
+#: Names of the field with the application's line, and of the field with the time.
 _MESSAGES = ("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE")
 _TIMES = ("@timestamp", "timestamp", "_time", "time", "ts", "date", "datetime", "eventTime", "receiveTimestamp", "tsNs")
 _COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
@@ -27,20 +27,20 @@ csv.field_size_limit(1 << 30)
 
 
 class Row(NamedTuple):
-    """A line of a log as a search gave it. `ts_ms`: None where nobody says it."""
+    """A line of a log from a search. `ts_ms`: None if unknown."""
 
     ts_ms: int | None
     text: str
 
 
-#: What the rows come out of.
+#: The kinds of downloads.
 DOCUMENT, LINES, TABLE = "out of a JSON export", "out of JSON lines", "out of a table"
 
 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
-    """The rows of a search that somebody has downloaded as text, and what they come out of; empty where it is none.
+    """Return the rows of a downloaded search as text, and the kind of download; empty if it is not one.
 
-    `is_record`: does a format know this JSON?
+    `is_record`: True if a format recognises this JSON.
     """
     document = parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
     if document is not None:
@@ -52,7 +52,7 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 
 
 def of_table(text: str) -> list[Row] | None:
-    """The rows of a table (CSV, or with tabs or semicolons) that has a column of messages; None where it is none."""
+    """Return the rows of a table (CSV, tabs or semicolons) with a column of messages; None if it is not one."""
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]
     for delimiter in (",", "\t", ";"):
@@ -70,7 +70,7 @@ def of_table(text: str) -> list[Row] | None:
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
-    """The rows in JSON documents of any nesting; [] where nothing in them looks like one."""
+    """Return the rows in JSON documents of any nesting; [] if nothing in them looks like one."""
     rows = list[Row]()
     for document in documents:
         rows += _rows(document, None, 0)
@@ -80,12 +80,12 @@ def of_documents(documents: Iterable[Any]) -> list[Row]:
 
 
 def _lines(rows: Sequence[Row]) -> bytes:
-    """The rows as text, the oldest first."""
+    """Return the rows as text, the oldest first."""
     if not rows:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        # Where the newest came first, those of one moment did so, too.
+        # If the newest row came first, rows of one moment are in reverse order, too.
         in_turn = rows if timed and timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     stamps = (None if row.ts_ms is None else datetime.fromtimestamp(row.ts_ms // 1000, UTC) for row in rows)
@@ -135,7 +135,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
 
 
 def _text(fields: Mapping[str, object]) -> str | None:
-    """The line that the application wrote, with what the row says of it besides in the usual order."""
+    """Return the application's line, with the row's other fields in the usual order."""
     message = next((text for name in _MESSAGES if isinstance(text := fields.get(name), str)), None)
     if message is None:
         return None
@@ -149,7 +149,7 @@ def _text(fields: Mapping[str, object]) -> str | None:
 
 
 def _time_ms(text: str) -> int | None:
-    """A time in whatever way a tool writes it."""
+    """Return a time in any form that a tool writes."""
     written = re.sub(r"\s+@\s+", " ", text.strip().strip('"'))
     stamp = Times.all().stamp(written.encode("utf-8", "replace")) if written[:1].isalnum() else None
     return stamp.ts_ms if stamp is not None else None

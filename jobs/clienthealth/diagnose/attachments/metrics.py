@@ -1,8 +1,8 @@
-"""Metrics as people paste them → snapshots, through the names that all formats share.
+"""Read metrics as people paste them into snapshots, through the names that all formats share.
 
 Line by line: a Prometheus exposition, scraped once or often; JmxTool's CSV; `attribute = value` below or behind the
 name of an MBean, as JMX shells print them; `group:name:{tags} : value` of Kafka's tools. Within a line of a log:
-librdkafka's statistics, and `print(producer.metrics())` of kafka-python. A reading ends where a series comes again.
+librdkafka's statistics, and `print(producer.metrics())` of kafka-python. A sample ends where a series comes again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from clienthealth.model.values import epoch, integer, number
 from clienthealth.read.logs.times import Times
 from clienthealth.read.mbeans import snapshots
 
-#: What a client is called that its metrics do not name.
+#: The name of a client whose metrics name none.
 UNNAMED = "unnamed"
 MAX_TEXT = 1 << 22
 _BRACES = 40
@@ -59,11 +59,11 @@ _BEFORE_TIME = re.compile(
     r"(?:Every [\d.,]+s: .{0,300}?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ))?[\s#=*$>-]*"
     r"(?:[Dd]ate|[Tt]ime(?:stamp)?|[Ss]craped?(?: at)?)?\s*[:=]?\s*"
 )
-#: How JSON objects, and lists of them, begin: with a line, or anywhere; what parts one from the next.
+#: The begin of JSON objects and lists: at a line's begin, or anywhere; and what separates them.
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: How often a text is read at most; to tell where an error stands costs what reading so much of what is before it does.
+#: Maximum number of readings of a text: locating an error costs as much as reading everything before it.
 _AGAIN, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -71,7 +71,7 @@ Labels = Mapping[str, str]
 
 
 class Reading(NamedTuple):
-    """What one moment's lines say. `line`: of its first; ts_ms: None where nothing says it."""
+    """The lines of one moment. `line`: number of the first; ts_ms: None if unknown."""
 
     line: int
     ts_ms: int | None
@@ -79,7 +79,7 @@ class Reading(NamedTuple):
 
 
 def kind_of(head: str) -> str | None:
-    """What the text is, by its first lines; None where these are no metrics."""
+    """Return the kind of metrics by their first lines; None if they are not metrics."""
     rows = [line for line in head.splitlines()[:2_000] if line.strip()]
     if any(_is_csv(line) for line in rows[:20]):
         return "JmxTool (CSV)"
@@ -104,7 +104,7 @@ def _is_csv(line: str) -> bool:
 
 
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
-    """The readings in the lines of a text. `file_ms`: the time of those that say none."""
+    """Return the samples in the lines of a text. `file_ms`: the time of samples without one."""
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)
     for count, raw in enumerate(lines):
@@ -120,7 +120,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """The readings; one alone, as of a scrape, that says no time has the one in its file's name: `named_ms`."""
+    """Yield the samples; a single one without a time, as of a scrape, gets the time in its file's name (`named_ms`)."""
     begin = list(islice(found, 2))
     if [reading.ts_ms for reading in begin] == [None] and (ts_ms := named_ms()) is not None:
         for snapshot in begin[0].snapshots:
@@ -197,7 +197,7 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def close(self, count: int = 0) -> Iterator[Reading]:
-        """The reading that is complete."""
+        """Yield the sample that is complete."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
         said = self._exposed(at) + snapshots(self.mbeans, self.jvm, at)
@@ -223,7 +223,7 @@ class _Pile:
 
 
 def rounds(document: object) -> list[Any]:
-    """Answers of Jolokia that were asked for again and again, each round of them on its own; all else as it is."""
+    """Split Jolokia's answers to repeated requests into their rounds; leave all else as it is."""
     if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
         return [document]
     result: list[list[object]] = []
@@ -247,7 +247,7 @@ class Document(NamedTuple):
 
 
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
-    """The JSON objects and lists of them in a text that begin a line, or behind another one; `begins`: wherever."""
+    """Yield JSON objects and lists that begin a line, or follow another one; with `begins`, anywhere."""
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _AGAIN * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
         begin = opened.end() if begins is _AT_LINE else opened.start()
@@ -266,7 +266,7 @@ def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Documen
 
 
 def between(text: str, found: Iterable[Document]) -> str:
-    """What stands around the documents of a text."""
+    """Return the text around its documents."""
     parts, end = [], 0
     for document in found:
         parts.append(text[end : document.begin])
@@ -275,7 +275,7 @@ def between(text: str, found: Iterable[Document]) -> str:
 
 
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
-    """Metrics within an entry of a log: of librdkafka, Jolokia or kafka-python, as their formats read them."""
+    """Return metrics in an entry of a log: of librdkafka, Jolokia or kafka-python, for their formats."""
     records = []
     if '\\"txmsgs\\"' in text:
         text = text.replace('\\"', '"')
@@ -288,13 +288,13 @@ def in_entry(text: str, ts_ms: int) -> list[bytes]:
 
 
 def _is_reading(value: Any) -> bool:
-    """Is it librdkafka's statistics, or what Jolokia answers?"""
+    """True if it is librdkafka's statistics or an answer of Jolokia."""
     listed = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
     return any({"brokers", "topics"} <= one.keys() or {"request", "value"} <= one.keys() for one in listed)
 
 
 def _printed(text: str) -> dict[str, dict[str, Any]] | None:
-    """The first Python dict in the text that is what `metrics()` of a client gives."""
+    """Return the first Python dict in the text that a client's `metrics()` gives."""
     at = text.find("{'")
     for _ in range(_BRACES):
         end = _closing(text, at) if at >= 0 else 0
@@ -311,7 +311,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the brace that opens at a place is closed, 0 where it is not; braces in names do not occur."""
+    """Return where the brace that opens here is closed, 0 if nowhere; names contain no braces."""
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

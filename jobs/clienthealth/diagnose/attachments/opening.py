@@ -1,10 +1,9 @@
-"""What was given to `diagnose` as named streams of bytes: files, folders, archives (nested, too), standard input.
+"""Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
-A folder or archive is one process, and so are files that are given together; folders in it are processes of their
-own, unless they only sort its files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` are a second process, named X.
-Logs of several names (`worker-1.log`, `worker-2.log`) are each a process of its own where each of the other files is
-named after one of them: nothing then says that they are one.
-Prefixes of lines name processes in the same way.
+A folder or archive is one process, and so are files that are given together; folders in it are processes of their own,
+unless they only sort its files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` are a second process, named X. Logs
+of several names (`worker-1.log`, `worker-2.log`) are separate processes if each of the other files is named after one
+of them, because nothing then shows that they are one. Prefixes of lines name processes in the same way.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from clienthealth.diagnose.attachments.text import Read
 from clienthealth.model.errors import InputError
 from clienthealth.read.recordings import second_process
 
-#: Why the end of a text is doubted.
+#: Why the end of a text is doubtful.
 CUT = "its last line does not end"
 
 
@@ -32,20 +31,16 @@ CUT = "its last line does not end"
 class Input:
     """One file, part of an archive, or standard input.
 
-    name       as the person knows it: `support.zip/logs/app.log`, `-`
-    what       what it is, for people: `log`, `thread dump (jcmd)`, `metrics`, `no evidence`
-    read       lines (of metrics: records) that it has
-    used       those of them that a judgement can rest on
-    start_ms   time of the first thing used in it, epoch ms; None where it says no time
-    end_ms     and of the last
-    dated      False where its times are those of a clock, of a day that nothing says
-    named      its times are those in its name: a clock, with or without the day; '' where they are not
-    timed      False where times are made up: only the order is known, and no duration is claimed
-    left_out   why the rest does not count → how many lines; what is none of Kafka's is not named
-    unread     why evidence could not be read → how many lines: whoever it speaks of cannot be called healthy
-    process    whose it is: service and place of the clients that it speaks of; None where that is not known
-    topics     the names under which evidence refers to it (`Source.topic`)
-    speaks     it names a Kafka client, or a class of its library, whether that counts or not
+    name as the person knows it: `support.zip/logs/app.log`, `-` what what it is, for people: `log`, `thread dump
+    (jcmd)`, `metrics`, `no evidence` read number of its lines (for metrics: records) used number of those on which a
+    judgement can rest start_ms time of the first used item, epoch ms; None without times end_ms time of the last dated
+    False if its times are those of a clock on an unknown day named kind of the time in its name, if its times come from
+    there: a clock, with or without the day; else '' timed False if times are made up: only the order is known, and no
+    duration is claimed left_out why the rest does not count → number of lines; lines that are not about Kafka are not
+    listed unread why evidence could not be read → number of lines: clients that it may be about cannot be called
+    healthy process its process: service and place of its clients; None if unknown topics the names under which evidence
+    refers to it (`Source.topic`) speaks True if it names a Kafka client, or a class of its library, whether that counts
+    or not
     """
 
     name: str
@@ -65,11 +60,11 @@ class Input:
 
     @property
     def clocked(self) -> bool:
-        """Does it say itself when what it tells was?"""
+        """True if it has times of its own."""
         return self.timed and self.dated and (self.start_ms is not None or not self.used)
 
 
-#: Words that say what a file holds or which part of a log it is, not whose.
+#: Words for a file's content or part, which name no process.
 _GENERAL = re.compile(
     r"app|application|audit|client|console|csv|debug|dump|dumps|err|error|gc|info|json|"
     r"jsonl|kafka|log|logs|main|messages|metrics|ndjson|out|output|root|server|stack|stacks|"
@@ -81,10 +76,10 @@ _ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", r
 
 
 def own_processes(names: Sequence[str]) -> dict[str, str]:
-    """File → process, of logs that are several processes' and the files named after these; {} where they are one's."""
+    """Return file → process for logs of several processes and the files named after these; {} for one process."""
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
-    # The parts that a log was rolled into are one.
+    # The rotated parts of a log are one.
     logs = {log for log in logs if not (len(log) > 1 and log[-1].isdigit() and log[:-1] in logs)}
     if len(logs) < 2 or () in logs:
         return {}
@@ -96,14 +91,14 @@ def own_processes(names: Sequence[str]) -> dict[str, str]:
 
 
 def _words(name: str) -> tuple[str, ...]:
-    """What a file's name says of whose it is; () where that is nothing."""
+    """Return the words in a file's name that may name a process; () if there are none."""
     bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz|tar)\b", "", _ROLLED.sub(".log", name), flags=re.IGNORECASE)
     words = tuple(word for word in re.split(r"[-_. ]+", bare.lower()) if word and not _GENERAL.fullmatch(word))
     return words if any(re.search("[a-z]", word) for word in words) else ()
 
 
 def named(writer: str) -> tuple[str, str]:
-    """Service and instance of a writer of lines: `web-1` is of web; `pod/web-7d9f-x/app` and `host app[12]` too."""
+    """Return service and instance of a writer of lines: `web-1` is web's; `pod/web-7d9f-x/app`, `host app[12]` too."""
     last = writer.split(" ")[-1] if " " in writer else writer
     name = re.sub(r"\[\d+\]$", "", last)
     parts = name.removeprefix("pod/").split("/")
@@ -112,7 +107,7 @@ def named(writer: str) -> tuple[str, str]:
 
 
 def stem(name: str) -> str:
-    """A file's name without its endings."""
+    """Return a file's name without its endings."""
     bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz)$", "", name, flags=re.IGNORECASE)
     return bare.removesuffix(".tar").rsplit(".", 1)[0] or name
 
@@ -130,9 +125,9 @@ _SORTING = re.compile(
 
 @dataclass
 class Stream:
-    """A file to be read: `head` is how it begins, `read` goes on from there. `file_ms`: when it was written last.
+    """A file to be read: `head` is its begin, `read` goes on from there. `file_ms`: its last modification.
 
-    process: (service, instance) that it is of, where it does not say that itself; file: its name within that
+    process: (service, instance), unless its content names it; file: its name within that
     """
 
     input: Input
@@ -146,7 +141,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """Where a file belongs: its process, and what stands before its name; `given`: somebody named the file itself."""
+    """The place of a file: its process, and the prefix of its name; `given`: True if a person named the file itself."""
 
     service: str
     instance: str
@@ -156,7 +151,7 @@ class _Parent:
 
 
 class Opener:
-    """Opens what was given, one stream after the other. `inputs`: what became of each, in order."""
+    """Opens the inputs, one stream after the other. `inputs`: the result for each, in order."""
 
     def __init__(self, stdin: IO[bytes] | None = None) -> None:
         self.inputs: list[Input] = []
@@ -170,7 +165,7 @@ class Opener:
         self._stack.close()
 
     def streams(self, paths: Sequence[Path]) -> Iterator[Stream]:
-        """All files of these paths. Raises InputError for a path that is not there or cannot be opened."""
+        """Yield all files of these paths. Raises InputError for a path that does not exist or cannot be opened."""
         for path in paths:
             if str(path) != STDIN and not path.exists():
                 raise InputError(f"{path}: no such file or folder")
@@ -235,9 +230,9 @@ class Opener:
     def _content(
         self, head: bytes, raw: Readable, shown: str, parent: _Parent, file_ms: int | None, size: int | None
     ) -> Iterator[Stream]:
-        """What a file holds: itself, or what is packed in it."""
+        """Yield what a file holds: itself, or its packed content."""
         name = shown.rpartition("/")[2]
-        # Whatever a file is called that somebody names, it is to be read.
+        # A file that a person names is read whatever its name is.
         if what := archives.no_evidence("" if parent.given else name, head):
             self._input(shown, parent, what)
             return
@@ -252,7 +247,7 @@ class Opener:
         if parent.depth >= MAX_DEPTH:
             self._input(shown, parent, "an archive", f"packed more than {MAX_DEPTH} times")
             return
-        # Where the size is not known, it is that of a large attachment.
+        # An unknown size counts as that of a large attachment.
         limit = limit_of(size if size is not None else 1 << 24)
         within = replace(parent, depth=parent.depth + 1)
         try:
@@ -272,7 +267,7 @@ class Opener:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
         if packing == "zip":
-            # Of a zip the end is read first.
+            # A zip is read from its end.
             spool = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             shutil.copyfileobj(content, spool, CHUNK)
             spool.seek(0)
@@ -298,7 +293,7 @@ class Opener:
             self._input(shown, parent, "an archive", damage)
 
     def _input(self, shown: str, parent: _Parent, what: str = "", unread: str = "") -> Input:
-        """Enter a file into the list. `what`: of one that is not read; `unread`: it might have been evidence."""
+        """Enter a file into the list. `what`: of one that is not read; `unread`: of possible evidence."""
         entered = Input(f"{parent.shown}{shown}", what, process=(parent.service, parent.instance))
         if unread:
             cannot_read(entered, unread)
@@ -309,12 +304,12 @@ class Opener:
 
 
 def cannot_read(attached: Input, why: str, count: int = 1) -> None:
-    """Note that a part of an input could not be read, whatever it says."""
+    """Note that a part of an input could not be read."""
     attached.unread = {**attached.unread, why: attached.unread.get(why, 0) + count}
 
 
 class _Joined:
-    """What has been read of a stream already, and the rest of it."""
+    """The part of a stream that was read already, and the rest of it."""
 
     def __init__(self, head: bytes, rest: Readable) -> None:
         self._head, self._rest = head, rest
@@ -324,14 +319,14 @@ class _Joined:
             return self._rest.read(size)
         size = len(self._head) if size < 0 else size
         data, self._head = self._head[:size], self._head[size:]
-        # Those who read archives expect to get as much as they ask for.
+        # Readers of archives expect to get as much as they ask for.
         while len(data) < size and (more := self._rest.read(size - len(data))):
             data += more
         return data
 
 
 def _head(read: Read) -> bytes:
-    """The first bytes, as many as are told apart by; what damage there is comes to light when the rest is read."""
+    """Return the first bytes, enough to recognise a file; damage shows when the rest is read."""
     head = b""
     while len(head) < HEAD:
         try:

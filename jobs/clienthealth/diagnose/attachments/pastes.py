@@ -1,7 +1,7 @@
-"""What mail, trackers, chats and browsers make of a text when it is pasted, taken back before it is read.
+"""Undo what mail, trackers, chats and browsers do to a pasted text, before it is read.
 
-Quoting, HTML, escaped line ends, backticks, whatever stands before each frame (numbers, bullets, a logger's prefix),
-stacks on one line, and lines that were wrapped. A text without such marks is returned as it is.
+Quoting, HTML, escaped line ends, backticks, prefixes of frames (numbers, bullets, a logger's prefix), stacks on one
+line, and wrapped lines. A text without such marks is returned as it is.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from itertools import pairwise
 from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 
-#: Larger texts are no pastes.
+#: Larger texts are not pastes.
 MOST = 1 << 22
-#: And larger ones no excerpts, in which each two lines are looked at for what they say together.
+#: Larger texts are not excerpts; in an excerpt each two lines are examined together.
 _EXCERPT = 1 << 16
-#: So many frames with the same before them are no chance; so many on one line are a stack.
+#: This many frames with the same prefix are no coincidence; this many on one line are a stack.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: No wider text is wrapped; of the lines that may go on, so many must have been too long for the next word.
+#: Wider texts are not wrapped; and the number of lines that must have been too long for the next word.
 _WIDEST, _SHARE = 200, 0.8
-#: Lines that begin with the same so many characters are one below the other on purpose.
+#: Lines with the same first characters of this number are below each other on purpose.
 _SAME = 12
 
 _TAGS = "a|b|br|code|div|em|font|i|kbd|li|ol|p|pre|samp|span|strong|table|tbody|td|th|tr|tt|ul"
@@ -33,7 +33,7 @@ _LINE_TAG = re.compile(r"<br\s{0,3}/?>|</(?:p|div|li|tr|pre)>", re.IGNORECASE)
 _TAG = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>\n]{{0,300}})?/?>", re.IGNORECASE)
 _OBFUSCATED = re.compile(r"\[email(?:\s|&#160;|&nbsp;)protected\]")
 _QUOTES = re.compile(r"^(?:[ \t]{0,3}>[ \t]?)+", re.MULTILINE)
-#: Links that a tracker or a mail made of names; what a page says of the text's first characters; marks of emphasis.
+#: Links that a tracker or a mail made of names; character references of web pages; marks of emphasis.
 _LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((?:https?://|mailto:)[^()\s]{1,2000}\)")
 _AUTOLINK = re.compile(r"(?<=[\w)])<(?:https?://|mailto:)[^<>\s]{1,2000}>")
 _MARKED = re.compile(r"\\([\[\]_*<>#|(){}.-])")
@@ -56,30 +56,30 @@ _INLINE = re.compile(
 )
 _SENTENCE = re.compile(r"\bat [\w$.<>@/+-]{3,600}\(|Exception|Error|Caused by")
 _OPEN_FRAME = re.compile(r"[ \t]*(?:at(?: [^\s()]*(?:\([^()]*)?)?|- [a-z][^()\n]{0,200}\([^()\n]*|\"[^\"\n]{1,300})\Z")
-#: What begins a line of its own: an entry of a log, a frame, an exception, the value of an option, a metric.
+#: The begin of an entry of a log, a frame, an exception, the value of an option, or a metric.
 _BEGINS = re.compile(
     r"[\s\[({<\"'`*%#|=]|[^\n]{0,40}?\d\d:\d\d|\d{4}-|\d{10}|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b|"
     r"at |- |Caused by: |Suppressed: |\.\.\. |\}|[\w.$]{1,200}(?:Exception|Error|Throwable)\b|[\w.-]{1,80} ?= |"
     r"Thread |Name: |[\w$.@/+-]{8,300}\(|"
-    # A metric with its value, as Prometheus's text and Kafka's tools have it.
+    # A metric with its value, in Prometheus' text and from Kafka's tools.
     r"[a-zA-Z_:][\w:]{0,300}(?:\{[^\n]{0,4000}\}|_\w{1,200})[ \t]+[-+]?(?:\d[\d.eE+-]{0,40}|Inf|NaN)[ \t\d]{0,20}$|"
     r"[\w-]{3,80}[:/][\w.-]{1,120}:?\{"
 )
-#: A sentence that may go on: no frame, and not the end of one. What may be its next line: words, no value or column.
+#: A sentence that may go on (not a frame, and not complete), and its possible next line (words, not a value or column).
 _LONG = 40
 _SAYS = re.compile(r"(?![ \t]*(?:at |- |File \"))[^\n]*[\w,.)\]'\"-]\Z")
 _SAID_ON = re.compile(
     r"[ \t]+(?!at |[\w.-]{1,80} ?[=:]|[\w.<>$/@-]+ ?\(|[\w-]+[ \t]+[-+\d.eE]+\Z)"
     r"[a-z(\d](?![^\n]*\S(?:[ ]{2}|\t))[^\n{};]*\Z"
 )
-#: What a line of metadata tells may stand below it.
+#: Keys of metadata that may stand below it.
 _TOLD_BELOW = re.compile(r" with correlation id \d{1,12} ?:[ \t]*\n[ \t]*\{")
 #: A text that was cut anywhere may go on with anything but this.
 _STARTS = re.compile(r"\[?\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[ \t]+at |\tat |Caused by: |[A-Z][a-z]{2} [ \d]\d \d\d:|\"")
 
 
 def restored(content: bytes) -> bytes:
-    """The text as it was before it was pasted, as far as its marks tell."""
+    """Return the text as it was before it was pasted, as far as its marks show."""
     if len(content) > MOST:
         return content
     text = content.decode("utf-8", "surrogateescape")
@@ -92,7 +92,7 @@ def restored(content: bytes) -> bytes:
         text = _FENCE.sub("", text)
         text = _TICKS.sub("", text)
     text = _undecorated(text)
-    # A whole stack on one line is a frame per line.
+    # A whole stack on one line becomes one frame per line.
     text = "\n".join(_INLINE.sub("\n", line) if _is_stack(line) else line for line in text.split("\n"))
     return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
 
@@ -101,7 +101,7 @@ def _characters(text: str) -> str:
     if "\r" in text and "\n" not in text:
         text = text.replace("\r", "\n")
     if _OBFUSCATED.search(text):
-        # A web page hid what it took for an address: `java.base@17`.
+        # A web page replaced what it took for a mail address: `java.base@17`.
         text = _OBFUSCATED.sub("java.base", text)
     if _MARKUP.search(text):
         text = html.unescape(_TAG.sub("", _LINE_TAG.sub("\n", text)))
@@ -111,7 +111,7 @@ def _characters(text: str) -> str:
 
 
 def _unlinked(text: str) -> str:
-    """Without links, escapes and emphasis of Markdown, and without numbers before lines."""
+    """Remove Markdown's links, escapes and emphasis, and numbers before lines."""
     if "](" in text:
         text = _LINK.sub(r"\1", text)
     if "<http" in text or "<mailto:" in text:
@@ -124,7 +124,7 @@ def _unlinked(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Lines that hold a whole stack with its line ends written as `\\n`; JSON objects are read by others."""
+    r"""Split lines that hold a whole stack with line ends written as `\n`; other readers handle JSON objects."""
     if "\\n" not in text:
         return text
     lines = text.split("\n")
@@ -136,7 +136,7 @@ def _unescaped(text: str) -> str:
 
 
 def _undecorated(text: str) -> str:
-    """Without what stands before each line of a stack, whoever wrote it there."""
+    """Remove the prefix of each line of a stack, whichever program added it."""
     prefixes = [*_BEFORE_FRAME.findall(text), *_AFTER_SIGN.findall(text)] if "at " in text else []
     shapes = Counter(_shape(before) for before in prefixes if not _SENTENCE.search(before))
     for shape, count in shapes.most_common(2):
@@ -146,7 +146,7 @@ def _undecorated(text: str) -> str:
 
 
 def _shape(before: str) -> str:
-    """A pattern of what stands before a frame: numbers and blanks may differ."""
+    """Return a pattern of a frame's prefix: numbers and blanks may differ."""
     parts = re.findall(r"\d+|\s+|[^\d\s]+", before)
     shape = "".join(r"\d+" if p[0].isdigit() else r"[ \t]+" if p.isspace() else re.escape(p) for p in parts)
     return shape.replace(r"[ \t]+\d+", r"[ \t]*\d+", 1) if shape.startswith("[") else rf"[ \t]*{shape}"
@@ -158,7 +158,7 @@ def _is_stack(line: str) -> bool:
 
 
 def _unwrapped(text: str) -> str:
-    """Frames, locks and names of threads that go on in the next lines as one line each."""
+    """Join frames, locks and names of threads that go on in the next lines."""
     joined_lines: list[str] = []
     joined = 0
     for line in text.split("\n"):
@@ -175,7 +175,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Sentences that go on in lines that are indented further, or that a library words over two lines, as one each."""
+    """Join sentences that go on in further indented lines, or that a library writes over two lines."""
 
     @cache
     def said(line: str) -> frozenset[str]:
@@ -200,7 +200,7 @@ def _indented(text: str) -> str:
 
 
 def _reflowed(text: str) -> str:
-    """Lines that were cut, or wrapped at words, at one width: each as it was."""
+    """Restore lines that were cut, or wrapped at words, at one width."""
     lines = text.split("\n")
     width = max(map(len, lines), default=0)
     pairs = [

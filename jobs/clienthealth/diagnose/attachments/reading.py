@@ -1,7 +1,7 @@
-"""From a stream of bytes to records: what is it, and what of it can speak of a Kafka client?
+"""Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
 
-Asked in this order: readings of a recording, JSON (a document, or one per line), metrics as people paste them, thread
-dumps of any shape, and what remains is a log. Texts of moderate size are looked at whole; larger ones by blocks.
+The order of recognition: samples of a recording, JSON (a document, or one per line), metrics as people paste them,
+thread dumps of any shape; the rest is a log. Texts of moderate size are examined whole, larger ones in blocks.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from clienthealth.read.logs.times import time_in_name
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
-#: Texts up to this size are looked at whole: only in these are dumps of every shape found, and JSON documents.
+#: Texts up to this size are examined whole: only in these are dumps of every shape found, and JSON documents.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
-#: What names a client, or a class of its library.
+#: Names of a client, or of a class of its library.
 _SPEAKS = (
     *(b"clientId=", b"client_id=", b"#producer-", b"#consumer-", b"org.apache.kafka", b"kafka-producer-network"),
     # A table of `kafka-consumer-groups`.
     b"LOG-END-OFFSET",
 )
-#: How JSON begins that is no line of a log: an object, or a list of them.
+#: The begin of JSON that is not a line of a log: an object, or a list of objects.
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 #: A point of a line protocol has tags, and then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
@@ -57,9 +57,9 @@ Progress = Callable[[str, int, int | None], None]
 
 
 class Reader:
-    """Reads one stream. `now_ms`: the time of what has none; `progress`: called with name, bytes read, and of how many.
+    """Reads one stream. `now_ms`: time of undated items; `progress`: called with name, bytes read, and total bytes.
 
-    `undated`: by process the time of what has none, shared by its files: what they say about when is no duration.
+    `undated`: time of undated items by process, shared by its files: differences between them are not durations.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class Reader:
         self._undated: Timed = "file" if believable else "order"
         self.storms = 0
         self._cut = False
-        #: Are there dumps or documents beside the log; entries of a log?
+        #: True if there are dumps or documents beside the log; and if there are entries of a log.
         self._found = self._logs = False
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
 
     def records(self) -> Iterator[Recorded]:
-        """The records of the stream, as they are read."""
+        """Yield the records of the stream as they are read."""
         head = self._stream.head
         if not head:
             self.input.what, self.input.left_out = "empty", {"empty": 1}
@@ -123,13 +123,13 @@ class Reader:
         return data
 
     def _heard(self, text: Iterator[bytes]) -> Iterator[bytes]:
-        """The blocks as they are; does one speak of a Kafka client, in whatever words?"""
+        """Yield the blocks unchanged, and note whether one names a Kafka client in any words."""
         for block in text:
             self.input.speaks = self.input.speaks or any(mark in block for mark in _SPEAKS)
             yield block
 
     def _begin(self, text: Iterator[bytes]) -> tuple[bytes, bool]:
-        """The first blocks, and are they all?"""
+        """Return the first blocks, and whether they are all."""
         read_blocks, size = [], 0
         for block in text:
             read_blocks.append(block)
@@ -139,7 +139,7 @@ class Reader:
         return b"".join(read_blocks), size <= WHOLE
 
     def _protobuf(self, head: bytes) -> Iterator[Recorded]:
-        """The one record of a file of OTLP protobuf."""
+        """Yield the single record of a file of OTLP protobuf."""
         content, small = self._begin(blocks(self._read, head))
         if not small:
             cannot_read(self.input, "oversized")
@@ -167,7 +167,7 @@ class Reader:
         if by_line and any(map(self._has_metrics, filled[:20])):
             yield from self._record_lines("JSON lines", lines)
             return
-        # The first line of what was cut out of a file is a part of one.
+        # The first line of an excerpt is a part of a line.
         point = next((line for line in lines[:10] if _POINT.match(line)), None)
         if point is not None and self._decoded(point).format == "influx":
             yield from self._record_lines("line protocol", lines)
@@ -180,11 +180,11 @@ class Reader:
             yield from self._text_of(b"\n".join(rest) + b"\n", rest)
 
     def _text_of(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded]:
-        """What is for people: an export, a paste, metrics, dumps, a log."""
+        """Yield the records of a text for people: an export, a paste, metrics, dumps, a log."""
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
-        # What was quoted, as in a mail, is broken where it is so without the marks before it.
+        # JSON without its quotation marks, as from a mail, may be broken by that.
         content = content if rows else restored(content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
         broken = self._decoded(content).errors if _OBJECT.match(content) and parsed(first) is None else []
@@ -210,7 +210,7 @@ class Reader:
 
     def _readings_of(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
         self._what("metrics.jsonl")
-        self._cut = False  # A reading that was cut is no JSON.
+        self._cut = False  # A cut sample is not JSON.
         for number, line in enumerate(lines):
             self.input.read = number + 1
             if not line.strip():
@@ -224,9 +224,9 @@ class Reader:
                 yield from (self._record("metrics", number, snapshot) for snapshot in said)
 
     def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
-        """What JSON says that is all there is, or metrics between other lines; the numbers of the lines that it takes.
+        """Yield records from JSON that is the whole text, or metrics between other lines; return the lines' numbers.
 
-        JSON that nobody can read is a record, too, where it is all there is and is not for people: its reason is told.
+        Unreadable JSON is a record, too, if it is the whole text and not for people: its reject reason is shown.
         """
         every = list(metrics.documents(text))
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
@@ -248,7 +248,7 @@ class Reader:
         return taken
 
     def _listed(self, document: metrics.Document, alone: bool) -> list[Any]:
-        """The dump or the records that JSON is; [] where it is none. `alone`: its text is nothing but JSON."""
+        """Return the dump or the records in JSON; [] if there are none. `alone`: True if the text is only JSON."""
         value = document.value
         if is_dump_document(document.text) and (dumps := dumps_of_document(value, len(document.lines))):
             return [_numbered(dump, document.lines) for dump in dumps]
@@ -267,9 +267,9 @@ class Reader:
                 yield self._document(number, line)
 
     def _document(self, number: int, value: bytes) -> Recorded:
-        """A record of JSON. One that says no time has the file's, or at least its place in the order."""
+        """Return a record of JSON. One without a time gets the file's, or at least its place in the order."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
-        # An answer without anything in it (404) has no time, and needs none.
+        # An empty answer (404) has no time, and needs none.
         dated = self._decoded(value, self.now_ms) if timeless else None
         timeless = dated is not None and bool(dated.snapshots or dated.lines)
         return self._record("any", number, value, None if timeless else 0)
@@ -279,7 +279,7 @@ class Reader:
         return bool(decoded.snapshots) or "missing-identity: client_id" in decoded.errors
 
     def _is_recognised(self, content: bytes) -> bool:
-        """Is JSON a record of a format that says something?"""
+        """True if JSON is a record with content of a known format."""
         decoded = self._decoded(content)
         lacks = any(error.startswith(("missing-identity", "missing-timestamp")) for error in decoded.errors)
         return decoded.format not in (None, "plain_text") and bool(decoded.snapshots or decoded.lines or lacks)
@@ -306,7 +306,7 @@ class Reader:
     def _dumps_of(
         self, lines: list[bytes], parted: list[Stripped], layout: Layout
     ) -> Generator[Recorded, None, set[int]]:
-        """The dumps in the lines, each writer's on its own; the numbers of the lines that they are made of."""
+        """Yield the dumps in the lines of each writer; return the numbers of their lines."""
         writers: dict[bytes, list[tuple[int, bytes]]] = {}
         for number, stripped in enumerate(parted):
             writers.setdefault(stripped.key, []).append((number, stripped.line))
@@ -322,7 +322,7 @@ class Reader:
             yield from self._dump_records(dumps, layout.time_before(dict(written)), writer)
             taken.update(at for dump in dumps for at in dump.taken)
         if taken:
-            # What remains of a dump is nothing of a log.
+            # The rest of a dump is not part of a log.
             self._cut = self._cut and len(lines) - 1 not in taken
         return taken
 
@@ -335,7 +335,7 @@ class Reader:
         last_ms: int | None = None
         for dump in dumps:
             first = min(dump.taken, default=0)
-            # One that says no time is not older than the one above it: how much younger, nobody knows.
+            # A dump without a time is not older than the one above it; its age is unknown.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             if ts_ms:
                 self._span(ts_ms)
@@ -352,7 +352,7 @@ class Reader:
         self.input.dated, self.input.named = False, "day" if named.dated else "clock"
         return named.ts_ms
 
-    # Large texts, and what is a log in small ones.
+    # Large texts, and the log parts of small ones.
 
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
         sample = plain(begin[: begin.find(b"\n", _SAMPLE) + 1]).split(b"\n")[:-1]
@@ -444,7 +444,7 @@ class Reader:
         writer: str = "",
         repeats: int = 1,
     ) -> Recorded:
-        """`value`: its bytes, or what was read. `ts_ms`: its time, 0 if it says that itself, None if nothing does."""
+        """`value`: its bytes, or its parsed content. `ts_ms`: its time, 0 if it has its own, None if unknown."""
         service, instance = self._stream.process
         if writer:
             service, instance = named(writer)
@@ -467,7 +467,7 @@ class Reader:
 
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
-    """A dump with the numbers of its lines in their file. `numbers`: of each line of the text that it was found in."""
+    """Return a dump with the numbers of its lines in their file. `numbers`: of each line of the dump's text."""
     for thread in dump.threads:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)
@@ -475,7 +475,7 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 
 
 def _is_reading(line: bytes) -> bool:
-    """Is it a line of a recording's metrics?"""
+    """True if it is a line of a recording's metrics."""
     document = parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
     if not isinstance(document, dict) or not isinstance(document.get("ts"), int):
         return False
@@ -484,9 +484,9 @@ def _is_reading(line: bytes) -> bool:
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
-    """Is each of these lines JSON, but for what was cut and a few others?"""
+    """True if each of these lines is JSON, but for cut ones and a few others."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
-    # What begins so is cheap to see, and a log has little of it.
+    # This prefix is cheap to test, and few lines of a log have it.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:
         return False
     return sum(isinstance(parsed(line), dict | list) for line in begun) * 2 >= len(lines)

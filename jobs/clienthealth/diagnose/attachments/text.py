@@ -1,9 +1,10 @@
-"""From the bytes of a file to UTF-8 text in blocks of whole lines, and what stands around and before its lines:
-encodings, colours, JSON that wraps each line, and the prefixes that shippers write, which the file's own lines show.
+"""Turn the bytes of a file into UTF-8 text in blocks of whole lines, and find the envelope of its lines:
 
-Container runtimes, orchestrators and syslog write *prefixes*, up to three before each other, as in a log of
-`docker compose logs --timestamps` that went through syslog. A prefix may say who wrote the line (lines of several
-writers are then told apart) and when.
+encodings, colours, JSON that wraps each line, and the prefixes of shippers, which the file's own lines reveal.
+
+Container runtimes, orchestrators and syslog write *prefixes*, up to three before each other, as in a log of `docker
+compose logs --timestamps` that went through syslog. A prefix may name the writer of the line (lines of several writers
+are then separated) and the time.
 
 A block ends with a line end; only the last one of a file may lack it. Nothing here holds more than a block and a line.
 """
@@ -36,13 +37,13 @@ Read = Callable[[int], bytes]
 
 
 def encoding_of(head: bytes) -> tuple[str, int] | None:
-    """The encoding of a text by how it begins, and the length of its byte order mark; None where it is no text."""
+    """Return a text's encoding by its first bytes, and the length of its byte order mark; None if it is no text."""
     for mark, name in _BOMS:
         if head.startswith(mark):
             return name, len(mark)
     sample = head[:4096]
     if sample.count(0) > len(sample) // 4:
-        # Of ASCII text in UTF-16 every other byte is zero.
+        # In ASCII text as UTF-16 every other byte is zero.
         even, odd = sample[::2].count(0), sample[1::2].count(0)
         if odd > len(sample) // 3 and even < len(sample) // 16:
             return "utf-16-le", 0
@@ -53,7 +54,7 @@ def encoding_of(head: bytes) -> tuple[str, int] | None:
 
 
 def blocks(read: Read, head: bytes, size: int = BLOCK) -> Iterator[bytes]:
-    """The text of a file as UTF-8, in blocks of whole lines. `head`: what has been read of it already."""
+    """Yield the text of a file as UTF-8, in blocks of whole lines. `head`: the part that was read already."""
     encoding, mark = encoding_of(head) or ("utf-8", 0)
     begin = (head[at : at + size] for at in range(mark, len(head), size))
     chunks: Iterator[bytes] = chain(begin, iter(lambda: read(size), b""))
@@ -73,7 +74,7 @@ def blocks(read: Read, head: bytes, size: int = BLOCK) -> Iterator[bytes]:
 
 
 def chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterator[bytes]:
-    """Blocks of whole lines."""
+    """Yield blocks of whole lines."""
     at = 0
     while at < len(begin):
         end = begin.rfind(b"\n", at, at + size) + 1
@@ -84,7 +85,7 @@ def chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterato
 
 
 def utf8(line: bytes) -> bytes:
-    """The line as UTF-8: what is none is taken as Latin-1."""
+    """Return the line as UTF-8; invalid UTF-8 is taken as Latin-1."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -93,7 +94,7 @@ def utf8(line: bytes) -> bytes:
 
 
 def plain(block: bytes) -> bytes:
-    """The block without colours and carriage returns."""
+    """Return the block without colours and carriage returns."""
     if b"\x1b" in block:
         block = ANSI.sub(b"", block)
     return block.replace(b"\r\n", b"\n") if b"\r" in block else block
@@ -103,7 +104,7 @@ Unwrap = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 
 def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
-    """What wraps each line in an object of its own, and how the lines come out of it; None where nothing does."""
+    """Return the kind of objects that wrap each line, and the function that unwraps them; None if nothing does."""
     first = plain(head).lstrip(b"\xef\xbb\xbf\n ").partition(b"\n")[0]
     if first.startswith(b"{"):
         wrapped = parsed(first)
@@ -122,7 +123,7 @@ def _unwrapped(blocks: Iterator[bytes], line_of: Callable[[object], bytes | None
     for block in blocks:
         lines = []
         for raw in block.split(b"\n"):
-            # What cannot be unwrapped stays as it is: it will be named.
+            # A line that cannot be unwrapped stays as it is: it will be reported.
             lines.append((line_of(parsed(raw)) if raw.startswith(b"{") else None) or raw)
         yield b"\n".join(lines)
 
@@ -152,7 +153,7 @@ def _journal(fields: object) -> bytes | None:
 
 
 def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """journald's export: fields by line, entries parted by an empty line, fields of several lines with their length."""
+    """Unwrap journald's export: fields by line, entries separated by an empty line, long fields with their length."""
     rest, entry = b"", dict[str, object]()
     for block in blocks:
         rest += block
@@ -179,29 +180,29 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # An entry that its end is missing of ends in the middle of a line.
+        # An entry without its end stops in the middle of a line.
         yield last + (b"\n" if not rest else b"")
 
 
-#: Where fewer of the lines that speak of Kafka are understood, they are taken to have no prefix.
+#: If a prefix leaves fewer Kafka lines understood than this, the lines are taken to have none.
 _FITS = 0.5
 _SAMPLE = 2_000
-#: Belongs to the line above: a frame, the value of an option, an exception.
+#: A line that belongs to the one above: a frame, the value of an option, an exception.
 _BELOW = re.compile(rb"\t|\s+(?:at |[\w.]+ = )|at |Caused by|Suppressed|[\w.$]{1,300}(?:Exception|Error)\b")
 
 
 @dataclass
 class Layout:
-    """How the lines of a file begin. `shipped`: the prefixes of all; `times`: how what remains of a line says when."""
+    """The begin of a file's lines. `shipped`: the prefixes of all; `times`: the forms of time in the rest of a line."""
 
     shipped: Prefixes
     times: Times
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
-        """From the file's first lines. `file_ms`: when it was written last.
+        """Learn the layout from the file's first lines. `file_ms`: its last modification.
 
-        A prefix that is none, but how the application begins its own entries, leaves lines that nobody understands.
+        A false prefix, which is how the application begins its own entries, leaves lines that no layout understands.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -215,7 +216,7 @@ class Layout:
         return cls(shipped, Times.learned(stripped, file_ms))
 
     def _fit(self, sample: Sequence[bytes]) -> float:
-        """Of the lines of a sample that speak of Kafka, the share that is understood; 1 where none does."""
+        """Return the understood share of a sample's lines about Kafka; 1 if there are none."""
         speaking = understood = 0
         for line in sample[:_SAMPLE]:
             stripped, _, time, _ = self.shipped.parted(line)
@@ -230,11 +231,11 @@ class Layout:
         return understood / speaking if speaking else 1.0
 
     def text(self, line: bytes) -> str:
-        """A line without its prefix."""
+        """Return a line without its prefix."""
         return utf8(self.shipped.parted(line).line).decode()
 
     def time_before(self, numbered: Mapping[int, bytes]) -> Callable[[int], int]:
-        """For the number of a line: the time of the nearest line above that has one, 0 where none has.
+        """Return a function from a line's number to the time of the nearest dated line above, 0 without one.
 
         `numbered`: the lines of one writer, without prefix, by their numbers
         """
@@ -253,12 +254,12 @@ class Layout:
 _ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
 _NANOS = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,9}(?:Z|[+-]\d\d:?\d\d)"
 _SYSLOG_TIME = rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})?"
-#: Above this share of lines it is a prefix of all; the rest is what a tool says itself (`-- Logs begin at …`).
+#: A prefix must be on this share of lines; the others are a tool's own (`-- Logs begin at …`).
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES = 3
 _PREFIX_SAMPLE = 400
 
-#: Name → how the prefix looks. Groups: `key` who wrote the line, `time` when, `part` P where the line goes on.
+#: Name → pattern of the prefix. Groups: `key` the writer, `time` the time, `part` P if the line goes on.
 _PREFIXES: tuple[tuple[str, bytes], ...] = (
     ("CRI", rb"(?P<time>\S{20,40}) std(?:out|err) (?P<part>[FP]) "),
     ("kubectl", rb"\[(?P<key>(?:pod/)?[\w.-]{1,253}/[\w./-]{1,253})\] "),
@@ -281,14 +282,14 @@ _PREFIXES: tuple[tuple[str, bytes], ...] = (
     ("severity", rb"<\d{1,3}>(?=\S)"),
 )
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
-#: What begins with a level has its time from the application as likely as from who shipped it.
+#: A line that begins with a level may have its time from the application or from its shipper.
 _LEVELLED_REST = re.compile(rb"[A-Z]{4,5} ")
-#: How the lines of a stack trace, or of a list of options, go on: an application writes no time before them.
+#: Further lines of a stack trace or a list of options: an application writes no time before them.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
 
 
 class Stripped(NamedTuple):
-    """A line without its prefix. `part`: it goes on in the next line."""
+    """A line without its prefix. `part`: True if it goes on in the next line."""
 
     line: bytes
     key: bytes = b""
@@ -297,7 +298,7 @@ class Stripped(NamedTuple):
 
 
 class Prefixes:
-    """The prefixes of a file's lines. `names`: what they are, outermost first; `keys`: who the sample speaks of."""
+    """The prefixes of a file's lines. `names`: their kinds, outermost first; `keys`: the writers in the sample."""
 
     def __init__(self, sample: Sequence[bytes]) -> None:
         self.names: list[str] = []
@@ -353,7 +354,7 @@ def _next_prefix(lines: Sequence[bytes], learned: set[str]) -> tuple[str, re.Pat
 
 
 def _is_before_lines(name: str, matches: Sequence[re.Match[bytes]]) -> bool:
-    """Is the time one that a tool wrote before whole lines, and not how the application begins its own entries?"""
+    """True if a tool wrote the time before whole lines, rather than the application before its entries."""
     rests = [match.string[match.end() :] for match in matches]
     if name == "syslog" and re.match(rb"[A-Z<]", matches[0].string):
         return True
@@ -361,13 +362,13 @@ def _is_before_lines(name: str, matches: Sequence[re.Match[bytes]]) -> bool:
     timed = sum(_TIMED_REST.match(rest) is not None for rest in rests)
     if name == "syslog":
         timed += sum(_LEVELLED_REST.match(rest) is not None for rest in rests)
-    # A journal says host and program of each line: few programs, whatever the lines say.
+    # A journal names host and program of each line: few programs, whatever the lines are.
     few = name == "syslog" and len({match["key"] for match in matches}) <= max(3, len(matches) // 20)
     return bool(few or continued or timed * 2 > len(rests))
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """Few writers, whose names are padded to one width (or by one blank: `docker compose` of some versions)."""
+    """True for few writers whose names are padded to one width (or by one blank: some `docker compose` versions)."""
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}
@@ -375,7 +376,7 @@ def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
-    """Few pods with their containers, and lines behind them that begin with a time or go on."""
+    """True for few pods with their containers, followed by lines that begin with a time or go on."""
     rests = [match.string[match.end() :] for match in matches]
     few = len({match["key"] for match in matches}) <= max(2, len(matches) // 20)
     return few and 2 * sum(bool(_TIMED_REST.match(rest) or _GOES_ON.match(rest)) for rest in rests) > len(rests)

@@ -1,1 +1,1 @@
-"""Is my client stuck now? A process is read each second and judged by the monitor's own step, without Kafka."""
+"""Is my client stuck now? Read a process every second and judge it by the monitor's own step, without Kafka."""

@@ -1,7 +1,7 @@
-"""A Jolokia agent in a JVM of this machine while it is watched: on loopback, with a password, able to read only.
+"""Attach a Jolokia agent to a JVM of this machine while it is watched: on loopback, with a password, read-only.
 
-The agent is brought in by its own launcher through Java's attach interface. While it is there it may be asked for
-MBeans and for thread dumps, for nothing else, and only by whoever has the password, which stands in a file of ours.
+The agent's own launcher loads it through Java's attach interface. It allows only reads of MBeans and thread dumps, and
+only with the password, which is in a file of ours.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from clienthealth.read.mbeans import RUNTIME
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 
 USER = "kafka-health"
-#: The launcher gives up by itself after some 10 s where a JVM does not answer.
+#: The launcher gives up after some 10 s if a JVM does not answer.
 LAUNCH_SECONDS = 30.0
-#: From the launcher's end until the agent answers: on a machine at a load of 30 it took more than 10 s.
+#: Limit (s) from the launcher's end to the agent's first answer: it took more than 10 s at a load of 30.
 ANSWER_SECONDS = 30.0
 _PROC = Path("/proc")
 _SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _ATTACHED_BEFORE = "is already attached to PID"
 _FOLDER = "kafka-health-watch-"
-#: The answer of an agent to somebody without its password.
+#: The answer of an agent to a request without its password.
 _NO_PASSWORD = "HTTP 401"
 _CONFIG = """\
 user={user}
@@ -53,7 +53,7 @@ _POLICY = """\
 
 
 class Agent(NamedTuple):
-    """Where an agent answers; user and file of the password are empty where it asks for none."""
+    """The address of an agent; user and password file are empty if it needs none."""
 
     url: str
     user: str = ""
@@ -61,7 +61,7 @@ class Agent(NamedTuple):
 
 
 def runtime_of(pid: int) -> Literal["java", "python"]:
-    """What it runs on. Raises InputError where there is no such process, or it is none that we may look into."""
+    """Return the runtime of a process. Raises InputError if it does not exist, or may not be inspected."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -93,7 +93,7 @@ def runtime_of(pid: int) -> Literal["java", "python"]:
 
 
 def lives(pid: int) -> bool:
-    """True if there is such a process and it has not ended."""
+    """True if the process exists and has not ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -101,14 +101,14 @@ def lives(pid: int) -> bool:
     except PermissionError:
         return True
     try:
-        # One that has ended stays in the table until its parent asks for it.
+        # An ended process stays in the table until its parent collects it.
         return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return not _PROC.joinpath("self/stat").exists()
 
 
 def agent_jar(given: Path | None) -> Path:
-    """The agent's jar: the one that was given, else ours. Raises InputError, or DependencyError where it is missing."""
+    """Return the agent's jar: the given one, else ours. Raises InputError, or DependencyError if it is missing."""
     if given is not None:
         if not given.is_file():
             raise InputError(f"--agent {given}: there is no such file")
@@ -124,11 +124,11 @@ def agent_jar(given: Path | None) -> Path:
 
 @contextmanager
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
-    """An agent in the JVM, taken out again at the end; one that was there before is used and stays.
+    """Yield an agent in the JVM and remove it at the end; an existing one is used and stays.
 
-    That of a watch which was killed is taken out first, and that of a watch which runs is used with its password.
-    `pid` is that of a JVM; `with_password`: the settings have a password for agents. Raises InputError where the
-    process cannot be attached to, or its agent asks for a password, and ServiceError where the agent does not start.
+    The agent of a killed watch is removed first; that of a running watch is used with its password. `pid` is a JVM's;
+    `with_password`: True if the settings have a password for agents. Raises InputError if the process cannot be
+    attached, or its agent needs a password, and ServiceError if the agent does not start.
     """
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
@@ -140,7 +140,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
-            # Held until this process ends, however it does.
+            # Held until this process ends, however it ends.
             fcntl.flock(lock, fcntl.LOCK_EX)
             said = _launch(jar, *options, "start", str(pid))
             if _ATTACHED_BEFORE in said:
@@ -163,9 +163,9 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """The file of the password that a watch made for an agent; None if it asks for none, or for that of the settings.
+    """Return the password file that a watch made for an agent; None if it needs none, or the settings' password.
 
-    Raises InputError where its password is not known here.
+    Raises InputError if its password is not known here.
     """
     try:
         Jolokia(agent.url, ANSWER_SECONDS).read({RUNTIME: ("Name",)})
@@ -199,7 +199,7 @@ def _is_abandoned(password: Path) -> bool:
 
 
 def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
-    """What a command says. In a session of its own: Ctrl-C is for us, who have it end in order."""
+    """Run a command in its own session, so that Ctrl-C reaches only this process, which ends it in order."""
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -213,7 +213,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """What the launcher says. Whether an agent answers decides, not its exit code: it looks too early."""
+    """Return the launcher's output. Its exit code does not matter, because it looks for the agent too early."""
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)
@@ -251,7 +251,7 @@ def _not_permitted(pid: int) -> str:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """Return a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

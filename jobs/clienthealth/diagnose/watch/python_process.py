@@ -1,4 +1,4 @@
-"""A Python process: its stacks by py-spy, which needs nothing in it, and the statistics that it may serve."""
+"""Read a Python process: its stacks by py-spy, which needs nothing inside it, and the statistics that it may serve."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from clienthealth_exporters.jvm.dumps import DumpBudget, DumpPlan, Reason, dump_
 PY_SPY_SECONDS = 10.0
 PAGE_SECONDS = 5.0
 PAGE_BYTES = 16 * 1024 * 1024
-#: Stacks are all that such a process tells: two of them, and then more and more seldom.
+#: Such a process offers only stacks: two at first, and then at growing intervals.
 _ALWAYS = (Reason("a Python process is known by its stacks"),)
 _REFUSED = ("permission denied", "operation not permitted")
 
 
 class Stacks:
-    """The stacks of a Python process, read as often as `plan` says; each `publish` that is not due does nothing."""
+    """The stacks of a Python process, read as often as `plan` allows; `publish` does nothing before that."""
 
     def __init__(self, service: str, pid: int, settings: Settings, session: Session, budget: DumpBudget) -> None:
-        """Raises DependencyError where py-spy is not installed."""
+        """Raises DependencyError if py-spy is not installed."""
         host = socket.gethostname()
         self.process = ClientProcess(service, host, f"{host}:{pid}")
         beside = Path(sys.executable).with_name("py-spy")
@@ -60,7 +60,7 @@ class Stacks:
 
 
 class Page:
-    """What a process serves of its clients' statistics, in any format that we read."""
+    """A process's page of client statistics, in any known format."""
 
     def __init__(self, service: str, url: str, settings: Settings, session: Session) -> None:
         at = urllib.parse.urlsplit(url)
@@ -70,14 +70,14 @@ class Page:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def holds_clients(self) -> bool:
-        """Does it answer, and with clients of Kafka."""
+        """True if the page answers and contains clients of Kafka."""
         try:
             return bool(decode_metrics(self._read(), self._settings, int(time.time() * 1000)).snapshots)
         except ServiceError:
             return False
 
     def publish(self) -> None:
-        """Read it. Raises ServiceError."""
+        """Read the stacks if it is time. Raises ServiceError if py-spy may not, or cannot."""
         self._session.take(self._read())
 
     def _read(self) -> RawRecord:
