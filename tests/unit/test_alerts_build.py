@@ -87,7 +87,7 @@ def test_nothing_generated_tells_when_or_where() -> None:
 def test_a_runbook_names_the_limits_of_its_alerts_and_of_what_these_read() -> None:
     """Compared by hand with limits.py: the share of a fleet, and what counts as a mass failure in recorded series."""
     limits = {alert.name: alert.limits for alert in catalogue()}
-    storm = {"storm_minutes", "storm_services", "storm_clients"}
+    storm = {"storm_minutes", "storm_services", "storm_clients", "fleet_one_service_ratio"}
     assert limits["KafkaClientFleetUnhealthy"] == {"fleet_confirmed_ratio", "fleet_confirmed_clients", *storm}
     assert limits["KafkaClientServiceSilent"] == {"silent_ratio", "silent_clients"}
     assert limits["KafkaClientErrorBudgetBurn"] == limits["KafkaClientHealthWatchdog"] == set()

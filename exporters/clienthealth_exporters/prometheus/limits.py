@@ -27,6 +27,8 @@ class Limits:
     fleet_confirmed_ratio: float = setting(0.05, "one in twenty at once is no coincidence: they share a cause")
     fleet_confirmed_clients: float = setting(20, "fewer have their own pages, which say more")
     fleet_suspected_ratio: float = setting(0.1, "suspicions come and go: one in ten at once is no coincidence")
+    fleet_one_service_ratio: float = setting(0.9, "nine in ten that fail are of one service: its own page names it")
+    worse_clients: float = setting(5, "so many more at once do not fail by chance beside one that is known")
     storm_minutes: float = setting(10, "what fails together does so within some batches and scrapes")
     storm_services: float = setting(10, "so many services that begin to fail together share a cause")
     storm_clients: float = setting(100, "so many clients that begin to fail together do, too")
