@@ -1,4 +1,4 @@
-"""What the report shows of each client: one `Story` each, the worst first, for the terminal and for the HTML page."""
+"""Prepare the report's content for each client: one `Story` each, the worst first, for terminal and HTML page."""
 
 from __future__ import annotations
 

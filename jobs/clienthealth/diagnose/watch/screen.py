@@ -1,4 +1,4 @@
-"""What a person sees while clients are watched: a live table on a terminal, and a line for each change."""
+"""The screen of `watch`: a live table on a terminal, and a line for each change."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from clienthealth.modes import modes
 from clienthealth.monitor.incidents import Transition
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
-#: Facts that are told of a finding as it comes; the report at the end has all.
+#: Number of facts shown with a new finding; the report at the end has all.
 FACTS = 3
 #: 80 columns hold the longest verdict.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: Threads whose stacks are shown of a process, and frames of each, unless all are wanted; threads in the live table.
+#: Number of a process's threads with stacks, and of frames of each, unless all are requested; threads in the live
+#: table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
 class Screen:
-    """Writes to a stream: a table that is drawn anew where it is a terminal, lines for changes anywhere."""
+    """Writes to a stream: on a terminal a table that is redrawn, elsewhere a line per change."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream
@@ -41,20 +42,20 @@ class Screen:
         self._began = time.monotonic()
 
     def changed(self, changes: Sequence[Transition]) -> None:
-        """What was found, or is over, with what it rests on."""
+        """Show new and closed findings with their evidence."""
         self.clear()
         self.write(line for change in changes for line in _told(change))
 
     def write(self, lines: Iterable[str]) -> None:
-        """Write lines below what is there, wrapped where it is a terminal."""
+        """Write lines below the existing ones, wrapped on a terminal."""
         for line in lines:
-            # A terminal would break within words; whoever reads a pipe wants a line for each fact.
+            # A terminal would break within words; a reader of a pipe wants one line per fact.
             wrapped = (textwrap.wrap(line, _columns(), subsequent_indent=HANGING) or [""]) if self._live else [line]
             self._stream.write("".join(f"{part}\n" for part in wrapped))
         self._stream.flush()
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
-        """The clients as they are now."""
+        """Show the clients' present state."""
         lines = [ROW.format("client", "kind", f"now ({time.monotonic() - self._began:.0f} s watched)")]
         colours = [""]
         for record in session.newest.values():
@@ -71,7 +72,7 @@ class Screen:
         self.table(lines, colours)
 
     def table(self, lines: Sequence[str], colours: Sequence[str] = ()) -> None:
-        """Lines in the place of those before, cut to the terminal; nothing where there is none. `colours`: of lines."""
+        """Replace the table by these lines, cut to the terminal; does nothing without one. `colours`: of lines."""
         if not self._live:
             return
         self.clear()
@@ -83,25 +84,25 @@ class Screen:
         self._stream.flush()
 
     def ended(self, process: Watched) -> None:
-        """A process has ended."""
+        """Show that a process has ended."""
         self.clear()
         self._stream.write(f"{clock(process.ended_ms)}  ended: {process.service} ({_instance(process)})\n")
         self._stream.flush()
 
     def clear(self) -> None:
-        """Take the table away."""
+        """Remove the table."""
         if self._drawn:
             self._stream.write(f"\x1b[{self._drawn}A\x1b[J")
             self._drawn = 0
 
 
 def _columns() -> int:
-    """How much of a line is used: in its last column a terminal may begin the next one."""
+    """Return the usable width of a line: in its last column a terminal may begin the next line."""
     return shutil.get_terminal_size().columns - 1
 
 
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
-    """Where the application's threads are in each process that is not known to be well, with their innermost frames."""
+    """Yield the places of the application's threads, with innermost frames, for processes not known to be healthy."""
     judged = [record.client.instance for record in session.newest.values() if record.worst != "ok"]
     for process in processes:
         stands = session.standing(_instance(process))
@@ -130,7 +131,7 @@ def _stands(stand: Stand) -> str:
 
 
 def endings(processes: Sequence[Watched], clients: Sequence[tuple[Client, Sequence[Verdict]]]) -> Iterator[str]:
-    """The processes that ended while they were watched, and whether records were lost, as far as that was judged."""
+    """Yield the processes that ended while watched, and whether records were lost, as far as judged."""
     for process in processes:
         if not process.ended_ms:
             continue

@@ -1,4 +1,4 @@
-"""What is known of the clients that are watched: readings and dumps, decoded, packed and stepped as in the stream."""
+"""The data of watched clients: samples and dumps, decoded, packed and stepped as in the stream."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _ODD = re.compile(r"[^\w.-]+")
 
 
 class Recorder:
-    """A folder per process, with `metrics.jsonl` and a `jstack-*.txt` per dump.
+    """Writes a folder per process, with `metrics.jsonl` and a `jstack-*.txt` per dump.
 
-    The folder tells the process, so the readings name neither host nor process id; secrets are removed. Raises
-    InputError where it cannot be written.
+    The folder identifies the process, so the samples contain neither host nor process id; secrets are removed. Raises
+    InputError if it cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -49,14 +49,14 @@ class Recorder:
         self._dumps: dict[str, int] = {}
 
     def readings(self, value: Mapping[str, Any]) -> None:
-        """A snapshot of a client, as a line."""
+        """Write a snapshot of a client as a line."""
         client = value["client"]
         anonymous = {**client, "service": None, "host": None, "instance": None}
         line = {**value, "client": anonymous, "config": shown(value["config"])}
         self._write(client["service"], "metrics.jsonl", json.dumps(line) + "\n", "a")
 
     def dump(self, record: Mapping[str, Any]) -> None:
-        """A thread dump, as a log record of ours has it, as a file."""
+        """Write a thread dump from a log record of ours as a file."""
         service = record["service.name"]
         self._dumps[service] = number = self._dumps.get(service, 0) + 1
         at = datetime.fromisoformat(record["@timestamp"])
@@ -78,11 +78,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Stand(NamedTuple):
-    """Where a thread of the application is in the newest dump of its process, and since when (epoch ms) at least.
+    """The place of an application's thread in the newest dump of its process, and since when (epoch ms) at least.
 
-    dumps   how many dumps in a row found it at these frames
-    cpu_ms  the CPU time that it has used since the first of them, None where a dump does not say it
-    polled  a dump before them found it inside poll()
+    dumps number of consecutive dumps that found it at these frames cpu_ms the CPU time that it used since the first of
+    them, None if a dump does not state it polled True if an earlier dump found it inside poll()
     """
 
     thread: DumpedThread
@@ -94,22 +93,20 @@ class Stand(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """For how long it has been there at least."""
+        """How long it has been there at least."""
         return (self.at_ms - self.since_ms) / 1000
 
 
 class Session:
-    """Takes what would go to topics (`send`, from any thread), and judges it when `step` is called.
+    """Takes records that would go to topics (`send`, from any thread), and judges them in `step`.
 
-    newest  the state of each client as the monitor would publish it, by key
-    found   the worst that was found of each client, by key and mode; what turned out to be no failure is taken back
-    dumps   the threads of the newest dumps
-    stands  where the threads of the application are, by instance of their process and name
-    faults  clients that could not be judged, by a mistake of ours
+    newest the state of each client as the monitor would publish it, by key found the worst finding of each client, by
+    key and mode, without withdrawn ones dumps the threads of the newest dumps stands the places of the application's
+    threads, by instance of their process and name faults clients whose judgement raised an error
     """
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:
-        """`recorder`: keeps what was read."""
+        """`recorder`: keeps all input."""
         self._settings, self._recorder = settings, recorder
         self._inbox: queue.SimpleQueue[tuple[RawRecord, Mapping[str, Any] | None]] = queue.SimpleQueue()
         self._state: bytes | bytearray = save(BucketState(), 1)
@@ -121,16 +118,16 @@ class Session:
         self.faults: list[str] = []
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
-        """A snapshot or a line of log, as an exporter publishes it."""
+        """Take a snapshot or a log line, as an exporter publishes it."""
         del key
         self._inbox.put((RawRecord(_encode(value), Source(topic, 0, 0), int(time.time() * 1000)), value))
 
     def take(self, record: RawRecord) -> None:
-        """A record of metrics in any format."""
+        """Take a record of metrics in any format."""
         self._inbox.put((record, None))
 
     def step(self, now_ms: int) -> list[Transition]:
-        """Judge what has come since the last step; which failures opened, became certain, or were over."""
+        """Judge the input since the last step; return the findings that opened, became certain, or closed."""
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):
             raw, value = self._inbox.get()
@@ -171,12 +168,12 @@ class Session:
         return published.changes
 
     def standing(self, instance: str) -> list[Stand]:
-        """The threads of a process: first those that called poll(), then those that stand for longest, and idly."""
+        """Return the threads of a process: first those that called poll(), then the longest-standing and idle ones."""
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def told_of(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """By instance of a process its `threads`, and when it has `ended`, as JSON. `ended`: see `ended_instances`."""
+        """Return for each instance its `threads`, and when it `ended`, as JSON. `ended`: see `ended_instances`."""
         told: dict[str, dict[str, Any]] = {
             instance: {
                 "threads": [
@@ -224,9 +221,9 @@ class Session:
         self.stands[instance] = now
 
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
-        """All clients with their verdicts: the worst of each mode, `ok` only where there is evidence of health.
+        """Return all clients with their verdicts: the worst of each mode, `ok` only with evidence of health.
 
-        `ended`: instances whose process has ended; of their clients, what that says.
+        `ended`: instances whose process has ended; verdicts on the end are added for their clients.
         """
         state = load(self._state, 1)
         bucket = Bucket(state, self._settings, readings.grid_of(state, self._settings.monitor))

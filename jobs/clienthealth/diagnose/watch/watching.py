@@ -1,4 +1,4 @@
-"""The loop: every process is read each second, by itself, and all that was read is judged together."""
+"""The loop of `watch`: read every process once a second, and judge all together."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from clienthealth_exporters.jvm.dumps import DumpBudget
 from clienthealth_exporters.jvm.exporter import Target, Watch
 
 INTERVAL_SECONDS = 1.0
-#: Two dumps show whether a thread stands still; five seconds lie between them.
+#: Two dumps, five seconds apart, show whether a thread stands still.
 DUMP_SECONDS = 5.0
 DUMPS_PER_MINUTE = 12.0
-#: A JVM without a process id of ours that does not answer for so long is taken to have ended.
+#: A JVM without a known process id that does not answer for this long (s) counts as ended.
 GONE_SECONDS = 15.0
 
 
 def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
-    """The settings with the pace of a watch, and the password of an agent that a watch brought in."""
+    """Return the settings with the intervals of a watch, and the password of an agent attached by it."""
     jvm = replace(
         settings.jvm,
         interval_seconds=INTERVAL_SECONDS,
@@ -48,7 +48,7 @@ def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
 
 
 class Reader(Protocol):
-    """Whoever reads a process: `process` is known once it was read."""
+    """A reader of a process; `process` is set after the first reading."""
 
     @property
     def process(self) -> ClientProcess | None: ...
@@ -70,7 +70,7 @@ class Watched:
     _heard: float = field(default_factory=time.monotonic)
 
     def read(self) -> None:
-        """Read once; a process that has not ended may be silent."""
+        """Read once; a running process may not answer."""
         try:
             self.reader.publish()
         except ServiceError as error:
@@ -116,7 +116,7 @@ def watch(
     seconds: float | None,
     show: Callable[[Sequence[Transition]], None],
 ) -> None:
-    """Until `stop` is set, so many seconds are over, or all processes have ended. `show`: called after each step."""
+    """Run until `stop` is set, `seconds` are over, or all processes have ended. `show` is called after each step."""
     begin = time.monotonic()
     under_way: list[Future[None] | None] = [None] * len(processes)
     with ThreadPoolExecutor(len(processes), thread_name_prefix="watch") as pool:
@@ -125,7 +125,7 @@ def watch(
             for at, process in enumerate(processes):
                 task = under_way[at]
                 if task is not None and task.done():
-                    # A mistake of ours ends the watch.
+                    # An error of ours ends the watch.
                     task.result()
                     task = under_way[at] = None
                 if task is None and not process.ended_ms:
@@ -141,7 +141,7 @@ def watch(
 
 
 def ended_instances(processes: Sequence[Watched]) -> Mapping[str, int]:
-    """Those that have ended, as the records of their clients call them, and when (epoch ms)."""
+    """Return the ended processes, by the instance in their clients' records, and when they ended (epoch ms)."""
     return {
         process.reader.process.instance: process.ended_ms
         for process in processes
@@ -156,9 +156,9 @@ def watch_group(
     seconds: float | None,
     show: Callable[[HealthRecord], None],
 ) -> HealthRecord:
-    """Until `stop` is set or so many seconds are over; the newest state. `show`: called after each reading.
+    """Run until `stop` is set or `seconds` are over; return the newest state. `show` is called after each reading.
 
-    Raises InputError where there is no such group, ServiceError where it cannot be read.
+    Raises InputError if there is no such group, ServiceError if it cannot be read.
     """
     own = only(settings, group)
     session, begin = Session(own), time.monotonic()
@@ -178,7 +178,7 @@ def watch_group(
 
 
 def exit_code(record: HealthRecord) -> int:
-    """That of `diagnose`: 0 the lag is fine, 1 it is not, 3 it cannot be told yet."""
+    """Return the exit code as `diagnose` does: 0 the lag is fine, 1 it is not, 3 unknown."""
     state = record.text("group", "status")
     if state in FINE:
         return HEALTHY
@@ -186,7 +186,7 @@ def exit_code(record: HealthRecord) -> int:
 
 
 def table(record: HealthRecord, seconds: float) -> list[str]:
-    """The group as lines, the partitions that are most behind first. `seconds`: watched so far."""
+    """Return the group as lines, the greatest lag first. `seconds`: duration of the watch so far."""
     members = record.value("group", "members")
     head = f"{record.client.group}: {record.text('group', 'status')}, "
     head += "members unknown" if members is None else f"{members:.0f} members"
@@ -215,7 +215,7 @@ def _shown(value: object) -> str:
 
 
 def _who(row: Mapping[str, Any], seconds: float) -> str:
-    """The member that has the partition, and whether it commits."""
+    """Return the member that owns the partition, and whether it commits."""
     member, age = row.get("member"), row.get("commit_age_seconds")
     name = f"{member['client_id']} {member['host']}" if member else "no member"
     if not row.get("records"):
