@@ -23,7 +23,7 @@ OUT = "dashboards/out"
 def pages(links: LinkSettings) -> tuple[Page, ...]:
     """Every dashboard: general first, then one per failure mode, then what watches the watcher."""
     return (
-        overview.page(),
+        overview.page(links),
         producers.page(),
         consumers.page(),
         *(failure_mode.page(mode, links) for mode in modes().values()),

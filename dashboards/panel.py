@@ -23,6 +23,10 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
+#: The same where it is good that there is none.
+NONE = "none"
+#: Seconds as people read them: 1 hour, 45 minutes on its own; 01:45:00 along an axis.
+AGE, CLOCK = "dtdurations", "dthms"
 #: A value of a table that is not known.
 UNKNOWN = "–"
 #: A chart asks for so many moments at most. More are hardly seen, and what a query costs grows with them: of 10,000
@@ -30,8 +34,8 @@ UNKNOWN = "–"
 MOMENTS = 240
 #: Labels in the order in which tables have them: what is wrong, with whom, where. Then come the columns of values.
 ORDER = (
-    "status", "mode", "service", "client_id", "group", "topic", "partition", "library", "version", "kind", "reason",
-    "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
+    "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
+    "reason", "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
 )  # fmt: skip
 
 #: Those of short values: the others share what is left of a row's width.
@@ -62,6 +66,7 @@ def chart(
     links: Linked = (),
     stacked: bool = False,
     colours: Mapping[str, str] | None = None,
+    nothing: str = NOTHING,
 ) -> Panel:
     """Lines over time. `above`: limits, drawn as dashed lines. `ceiling`: the axis ends there at least.
 
@@ -78,7 +83,7 @@ def chart(
         .height(10 if links else 8)
         .unit(unit)
         .min(0)
-        .no_value(NOTHING)
+        .no_value(nothing)
         .thresholds(limits(CLEAR, above or {}))
         .thresholds_style(common_build.GraphThresholdsStyleConfig().mode(_threshold_mode(above)))
         .color_scheme(build.FieldColor().mode(model.FieldColorModeId.PALETTE_CLASSIC))
@@ -143,6 +148,8 @@ def number(
         .data_links(list(links))
         .with_target(_instant("A", Query(expr, legend or title)))
     )
+    if unit == AGE:
+        panel.decimals(1)
     return panel
 
 
@@ -156,6 +163,7 @@ def rows(
     above: Mapping[str, Limits] | None = None,
     words: Mapping[str, Sequence[model.ValueMapping]] | None = None,
     coloured: Mapping[str, Mapping[str, str]] | None = None,
+    linked: Mapping[str, Linked] | None = None,
     largest: str = "",
     nothing: str = NOTHING,
     width: int = 24,
@@ -165,7 +173,7 @@ def rows(
     """A table: one row per set of labels, one column per query.
 
     `columns`: heading → query and unit. `above`, `words`: limits and words of a column. `coloured`: label → its values
-    in colours. `largest`: the column that sorts, the largest first.
+    in colours. `linked`: label → where a click on it leads. `largest`: the column that sorts, the largest first.
     """
     panel = (
         table.Panel()
@@ -192,6 +200,11 @@ def rows(
         panel.override_by_name(heading, _column(unit, (above or {}).get(heading), (words or {}).get(heading, ())))
     for label, texts in (coloured or {}).items():
         panel.override_by_name(label, _coloured(look.coloured(texts)))
+    for label, ways in (linked or {}).items():
+        built = [way.build() for way in ways]
+        panel.override_by_name(
+            label, [model.DynamicConfigValue("links", [{"title": way.title, "url": way.url} for way in built])]
+        )
     if largest:
         panel.sort_by([common_build.TableSortByFieldState().display_name(largest).desc(True)])
     if len(columns) > 1:
@@ -324,6 +337,8 @@ def _dashed() -> list[model.DynamicConfigValue]:
 
 def _column(unit: str, above: Limits | None, words: Sequence[model.ValueMapping]) -> list[model.DynamicConfigValue]:
     values = [model.DynamicConfigValue("unit", unit)]
+    if unit == AGE:
+        values.append(model.DynamicConfigValue("decimals", 1))
     if above:
         values.append(model.DynamicConfigValue("thresholds", limits(NEUTRAL, above).build()))
     if above or words:

@@ -88,13 +88,21 @@ def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
 
 
 def worst(
-    each: str, by: str, most: int = WORST, pick: str = "topk", *, ranked: str | None = None, among: str = ""
+    each: str,
+    by: str,
+    most: int = WORST,
+    pick: str = "topk",
+    *,
+    ranked: str | None = None,
+    among: str = "",
+    zeros: bool = False,
 ) -> str:
     """The series that were worst at any moment of what is shown: the same ones from its beginning to its end.
 
     A plain topk takes others at each moment, and a chart of twenty becomes one of hundreds. `by`: what tells them
     apart; of several that have the same (two shards, two replicas) the largest is drawn. `ranked`: what they are picked
     by, where that is not what is drawn. `among`: they are picked among the clients that have one of these (`ever`).
+    `zeros`: a series that is absent counts as 0 while an exporter speaks; a stack would go on where it ended.
 
     What is done to all at each moment is what costs: of 10,000 clients a sum at each moment takes Prometheus twenty
     times as long as to find the few that are drawn first. So `each` is best a plain series, summed up where `by` is
@@ -104,7 +112,12 @@ def worst(
     over = f"{end}_over_time(({ranked or each})[$__range:$__interval] @ end())"
     if among:
         over += f" and on ({BY_CLIENT}) ({among})"
-    return f"max by ({by}) (({each})\nand on ({by})\n{pick}({most}, {end} by ({by}) ({over})))"
+    picked = f"{pick}({most}, {end} by ({by}) ({over}))"
+    if not zeros:
+        return f"max by ({by}) (({each})\nand on ({by})\n{picked})"
+    kept = listed(KEPT)
+    speaks = f"max by ({kept}) (kafka_client_health_exporter_up{{{OF_KEPT}}})"
+    return f"max by ({by}) (({each}) and on ({by}) {picked})\nor\n0 * ({picked} and on ({kept}) {speaks})"
 
 
 def ever(series: str) -> str:
@@ -159,6 +172,11 @@ def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[mod
         _link("This client alone", _narrowed(dashboard_uid(dashboard), field, labels)),
         _link("Evidence on the status page", f"${{status_page}}/client?{evidence}"),
     ]
+
+
+def to_runbook(runbooks: str) -> list[Builder[model.DashboardLink]]:
+    """From a row of a failing client to what to do about it. `runbooks`: where they are."""
+    return [_link("Runbook", f"{runbooks}/${{__data.fields.mode}}")]
 
 
 def to_group() -> list[Builder[model.DashboardLink]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import WARNING
 from dashboards.page import Page, Section
-from dashboards.panel import Panel, number
+from dashboards.panel import AGE, Panel, number
 from dashboards.panels import groups
 from dashboards.panels import measurements as measured
 from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, GROUP_VARIABLES, OF_CLIENT
@@ -86,7 +86,7 @@ def _strip() -> Sequence[Panel]:
             "The longest time since a consumer last called poll(). High is bad: after max.poll.interval.ms "
             "it loses its partitions. What to do: take a thread dump. No alert of its own.",
             f"max(kafka_client_consumer_last_poll_age_seconds{{{OF_CLIENT}}})",
-            "s",
+            AGE,
             nothing="not known",
         ),
     )

@@ -9,7 +9,7 @@ from clienthealth.modes.delivery_stalled.rules import ID as DELIVERY_STALLED
 from clienthealth.modes.producer_callback_deadlock.rules import ID as CALLBACK_DEADLOCK
 from clienthealth.modes.producer_not_closed.rules import ID as NOT_CLOSED
 from clienthealth.modes.send_blocked_on_metadata.rules import ID as SEND_BLOCKED
-from dashboards.panel import Panel, Query, chart, rows
+from dashboards.panel import CLOCK, Panel, Query, chart, rows
 from dashboards.panels.measurements import worst_clients
 from dashboards.scope import BY_CLIENT, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WHO, WORST, to_client, worst
 
@@ -51,7 +51,7 @@ def undelivered(width: int = 12, among: str = "") -> Panel:
         "at delivery.timeout.ms (2 min by default) records are given up. What to do: open the way to the brokers that "
         f"the verdict names. Alert: of {DELIVERY_STALLED}.",
         _beside_best("kafka_client_producer_undelivered_age_seconds", among),
-        "s",
+        CLOCK,
         width=width,
         links=to_client("producers"),
     )
@@ -65,7 +65,7 @@ def metadata_age(width: int = 12, among: str = "") -> Panel:
         "(5 min by default) is bad: no broker answers, and send() waits for it. What to do: see whether the bootstrap "
         f"address answers and the topic exists. Alert: of {SEND_BLOCKED}.",
         _beside_best("kafka_client_producer_metadata_age_seconds", among),
-        "s",
+        CLOCK,
         width=width,
         links=to_client("producers"),
     )
@@ -116,7 +116,7 @@ def last_heartbeat(width: int = 12, among: str = "") -> Panel:
         "that do not are a handler that hangs; both rising is a client that has left its group. What to do: two thread "
         f"dumps, ten seconds apart. Alert: of {CONSUMER_STALLED}.",
         _beside_best("kafka_client_consumer_last_heartbeat_age_seconds", among),
-        "s",
+        CLOCK,
         width=width,
         links=to_client("consumers"),
     )

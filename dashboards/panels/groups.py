@@ -5,26 +5,28 @@ from __future__ import annotations
 from clienthealth.configuration.installation import KEPT, listed
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, LAG_STATES, WARNING, lag_words
-from dashboards.panel import Panel, Query, chart, number, rows, timeline
+from dashboards.panel import AGE, CLOCK, Panel, Query, chart, number, rows, timeline
 from dashboards.scope import NAMED_KEPT, OF_GROUP, OF_GROUP_TOPIC, OF_TOPIC, WORST, to_group, worst
 
 _BY = listed((*KEPT, "cluster_name", "group"))
 _TOPIC = listed((*KEPT, "cluster_name", "topic"))
 _PARTITION = f"{_TOPIC}, partition"
 _GROUP = f"{{{{group}}}} on {{{{cluster_name}}}} {NAMED_KEPT}"
-_TROUBLE = "WARN|STALL|STOP|REWIND"
+#: Those that the timeline draws dark red, too.
+_TROUBLE = "STALL|STOP|REWIND"
 
 
 def in_trouble(width: int = 4) -> Panel:
     return number(
         200,
         "Groups in trouble",
-        "Groups that fall behind, stand still, have stopped or have gone back. Any is worth a look: see "
-        "their states below. Alerts: KafkaClientLagGrowing, …Stalled, …Stopped, …Rewound.",
+        "Groups that stand still, have stopped or have gone back; those that fall behind are yellow among the states "
+        "below. Any is bad. What to do: look whether members run and poll. Alerts: KafkaClientLagStalled, …Stopped, "
+        "…Rewound; KafkaClientLagGrowing.",
         f'count(max by ({_BY}) (kafka_consumergroup_group_status{{status=~"{_TROUBLE}", {OF_GROUP}}}))\n'
         f"or\n0 * max(kafka_consumergroup_group_status{{{OF_GROUP}}})",
         "none",
-        above={1: WARNING},
+        above={1: CRITICAL},
         nothing="no groups",
         width=width,
     )
@@ -37,7 +39,7 @@ def largest_lag_seconds(width: int = 4) -> Panel:
         "Age of the oldest record that a group has not committed. How much is bad depends on what the group "
         "is for; rising without end always is. Alert: KafkaClientLagGrowing looks at the trend.",
         f"max(kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}})",
-        "s",
+        AGE,
         nothing="not known",
         width=width,
     )
@@ -82,7 +84,7 @@ def lag_seconds() -> Panel:
         "saw-tooth is a batch job. What to do: compare records in and out below. Alert: "
         "KafkaClientLagGrowing.",
         [Query(worst(f"kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}}", _BY), _GROUP)],
-        "s",
+        CLOCK,
         links=to_group(),
     )
 
@@ -184,7 +186,7 @@ def partitions() -> Panel:
             "time": (
                 f"topk(50, max by ({by}, client_id, member_host) "
                 f"(kafka_consumergroup_group_lag_seconds{{{OF_GROUP_TOPIC}}}))",
-                "s",
+                AGE,
             ),
         },
         largest="records",

@@ -13,7 +13,7 @@ from clienthealth.modes.delivery_stalled.rules import ID as DELIVERY_STALLED
 from clienthealth.modes.send_blocked_on_metadata.rules import ID as SEND_BLOCKED
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
-from dashboards.panel import Panel, Query, chart, rows, timeline
+from dashboards.panel import CLOCK, NONE, Panel, Query, chart, rows, timeline
 from dashboards.scope import BY_CLIENT, BY_SHARD, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WHO, WORST, ever, to_client, worst
 
 
@@ -55,7 +55,7 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
         "normal. What to do: see whether the process lives, then whether its metrics reach the input topic. "
         "Alert: KafkaClientHealthInputSilent, when all are silent.",
         [Query(f"time() - {silent}", WHO)],
-        "s",
+        CLOCK,
         width=width,
         links=to_client("overview"),
     )
@@ -107,7 +107,8 @@ def seconds_to_full(width: int = 12, among: str = "") -> Panel:
         "ten minutes or less until send() blocks. What to do: look at brokers, network and callbacks. "
         "Alert: KafkaClientBufferNearlyExhausted.",
         [Query(worst_clients("kafka_client_producer_buffer_seconds_to_full", among, pick="bottomk"), WHO)],
-        "s",
+        CLOCK,
+        nothing=NONE,
         above={LIMITS.buffer_seconds_to_full: WARNING},
         width=width,
         links=to_client("producers"),
@@ -147,6 +148,7 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
             ),
         ],
         "recps",
+        nothing=NONE,
         width=width,
         links=to_client("producers"),
     )
@@ -282,6 +284,7 @@ def throttled(kind: str, width: int = 12) -> Panel:
         "find out who shares it. No alert of its own.",
         [Query(throttle, WHO)],
         "s",
+        nothing=NONE,
         width=width,
         links=to_client(f"{kind}s"),
     )
@@ -332,6 +335,7 @@ def refused(kind: str, width: int = 12) -> Panel:
         + (f"Alert: of {SEND_BLOCKED}, where it cannot send." if kind == "producer" else "No alert of its own."),
         [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), WHO)],
         "short",
+        nothing=NONE,
         width=width,
         links=to_client(f"{kind}s"),
     )
@@ -397,7 +401,7 @@ def last_poll(width: int = 12, among: str = "") -> Panel:
         "its partitions. What to do: take a thread dump, see what the polling thread does. No alert of its "
         "own.",
         [Query(worst_clients("kafka_client_consumer_last_poll_age_seconds", among), WHO)],
-        "s",
+        CLOCK,
         width=width,
         links=to_client("consumers"),
     )
@@ -428,6 +432,7 @@ def rebalances(width: int = 12, among: str = "") -> Panel:
         f"log, compare poll() with max.poll.interval.ms. Alert: of {CONSUMER_STALLED}, where a member hangs.",
         [Query(rate, WHO)],
         "short",
+        nothing=NONE,
         width=width,
         links=to_client("consumers"),
     )

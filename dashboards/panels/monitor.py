@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from clienthealth.configuration.installation import KEPT, listed
 from dashboards.look import CRITICAL, GOOD, WARNING, up_words, words
 from dashboards.page import Page, Section
-from dashboards.panel import Panel, Query, chart, number
+from dashboards.panel import AGE, CLOCK, NONE, Panel, Query, chart, number
 from dashboards.scope import BY_CLIENT, NAMED_KEPT, OF_KEPT, WHO, WORST, worst
 
 STALE_SECONDS = 300
@@ -68,8 +68,43 @@ def page() -> Page:
     )
 
 
+def _state() -> str:
+    """What is so, as a number of `_SENTENCES`: the worst of it; nothing where nobody can tell."""
+    reached = 'min(up{job="kafka-client-health-monitor"})'
+    query = f"min({_P}_query_up{{{OF_KEPT}}})"
+    exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"
+    named = 'alertname=~"KafkaClientHealth.+", alertname!="KafkaClientHealthWatchdog"'
+    alerts = f'count(ALERTS{{alertstate="firing", {named}, {OF_KEPT}}})'
+    wrong = (f"{reached} == 0", f"{query} == 0", f"{exporter} == 0", f"{age_of_newest()} > {STALE_SECONDS}", alerts)
+    states = [f"(vector({len(wrong) - at}) and on () ({one}))" for at, one in enumerate(wrong)]
+    well = f"(vector(0) and on () ({reached} == 1) and on () ({query} == 1) and on () ({exporter} == 1))"
+    return "\nor\n".join([*states, well])
+
+
+_SENTENCES = {
+    5: ("No client is judged: Prometheus does not reach the monitor.", CRITICAL),
+    4: ("No client is judged: the monitor runs, its query does not.", CRITICAL),
+    3: ("What you see is old or incomplete: the exporter is blind.", CRITICAL),
+    2: ("What you see is old: no new verdict has come for five minutes.", CRITICAL),
+    1: ("The monitor sees, but not everything: an alert on it fires, see below which.", WARNING),
+    0: ("The monitor sees: clients are judged, and what you see is up to date.", GOOD),
+}
+
+
 def _strip() -> Sequence[Panel]:
     return (
+        number(
+            7,
+            "In one sentence",
+            "What the panels below say together, the worst first. Anything but blue is bad: a quiet fleet then proves "
+            "nothing. What to do: go to the panel or the alert that the sentence names. Alerts: those of "
+            "KafkaClientHealth….",
+            _state(),
+            "none",
+            mappings=words(_SENTENCES),
+            nothing="Nobody knows whether the monitor sees: Prometheus scrapes no monitor, or no exporter.",
+            width=24,
+        ),
         number(
             1,
             "Monitor",
@@ -109,7 +144,7 @@ def _strip() -> Sequence[Panel]:
             "may no longer hold. What to do: see whether the input below is late. Alert: "
             "KafkaClientHealthStale.",
             age_of_newest(),
-            "s",
+            AGE,
             above={STALE_SECONDS: CRITICAL},
             nothing="exporter is silent",
         ),
@@ -158,7 +193,7 @@ def _input() -> Sequence[Panel]:
                     "{{source_topic}}, {{of}}",
                 )
             ],
-            "s",
+            CLOCK,
             above={BEHIND_SECONDS: WARNING, STALE_SECONDS: WARNING},
         ),
         chart(
@@ -205,7 +240,7 @@ def _work() -> Sequence[Panel]:
             "High is bad: the query hangs. Without input it still reports every few seconds. What to "
             "do: take a thread dump of the driver. Alert: KafkaClientHealthQueryHung.",
             [_each("query", lambda by: _age(by, "last_batch_timestamp_seconds"))],
-            "s",
+            CLOCK,
         ),
         chart(
             22,
@@ -249,6 +284,7 @@ def _left_out() -> Sequence[Panel]:
             "clients. Alert: KafkaClientHealthLateRecords.",
             [_each("query", lambda by: _rate(by, "late_records_total"))],
             "recps",
+            nothing=NONE,
         ),
         chart(
             31,
@@ -258,6 +294,7 @@ def _left_out() -> Sequence[Panel]:
             "KafkaClientHealthRecordSkipped (fatal), KafkaClientHealthJudgementFailed (step-failed).",
             [_each("reason", lambda by: _rate(by, "records_rejected_total"))],
             "recps",
+            nothing=NONE,
         ),
         chart(
             32,
@@ -267,6 +304,7 @@ def _left_out() -> Sequence[Panel]:
             "KafkaClientHealthSeriesDropped.",
             [_each("metric", lambda by: _rate(by, "series_dropped_total", "increase"))],
             "short",
+            nothing=NONE,
         ),
         chart(
             33,
@@ -275,6 +313,7 @@ def _left_out() -> Sequence[Panel]:
             "versions of monitor and exporter. Alert: KafkaClientHealthDecodeErrors.",
             [_each("", lambda by: _rate(by, "exporter_decode_errors_total", "increase"), "records")],
             "short",
+            nothing=NONE,
         ),
         chart(
             34,
@@ -284,6 +323,7 @@ def _left_out() -> Sequence[Panel]:
             "KafkaClientHealthLimitReached.",
             [_each("limit", lambda by: _rate(by, "left_out_total"))],
             "short",
+            nothing=NONE,
         ),
         chart(
             35,
@@ -301,6 +341,7 @@ def _left_out() -> Sequence[Panel]:
                 ),
             ],
             "short",
+            nothing=NONE,
         ),
         chart(
             36,
@@ -309,7 +350,8 @@ def _left_out() -> Sequence[Panel]:
             "nobody else, but what is of the future is left out. What to do: mend the machine's time service. Alert: "
             "KafkaClientClockWrong.",
             [Query(worst(f"max by ({BY_CLIENT}) (abs({_SKEW}))", BY_CLIENT), WHO)],
-            "s",
+            CLOCK,
+            nothing=NONE,
         ),
         number(
             37,

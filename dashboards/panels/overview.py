@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clienthealth.configuration.installation import KEPT, listed
+from clienthealth.configuration.installation import KEPT, listed, runbooks
+from clienthealth.settings import LinkSettings
 from dashboards import look
 from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
-from dashboards.panel import Panel, Query, alert_list, chart, number, rows, words
+from dashboards.panel import AGE, NONE, Panel, Query, alert_list, chart, number, rows, words
 from dashboards.panels import verdicts
 from dashboards.panels.monitor import STALE_SECONDS, age_of_newest
 from dashboards.scope import (
@@ -41,15 +42,16 @@ _PRESENT, _UNHEALTHY = "service:kafka_client_present:count", "service:kafka_clie
 _ROWS = 500
 
 
-def page() -> Page:
+def page(links: LinkSettings) -> Page:
     """The dashboard."""
+    where = runbooks(links, "${status_page}")
     return Page(
         name="overview",
         title="Kafka clients: overview",
         description="Which Kafka clients are unhealthy, since when and why.",
         variables=CLIENT_VARIABLES,
         sections=(
-            Section("Now", (_legend(), *_strip(), _installations(), _alerts(), verdicts.unhealthy(10))),
+            Section("Now", (_legend(), *_strip(), _installations(), _alerts(), verdicts.unhealthy(10, runbooks=where))),
             Section("Over time", (verdicts.failures(20), _by_mode(), _by_service())),
             Section("Services", (_services(),), collapsed=True),
             Section("Clients", (_clients(),), collapsed=True),
@@ -94,7 +96,7 @@ def _strip() -> Sequence[Panel]:
             "Time since the moment that the newest record speaks of. High is bad: all that is shown is old, "
             "and a quiet page means nothing. What to do: open Monitor health. Alert: KafkaClientHealthStale.",
             age_of_newest(),
-            "s",
+            AGE,
             above={STALE_SECONDS: CRITICAL},
             nothing="exporter is silent",
         ),
@@ -122,6 +124,7 @@ def _by_mode() -> Panel:
         [verdicts.by_mode()],
         "none",
         stacked=True,
+        nothing=NONE,
         colours=look.mode_colours(),
     )
 
@@ -134,12 +137,13 @@ def _by_service() -> Panel:
         "the service above. Alert: KafkaClientErrorBudgetBurn when it lasts.",
         [
             Query(
-                worst(f"sum by ({_BY_SERVICE}) ({_UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE),
+                worst(f"sum by ({_BY_SERVICE}) ({_UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE, zeros=True),
                 f"{{{{service}}}} {NAMED_KEPT}",
             )
         ],
         "none",
         stacked=True,
+        nothing=NONE,
         links=to_service(),
     )
 
@@ -216,7 +220,7 @@ def _services() -> Panel:
             "callbacks": (largest("producer_callback_seconds"), "s"),
             "I/O thread": (largest("producer_io_thread_busy_ratio"), "percentunit"),
             "queue": (largest("consumer_queue_used_ratio"), "percentunit"),
-            "poll age": (largest("consumer_last_poll_age_seconds"), "s"),
+            "poll age": (largest("consumer_last_poll_age_seconds"), AGE),
         },
         above={"confirmed": {1: CRITICAL}, "suspected": {1: WARNING}},
         largest="confirmed",

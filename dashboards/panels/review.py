@@ -12,7 +12,7 @@ from clienthealth.configuration.installation import KEPT, listed
 from clienthealth_exporters.prometheus.limits import BURNS
 from dashboards.look import CRITICAL, GOOD, WARNING, mode_colours
 from dashboards.page import Page, Section
-from dashboards.panel import Panel, Query, chart, number, rows
+from dashboards.panel import NONE, Panel, Query, chart, number, rows
 from dashboards.panels import verdicts
 from dashboards.scope import NAMED_KEPT, OF_SERVICE, WORST, to_service, worst
 
@@ -152,6 +152,7 @@ def _by_mode() -> Panel:
         [verdicts.by_mode()],
         "none",
         stacked=True,
+        nothing=NONE,
         colours=mode_colours(),
     )
 

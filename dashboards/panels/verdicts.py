@@ -18,6 +18,7 @@ from dashboards.scope import (
     OF_SERVICE,
     WHO,
     to_client,
+    to_runbook,
     to_service,
     worst,
 )
@@ -45,7 +46,7 @@ def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
 def by_mode() -> Query:
     """The unhealthy of the chosen services, a line for each failure mode of each installation."""
     by = listed((*KEPT, "mode"))
-    return Query(worst(in_mode("suspected|confirmed", by=f" by ({by})"), by), f"{{{{mode}}}} {NAMED_KEPT}")
+    return Query(worst(in_mode("suspected|confirmed", by=f" by ({by})"), by, zeros=True), f"{{{{mode}}}} {NAMED_KEPT}")
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
@@ -107,28 +108,29 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     )
 
 
-def unhealthy(id_: int, mode: Mode | None = None, width: int = 24) -> Panel:
-    """Who is unhealthy, and since when."""
+def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
+    """Who is unhealthy, whose it is, and since when. `runbooks`: where they are; '' without links to them."""
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
+    rows_ = f"(({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0)"
+    service = listed((*KEPT, "service"))
+    owners = f"topk by ({service}) (1, max by ({service}, team) (kafka_client_owner_info{{{OF_SERVICE}}}))"
+    owned = f"{rows_}\n* on ({service}) group_left (team)\n{owners}"
+    evidence = to_client("overview", "__data.fields")
     return rows(
         id_,
         "Unhealthy now",
-        "One row per failing client and failure mode, with the time since it fails. Empty is good, as long "
-        "as clients report. Click a row for the client's panels or for the evidence of its verdict. Alert: "
-        "the mode's.",
-        {
-            "since": (
-                f"({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0",
-                "dateTimeFromNow",
-            )
-        },
+        "One row per failing client and failure mode, with its owner and the time since it fails. Empty is good, as "
+        "long as clients report. Click the client for its page with the evidence, the mode for its runbook, anything "
+        "else for the client's panels. Alert: the mode's.",
+        {"since": (f"{owned}\nor on ({BY_CLIENT}, mode, status)\n{rows_}", "dateTimeFromNow")},
         words={"since": words({0: ("not known", NEUTRAL)})},
         coloured={"status": dict(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))},
+        linked={"client_id": evidence[1:], **({"mode": to_runbook(runbooks)} if runbooks else {})},
         hidden=("host", *(("mode",) if mode else ())),
         nothing="Nobody is unhealthy",
         width=width,
-        links=to_client("overview", "__data.fields"),
+        links=evidence,
     )
 
 
