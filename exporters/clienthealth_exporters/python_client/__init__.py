@@ -10,8 +10,8 @@
 The second form is that of confluent-kafka: it gives a class in place of the library's, whose clients report; what
 librdkafka says of itself it says only to callbacks that are there from the beginning.
 
-From then on the application goes on as before, and every 10 s a snapshot of each client goes to the topic
-`client-metrics` of the same cluster, with a last one when the client is closed or the process ends:
+From then on the application goes on as before, and every 10 s a snapshot of each client goes to the topic `client-
+metrics` of the same cluster, with a last one when the client is closed or the process ends:
 
 - producers: records sent, acknowledged and failed (`record-send-total`, `record-ack-total`, `record-error-total`) and
   not yet acknowledged (`queue-records`), by topic too; the time from `send()` to the acknowledgement
@@ -23,17 +23,17 @@ From then on the application goes on as before, and every 10 s a snapshot of eac
 - of both what the library measures itself under the names that the monitor knows: kafka-python's `metrics()`,
   librdkafka's statistics. aiokafka measures nothing, and its callbacks are not timed.
 
-What librdkafka logs to the `logger` that the application gives, and its errors, go to the topic `client-logs`; what
-the loggers of kafka-python and aiokafka log goes to `logs_topic`, where that is given.
+What librdkafka logs to the `logger` that the application gives, and its errors, go to the topic `client-logs`; what the
+loggers of kafka-python and aiokafka log goes to `logs_topic`, where that is given.
 
-What it costs: some microseconds a record and, while a record is under way, two small objects; the rest happens on
-one daemon thread with a small producer of its own. It needs nothing but the library and msgspec. It never raises into
-the application, and blocks it at most `close_seconds` in `close()`, for the last snapshot. While the cluster cannot be
+What it costs: some microseconds a record and, while a record is under way, two small objects; the rest happens on one
+daemon thread with a small producer of its own. It needs nothing but the library and msgspec. It never raises into the
+application, and blocks it at most `close_seconds` in `close()`, for the last snapshot. While the cluster cannot be
 reached, snapshots are dropped and counted (`Reporter.dropped_total`). After a fork the child must call `report` again
 for clients of its own.
 
-A callback is timed when it is given to `produce()`, or added to the future that `send()` returned before the record
-was acknowledged.
+A callback is timed when it is given to `produce()`, or added to the future that `send()` returned before the record was
+acknowledged.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
     """Return each client by key with its verdicts, per mode the worst of all windows, or of one incident's windows.
 
-    undated topics (names of inputs) whose lines have no time of their own
+    undated  topics (names of inputs) whose lines have no time of their own
     """
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):

@@ -111,10 +111,10 @@ class Also:
 class Story:
     """A client: its findings, the modes that are ok, the modes that cannot be judged and why, and what to send next.
 
-    status the worst finding's; without findings `ok` only if every mode of its kind was judged headline the status in a
-    word or two, with the number of judged modes if that is not all adjusted modes whose verdict was changed after the
-    judge, each with the adjustments and their reasons version the known bugs of its version: first a summary, then one
-    each, and whether it concerns a finding
+    status    the worst finding's; without findings `ok` only if every mode of its kind was judged
+    headline  the status in a word or two, with the number of judged modes if that is not all
+    adjusted  modes whose verdict was changed after the judge, each with the adjustments and their reasons
+    version   the known bugs of its version: first a summary, then one each, and whether it concerns a finding
     """
 
     status: Word

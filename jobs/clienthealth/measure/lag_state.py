@@ -47,9 +47,11 @@ class Commit(NamedTuple):
 class Known(NamedTuple):
     """The known facts of a partition with present lag `lag`. `commits`: in order of time, oldest first.
 
-    silent_seconds time without a commit while there was something to read idle True if the end offset has not moved
-    allowed the tolerated lag owned True if the partition is assigned to a member of the group gap_seconds the usual
-    time between two commits of the group, None if unknown
+    silent_seconds  time without a commit while there was something to read
+    idle            True if the end offset has not moved
+    allowed         the tolerated lag
+    owned           True if the partition is assigned to a member of the group
+    gap_seconds     the usual time between two commits of the group, None if unknown
     """
 
     commits: Sequence[Commit]

@@ -28,9 +28,12 @@ METRICS_MAX = max(map(len, CLIENT_METRICS.values()))
 class Readings(Table):
     """Samples; `values`: the metrics of each sample's kind in the order of CLIENT_METRICS, padded with NaN.
 
-    ts epoch ms partition, offset, topic the input record, its topic as position in `names` who, config client and
-    configuration, as positions in their lists interval reporting interval of its client, ms delta 1: totals count since
-    the sample before, 0: since the client's start fresh 1: new in this batch
+    ts                        epoch ms
+    partition, offset, topic  the input record, its topic as position in `names`
+    who, config               client and configuration, as positions in their lists
+    interval                  reporting interval of its client, ms
+    delta                     1: totals count since the sample before, 0: since the client's start
+    fresh                     1: new in this batch
     """
 
     ts: Ints
@@ -48,7 +51,8 @@ class Readings(Table):
 class Parts(Table):
     """The samples' values per topic, partition and thread; `values`: in the order of TOPIC_METRICS.
 
-    row row of the sample topic, thread positions in `names`
+    row            row of the sample
+    topic, thread  positions in `names`
     """
 
     row: Ints

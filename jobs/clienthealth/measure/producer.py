@@ -89,7 +89,7 @@ def seconds_to_full(w: Windows) -> Floats:
 class _Stretches(NamedTuple):
     """The stretch from the previous row to each row: 0 if the selector did not move or a counter was reset.
 
-    counted number of known stretches before each row, moved or not
+    counted   number of known stretches before each row, moved or not
     """
 
     elapsed_ms: Floats

@@ -24,10 +24,12 @@ CHUNKS, RECORDS, KBYTES = "queued.max.message.chunks", "queued.min.messages", "q
 class Queues:
     """The queues of each window's last sample, one element per topic with a known queue.
 
-    Elements are in order of windows, and within a window in the order of the sample's topics. window the window's
-    position topic index into the names of the windows' parts share used share of the limit; more than 1 if the limit is
-    exceeded records queued records, NaN if not reported lag the greatest `records-lag` of the topic's partitions, NaN
-    if not reported
+    Elements are in order of windows, and within a window in the order of the sample's topics.
+    window   the window's position
+    topic    index into the names of the windows' parts
+    share    used share of the limit; more than 1 if the limit is exceeded
+    records  queued records, NaN if not reported
+    lag      the greatest `records-lag` of the topic's partitions, NaN if not reported
     """
 
     window: Ints

@@ -28,9 +28,11 @@ BACKLOG_SECONDS = 10.0
 class Points:
     """All samples' lags of partitions, by topic, partition and time.
 
-    row the sample's row topic index into the names of the parts records the lag, known and ≥ 0 before the previous
-    point of the same partition, from any client; -1 if there is none begin the points of a row are
-    order[begin[row]:begin[row + 1]], by topic and partition
+    row      the sample's row
+    topic    index into the names of the parts
+    records  the lag, known and ≥ 0
+    before   the previous point of the same partition, from any client; -1 if there is none
+    begin    the points of a row are order[begin[row]:begin[row + 1]], by topic and partition
     """
 
     row: Ints
@@ -47,8 +49,8 @@ class Points:
 class Lags:
     """The partitions whose lag is in each window's last sample, by window, topic and partition.
 
-    point index into `Points` blind True if the client has not fetched over its last MIN_READINGS samples, so that its
-    lag is not known
+    point  index into `Points`
+    blind  True if the client has not fetched over its last MIN_READINGS samples, so that its lag is not known
     """
 
     window: Ints

@@ -33,8 +33,9 @@ TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
 class About(NamedTuple):
     """A client's description beside its samples.
 
-    config its options group its consumer group, else its client id told True if a log line or a thread dump of its
-    process was ever read
+    config  its options
+    group   its consumer group, else its client id
+    told    True if a log line or a thread dump of its process was ever read
     """
 
     config: Mapping[str, str]
@@ -46,9 +47,10 @@ class About(NamedTuple):
 class Runs:
     """Runs of at least two samples over which a known metric does not change; one element per run.
 
-    A window can have several runs, in order of time. Samples without the metric lie between but do not count. window
-    the window's position first the run's first row; last: its last one (inclusive) seconds from the first to the last:
-    the least time for which the metric stood still
+    A window can have several runs, in order of time. Samples without the metric lie between but do not count.
+    window   the window's position
+    first    the run's first row; last: its last one (inclusive)
+    seconds  from the first to the last: the least time for which the metric stood still
     """
 
     window: Ints
@@ -67,8 +69,9 @@ class Runs:
 class Rows(NamedTuple):
     """Samples as a table.
 
-    ts epoch ms values in the order of CLIENT_METRICS[kind], NaN if unknown, finite and ≥ 0 otherwise; totals are
-    cumulative parts the samples' values per topic, in the order of their rows; `names`: of its topics and threads
+    ts      epoch ms
+    values  in the order of CLIENT_METRICS[kind], NaN if unknown, finite and ≥ 0 otherwise; totals are cumulative
+    parts   the samples' values per topic, in the order of their rows; `names`: of its topics and threads
     """
 
     ts: Ints
@@ -83,7 +86,7 @@ class Windows:
     Answers are arrays with one element per window; NaN: unknown. Results over rows are cached and shared by selections
     (`at`).
 
-    about the client of each window
+    about   the client of each window
     """
 
     def __init__(

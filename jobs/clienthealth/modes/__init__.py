@@ -48,8 +48,8 @@ Texts = NDArray[np.object_]
 class Gate(Generic[T]):
     """A mode's conditions on the metrics of many windows: which windows must be judged, and which cannot be.
 
-    blind windows, thresholds → reason why metrics cannot decide, '' if they can; the judge uses it too suspects
-    windows, thresholds → True where `judge` would return more than ok or unknown on metrics alone
+    blind     windows, thresholds → reason why metrics cannot decide, '' if they can; the judge uses it too
+    suspects  windows, thresholds → True where `judge` would return more than ok or unknown on metrics alone
     """
 
     blind: Callable[[Windows, T], Texts]
@@ -82,11 +82,14 @@ class Told:
 class FailureMode(Facts, Generic[T]):
     """A failure mode: its file and its rules. Catalogue entry, alert, dashboard and help are made from it.
 
-    id hyphenated; the folder's name has underscores instead thresholds every number that the judgement uses, with its
-    reason and bounds judge window, thresholds → Verdict lines the log events of the mode, or of its end reads the log
-    events that the judge reads, of any mode doubt all data of a client in a post-mortem → why the mode cannot be called
-    absent, '' if it can worth_a_dump two samples, thresholds → observations that only a thread dump could explain, in
-    words explicable verdict → True if another mode may explain it
+    id             hyphenated; the folder's name has underscores instead
+    thresholds     every number that the judgement uses, with its reason and bounds
+    judge          window, thresholds → Verdict
+    lines          the log events of the mode, or of its end
+    reads          the log events that the judge reads, of any mode
+    doubt          all data of a client in a post-mortem → why the mode cannot be called absent, '' if it can
+    worth_a_dump   two samples, thresholds → observations that only a thread dump could explain, in words
+    explicable     verdict → True if another mode may explain it
     """
 
     #: True if the mode is about clients that are gone: it is judged when a session ends, not while it lasts.
@@ -146,10 +149,11 @@ class FailureMode(Facts, Generic[T]):
 class LiveMode(FailureMode[T]):
     """A mode of clients that report.
 
-    gate its judge's conditions on metrics, over many windows recovered window, thresholds → True if the client's newest
-    window shows that the fault is over; None if it is enough that no evidence is left silence last window with all
-    later lines of its process, thresholds → verdict on the missing data; None if missing data is no evidence of the
-    mode
+    gate       its judge's conditions on metrics, over many windows
+    recovered  window, thresholds → True if the client's newest window shows that the fault is over; None if it is
+               enough that no evidence is left
+    silence    last window with all later lines of its process, thresholds → verdict on the missing data; None if
+               missing data is no evidence of the mode
     """
 
     absence: ClassVar[bool] = False

@@ -35,8 +35,9 @@ NEVER_SECONDS = 1e8
 class Circumstance:
     """A condition that rules out an innocent explanation.
 
-    holds None if no data decides it text why it holds or not, or what is unknown name its name under `unless` in
-    `mode.toml`
+    holds  None if no data decides it
+    text   why it holds or not, or what is unknown
+    name   its name under `unless` in `mode.toml`
     """
 
     holds: bool | None

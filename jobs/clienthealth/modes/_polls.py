@@ -107,8 +107,8 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
 class Spell(NamedTuple):
     """A time outside poll() that still lasts, in seconds.
 
-    longest the longest earlier time between two polls needed twice the time that the records of the last poll need at
-    the earlier pace, because they may be harder
+    longest  the longest earlier time between two polls
+    needed   twice the time that the records of the last poll need at the earlier pace, because they may be harder
     """
 
     seconds: float

@@ -31,10 +31,14 @@ Release = Annotated[str, msgspec.Meta(pattern=r"^\d+(\.\d+){2,3}$")]
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A known bug of some versions of a library.
 
-    bug its number in the library's tracker, or a name if it has none kinds the kinds of client that have it; empty: all
-    since the first version that is known to have it fixed the versions that fix it, in order: the last one and all
-    later ones, the others in their own line says one sentence causes ids of the modes that it causes mimics ids of the
-    modes that it looks like source an address; '' for the tracker's
+    bug     its number in the library's tracker, or a name if it has none
+    kinds   the kinds of client that have it; empty: all
+    since   the first version that is known to have it
+    fixed   the versions that fix it, in order: the last one and all later ones, the others in their own line
+    says    one sentence
+    causes  ids of the modes that it causes
+    mimics  ids of the modes that it looks like
+    source  an address; '' for the tracker's
     """
 
     bug: str

@@ -45,12 +45,15 @@ PAGE, TICKET = Alerting("critical"), Alerting("warning", "2m")
 class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of the causes that a judge distinguishes.
 
-    sentence why it happens; names in braces are filled from the detail vague the sentence for a detail without these
-    names id `detail.cause`; '' if the mode has only one title replaces the mode's title if that is not true of this
-    cause summary likewise advice replaces the mode's action; names in braces are filled from the detail, else they stay
-    in capitals lasts True if the remedy takes a while: the mode's `until_then` goes with the advice assumed True if it
-    is named when nothing shows a cause: a cause found in another window of the failure wins timeless True if lines
-    without a time prove it, whatever the mode's `needs_times` is
+    sentence  why it happens; names in braces are filled from the detail
+    vague     the sentence for a detail without these names
+    id        `detail.cause`; '' if the mode has only one
+    title     replaces the mode's title if that is not true of this cause
+    summary   likewise
+    advice    replaces the mode's action; names in braces are filled from the detail, else they stay in capitals
+    lasts     True if the remedy takes a while: the mode's `until_then` goes with the advice
+    assumed   True if it is named when nothing shows a cause: a cause found in another window of the failure wins
+    timeless  True if lines without a time prove it, whatever the mode's `needs_times` is
 
     advice_by_library: the advice for parts of libraries' names, where it differs.
     """
@@ -86,10 +89,12 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An innocent explanation of the failure. A confirmed verdict needs data that refutes each of them.
 
-    looks_like what it is, a colon, and how it differs: one sentence refuted_by kinds of the mode's evidence that it
-    cannot produce unless the circumstance (`circumstances.py`) that refutes it if it holds, and is the true explanation
-    if it does not; '' for none settled_by what would decide, if the data at hand does not causes the causes
-    (`detail.cause`) to which it applies; empty: all
+    looks_like  what it is, a colon, and how it differs: one sentence
+    refuted_by  kinds of the mode's evidence that it cannot produce
+    unless      the circumstance (`circumstances.py`) that refutes it if it holds, and is the true explanation if it
+                does not; '' for none
+    settled_by  what would decide, if the data at hand does not
+    causes      the causes (`detail.cause`) to which it applies; empty: all
     """
 
     looks_like: str
@@ -119,21 +124,29 @@ def of_library(texts: Mapping[str, str], library: str) -> str:
 class Facts:
     """The keys of `mode.toml` beside its thresholds and its lines.
 
-    title a few words, for headings summary one sentence that ends with a period: what is wrong with the client (the
-    alert's summary) impact one sentence: what it costs first one sentence: what to do before the action, which would
-    undo it; '' for nothing action one sentence: what to do now caution what to do instead while it is only suspected,
-    if the action is irreversible kinds the kinds of client that can have it; others are not judged evidence the kinds
-    of evidence that it can have confusions its innocent explanations background mechanism, proof, and known gaps of the
-    rules: for `explain` causes its possible causes, as in `detail.cause` until_then what to do until a lasting remedy
-    works, by a part of a library's name loses True if it implies lost records even if no counter shows them:
-    `detail.lost_records` and `lost_bytes` hold at least and at most, if known sums names in `detail` that are summed
-    over the whole incident (`Verdict.counts`): at least that many peaks names in `detail` whose maximum over the
-    incident counts momentary names in `detail` that hold only as long as the newest window has them needs_times why
-    lines without a time cannot prove it, '' if they can explains modes whose symptoms it also causes: while it is
-    found, they are not reported for the same client logs_on True if its process logs as long as it lasts: a process
-    without lines has ended confirmed its alert once confirmed: the monitor has weighed the evidence, so the alert has
-    no further hold suspected its alert while suspected: indirect evidence often clears within a minute or two panels
-    panels that its dashboard begins with: names of functions of dashboards/panels/evidence or measurements
+    title          a few words, for headings
+    summary        one sentence that ends with a period: what is wrong with the client (the alert's summary)
+    impact         one sentence: what it costs
+    first          one sentence: what to do before the action, which would undo it; '' for nothing
+    action         one sentence: what to do now
+    caution        what to do instead while it is only suspected, if the action is irreversible
+    kinds          the kinds of client that can have it; others are not judged
+    evidence       the kinds of evidence that it can have
+    confusions     its innocent explanations
+    background     mechanism, proof, and known gaps of the rules: for `explain`
+    causes         its possible causes, as in `detail.cause`
+    until_then     what to do until a lasting remedy works, by a part of a library's name
+    loses          True if it implies lost records even if no counter shows them: `detail.lost_records` and `lost_bytes`
+                   hold at least and at most, if known
+    sums           names in `detail` that are summed over the whole incident (`Verdict.counts`): at least that many
+    peaks          names in `detail` whose maximum over the incident counts
+    momentary      names in `detail` that hold only as long as the newest window has them
+    needs_times    why lines without a time cannot prove it, '' if they can
+    explains       modes whose symptoms it also causes: while it is found, they are not reported for the same client
+    logs_on        True if its process logs as long as it lasts: a process without lines has ended
+    confirmed      its alert once confirmed: the monitor has weighed the evidence, so the alert has no further hold
+    suspected      its alert while suspected: indirect evidence often clears within a minute or two
+    panels         further panels of its dashboard: names of functions of dashboards/panels/measurements
     """
 
     title: str
@@ -172,7 +185,9 @@ class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ModeFile:
     """The `mode.toml` beside a mode's rules. Raises CatalogueError, with file and key, for a mistake in it.
 
-    id the folder's name, with hyphens thresholds by name lines its log events by name, in the order of the file
+    id          the folder's name, with hyphens
+    thresholds  by name
+    lines       its log events by name, in the order of the file
     """
 
     def __init__(self, folder: Path) -> None:

@@ -58,8 +58,9 @@ def held(
 
     A dump that finds the thread elsewhere, or not at all, ends its stay.
 
-    where the place of a thread in a dump; None if the place does not count threads the threads of a dump to examine
-    stays True if other data allows that the thread was there all the time; else its stay begins with the last dump
+    where    the place of a thread in a dump; None if the place does not count
+    threads  the threads of a dump to examine
+    stays    True if other data allows that the thread was there all the time; else its stay begins with the last dump
     """
     found: list[Held] = []
     before: dict[tuple[str, Hashable], Held] = {}

@@ -42,10 +42,11 @@ class Reporting:
 class Attached:
     """The data of a client in a post-mortem, and of the inputs about it.
 
-    look its log events and the dumps of its process samples number of its samples; last_ms: time of the newest, 0
-    without any unread why evidence that may be about it could not be read; '' if all was read untimed topics (names of
-    inputs) whose lines have no time; undated: whose lines have no time of their own at all pasted topics of which a
-    person copied a part: they end where that person stopped to look
+    look     its log events and the dumps of its process
+    samples  number of its samples; last_ms: time of the newest, 0 without any
+    unread   why evidence that may be about it could not be read; '' if all was read
+    untimed  topics (names of inputs) whose lines have no time; undated: whose lines have no time of their own at all
+    pasted   topics of which a person copied a part: they end where that person stopped to look
     """
 
     look: Look
@@ -61,11 +62,14 @@ class Attached:
 class Context:
     """The knowledge beside a verdict. A field at its default is unknown.
 
-    mode, window what was judged, with the thresholds in force starts when the client was started according to its log,
-    epoch ms contradicted ids of log patterns whose lines the client's own samples contradict reporting how the client
-    reports; None if it does not, or so seldom that waiting for a sample takes too long incidents verdicts of the
-    client's open incidents, by mode all_silent True if no client at all reports attached for `diagnose` and `watch`
-    verdicts all verdicts of this moment; `adjust` sets it
+    mode, window  what was judged, with the thresholds in force
+    starts        when the client was started according to its log, epoch ms
+    contradicted  ids of log patterns whose lines the client's own samples contradict
+    reporting     how the client reports; None if it does not, or so seldom that waiting for a sample takes too long
+    incidents     verdicts of the client's open incidents, by mode
+    all_silent    True if no client at all reports
+    attached      for `diagnose` and `watch`
+    verdicts      all verdicts of this moment; `adjust` sets it
     """
 
     mode: FailureMode[Any] | None = None
@@ -98,8 +102,8 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
 class Adjustment:
     """One entry of the list.
 
-    change verdict, context → verdict; returns the same object if it changes nothing why what would be wrong without it;
-    its docstring gives the reason for its place
+    change  verdict, context → verdict; returns the same object if it changes nothing
+    why     what would be wrong without it; its docstring gives the reason for its place
     """
 
     name: str

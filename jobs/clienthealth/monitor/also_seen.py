@@ -61,7 +61,7 @@ EVERYDAY_LINES = 8
 def is_told(run: Run, excerpt: bool = False) -> bool:
     """True if it has enough lines to be reported; this release may lack an issue that another one counted.
 
-    excerpt True if the lines are all that a person picked from a log
+    excerpt  True if the lines are all that a person picked from a log
     """
     trouble = BY_ID.get(run.what)
     return trouble is not None and (run.lines >= trouble.least or (excerpt and trouble.least < EVERYDAY_LINES))

@@ -79,9 +79,9 @@ class Touched:
 class Gated:
     """The results of gates and measurements on windows of one kind.
 
-    gates for each judged mode: whether a judge must see the window, and why it is unknown; reasons: these by window For
-    each client: its number, its windows [begin, end), the newest of them with enough samples, its last time by its own
-    clock (epoch ms), whether any window must be judged, and its indicators.
+    gates    for each judged mode: whether a judge must see the window, and why it is unknown; reasons: these by window
+    For each client: its number, its windows [begin, end), the newest of them with enough samples, its last time by
+    its own clock (epoch ms), whether any window must be judged, and its indicators.
     """
 
     touched: Touched

@@ -32,7 +32,7 @@ FASTER, LONGER = 3.0, 3.0
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
     """Merge clients that go on under another instance; return the dropped keys and the changes of incidents.
 
-    closed a value per client; updated to those that remain
+    closed  a value per client; updated to those that remain
     """
     pairs = list(_pairs(state))
     keys: list[str] = []

@@ -57,9 +57,11 @@ def mark(names: Iterable[str]) -> tuple[int]:
 class Clients(Table):
     """The clients that report; `values`: the newest known ones of UNDELIVERED.
 
-    first, last its first and newest sample (its own clock, epoch ms) heard time of its last data, by the watermark
-    (`step.clock`) every its reporting interval, ms minute the first minute that is not in the history yet (epoch ms)
-    config position in `configs`
+    first, last  its first and newest sample (its own clock, epoch ms)
+    heard        time of its last data, by the watermark (`step.clock`)
+    every        its reporting interval, ms
+    minute       the first minute that is not in the history yet (epoch ms)
+    config       position in `configs`
     """
 
     first: Ints
@@ -73,10 +75,13 @@ class Clients(Table):
 class GroupState(msgspec.Struct):
     """The memory of a consumer group.
 
-    who, members as in its newest sample partitions topic, number and owner (None: unknown) of each partition in `data`
-    data int64 matrix [observations, 6]: time (epoch ms), partition (position), committed, end and start offset, time of
-    the commit (-1: not known), in order of time newest_ms the newest sample minute the history's row of the unfinished
-    minute unwritten_ms the first minute that may still be written to the history (epoch ms)
+    who, members    as in its newest sample
+    partitions      topic, number and owner (None: unknown) of each partition in `data`
+    data            int64 matrix [observations, 6]: time (epoch ms), partition (position), committed, end and start
+                    offset, time of the commit (-1: not known), in order of time
+    newest_ms       the newest sample
+    minute          the history's row of the unfinished minute
+    unwritten_ms    the first minute that may still be written to the history (epoch ms)
     """
 
     who: Client
@@ -185,20 +190,25 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 class Kept(msgspec.Struct, kw_only=True):
     """The parts of a state that have the same form in memory and on disk.
 
-    time_ms the watermark by which missing data is measured idle_ms time without any input, by this monitor's steps;
-    `stepped_ms`: time of the last step whos the clients that report waiting log entries that wait for their process's
-    metrics; `waited_ms`: how long any has waited, by this monitor's steps
+    time_ms   the watermark by which missing data is measured
+    idle_ms   time without any input, by this monitor's steps; `stepped_ms`: time of the last step
+    whos      the clients that report
+    waiting   log entries that wait for their process's metrics; `waited_ms`: how long any has waited, by
+              this monitor's steps
 
     The memories (`Memory`), by process, `Client.names` or `mark`:
 
-    groups the consumer groups, by `Client.home` told processes of which a log line or a thread dump was read lifecycle
-    lines on the beginning and end of a client, by process and client id, each with the instance that it names ("":
-    none) also_seen known issues, by process, instance, client id, kind and issue gone recently departed clients, so
-    that their processes' lines are not taken for their successors' former clients that stopped reporting and have an
-    open incident: their processes still log over recently closed incidents, for the minutes that are not written yet
-    shared times without any client's data (from, to), which count against no client (`monitor/departures.py`) ended the
-    newest known time of ended clients and of ended processes' logs reported_once clients for which there was no room
-    yet (`monitor/intake.py`)
+    groups    the consumer groups, by `Client.home`
+    told      processes of which a log line or a thread dump was read
+    lifecycle lines on the beginning and end of a client, by process and client id, each with the instance
+              that it names ("": none)
+    also_seen known issues, by process, instance, client id, kind and issue
+    gone      recently departed clients, so that their processes' lines are not taken for their successors'
+    former    clients that stopped reporting and have an open incident: their processes still log
+    over      recently closed incidents, for the minutes that are not written yet
+    shared    times without any client's data (from, to), which count against no client (`monitor/departures.py`)
+    ended     the newest known time of ended clients and of ended processes' logs
+    reported_once  clients for which there was no room yet (`monitor/intake.py`)
     """
 
     time_ms: int = 0
@@ -222,9 +232,10 @@ class Kept(msgspec.Struct, kw_only=True):
 class BucketState(Kept, kw_only=True):
     """The state of a bucket in memory.
 
-    clients the table of `whos`; `incidents`: their open ones readings theirs, by client (its position in `whos`) and
-    time; `parts`: their values per topic configs, names texts to which these point log_entries log events and thread
-    dumps of processes, in order of time
+    clients   the table of `whos`; `incidents`: their open ones
+    readings  theirs, by client (its position in `whos`) and time; `parts`: their values per topic
+    configs, names  texts to which these point
+    log_entries  log events and thread dumps of processes, in order of time
     """
 
     clients: Clients = msgspec.field(default_factory=lambda: Clients.none(len(UNDELIVERED)))

@@ -36,8 +36,9 @@ from clienthealth.settings import Settings
 class Published:
     """The result of a step: records of `client-health`, changes of incidents, final minutes.
 
-    late samples and events that came after their windows were closed left_out number left out, by limit clients clients
-    and groups in the state, `skewed` of them with a wrong clock
+    late      samples and events that came after their windows were closed
+    left_out  number left out, by limit
+    clients   clients and groups in the state, `skewed` of them with a wrong clock
     """
 
     records: list[Record] = field(default_factory=list)

@@ -108,11 +108,14 @@ def logged_options(state: BucketState, who: Client, alone: bool) -> dict[str, st
 class ProcessLog:
     """The log entries of a process in order of time, and its clients.
 
-    reporting its clients that report metrics former its clients with an open incident that stopped reporting lives the
-    lifetimes of its clients: of reporting ones, and of those that recently stopped named names of its clients, by kind,
-    in all its lines and dumps, also of those that do not report topics by topic, the names of the clients in the lines
-    about it earlier the newest EARLIER_DUMPS dumps before the window of `entries` lead its events of the LEAD_MS before
-    that window instances the processes at this place that all of its lines and dumps name
+    reporting  its clients that report metrics
+    former     its clients with an open incident that stopped reporting
+    lives      the lifetimes of its clients: of reporting ones, and of those that recently stopped
+    named      names of its clients, by kind, in all its lines and dumps, also of those that do not report
+    topics     by topic, the names of the clients in the lines about it
+    earlier    the newest EARLIER_DUMPS dumps before the window of `entries`
+    lead       its events of the LEAD_MS before that window
+    instances  the processes at this place that all of its lines and dumps name
     """
 
     process: ProcessKey

@@ -76,9 +76,10 @@ _SURROGATES = re.compile(
 class Decoded(msgspec.Struct):
     """The result of decoding one record.
 
-    format name of the format, None if no format recognised it snapshots usable ones: complete identity (service and
-    instance empty if unknown, kind checked), time and interval lines usable log lines: completely read, with a time
-    errors why parts of the record cannot be used, one per part ([] if all is well)
+    format     name of the format, None if no format recognised it
+    snapshots  usable ones: complete identity (service and instance empty if unknown, kind checked), time and interval
+    lines      usable log lines: completely read, with a time
+    errors     why parts of the record cannot be used, one per part ([] if all is well)
     """
 
     format: str | None = None

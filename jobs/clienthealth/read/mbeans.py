@@ -40,9 +40,11 @@ _NOTHING: Mapping[str, str] = {}
 class MBean(NamedTuple):
     """The meaning of an MBean's name.
 
-    path `type`, or `type/name` kind of the client, None if it is not a client's group of the client: in the Scala
-    consumer's MBeans, and in the default id of Java consumers node the broker that it is about, see `nodes.node` names
-    attribute → our name
+    path     `type`, or `type/name`
+    kind     of the client, None if it is not a client's
+    group    of the client: in the Scala consumer's MBeans, and in the default id of Java consumers
+    node     the broker that it is about, see `nodes.node`
+    names    attribute → our name
     """
 
     domain: str
@@ -60,8 +62,8 @@ class MBean(NamedTuple):
 class _Layout(NamedTuple):
     """The meaning of an MBean's attribute names.
 
-    attributes those that are read; `names` are our names of them lags those that are a partition's lag, with topic and
-    partition
+    attributes  those that are read; `names` are our names of them
+    lags        those that are a partition's lag, with topic and partition
     """
 
     attributes: Sequence[str]

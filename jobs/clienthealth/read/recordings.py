@@ -38,9 +38,10 @@ PAGE = (b"# HELP ", b"# TYPE ")
 class Recorded:
     """One record: the bytes, its process, and its place (`offset`: line number from 0).
 
-    ts_ms its time if the record itself has none, epoch ms; 0 if unknown said the record's content if the reader of the
-    file parsed it already; `value` is then empty repeats number of records of a burst, all within a tenth of a second,
-    for which it stands timed source of the time: the record (or a line before it), its file, or only the order
+    ts_ms  its time if the record itself has none, epoch ms; 0 if unknown
+    said     the record's content if the reader of the file parsed it already; `value` is then empty
+    repeats  number of records of a burst, all within a tenth of a second, for which it stands
+    timed  source of the time: the record (or a line before it), its file, or only the order
     """
 
     stream: Stream

@@ -71,9 +71,12 @@ def _scanner() -> Scanner:
 class Entry:
     """A record found in a log.
 
-    line its number from 0; `numbers`: of each of its lines ts_ms None if neither it nor an earlier line has a time;
-    `stamp`: its own time value its text, without the shipper's prefix of each line key its writer, '' if all lines have
-    one writer dump True if it may contain a thread dump repeats number of entries of a burst for which it stands
+    line     its number from 0; `numbers`: of each of its lines
+    ts_ms    None if neither it nor an earlier line has a time; `stamp`: its own time
+    value    its text, without the shipper's prefix of each line
+    key      its writer, '' if all lines have one writer
+    dump     True if it may contain a thread dump
+    repeats  number of entries of a burst for which it stands
     """
 
     line: int
@@ -101,10 +104,11 @@ class _Open:
 class Splitter:
     """Takes the blocks of one file, and yields its entries about Kafka.
 
-    lines number of lines so far; first_ms, last_ms: their time range telling number of lines with a Kafka text that
-    were taken apart glued number of these that look like entries of their own, yet seem to belong to the one above
-    storms number of entries that repeated another one within a tenth of a second: one more entry stands for all of
-    these
+    lines    number of lines so far; first_ms, last_ms: their time range
+    telling  number of lines with a Kafka text that were taken apart
+    glued    number of these that look like entries of their own, yet seem to belong to the one above
+    storms   number of entries that repeated another one within a tenth of a second: one more entry stands for all
+             of these
     """
 
     def __init__(self, layout: Layout) -> None:

@@ -31,16 +31,20 @@ CUT = "its last line does not end"
 class Input:
     """One file, part of an archive, or standard input.
 
-    name as the person knows it: `support.zip/logs/app.log`, `-` what what it is, for people: `log`, `thread dump
-    (jcmd)`, `metrics`, `no evidence` read number of its lines (for metrics: records) used number of those on which a
-    judgement can rest start_ms time of the first used item, epoch ms; None without times end_ms time of the last dated
-    False if its times are those of a clock on an unknown day named kind of the time in its name, if its times come from
-    there: a clock, with or without the day; else '' timed False if times are made up: only the order is known, and no
-    duration is claimed left_out why the rest does not count → number of lines; lines that are not about Kafka are not
-    listed unread why evidence could not be read → number of lines: clients that it may be about cannot be called
-    healthy process its process: service and place of its clients; None if unknown topics the names under which evidence
-    refers to it (`Source.topic`) speaks True if it names a Kafka client, or a class of its library, whether that counts
-    or not
+    name       as the person knows it: `support.zip/logs/app.log`, `-`
+    what       what it is, for people: `log`, `thread dump (jcmd)`, `metrics`, `no evidence`
+    read       number of its lines (for metrics: records)
+    used       number of those on which a judgement can rest
+    start_ms   time of the first used item, epoch ms; None without times
+    end_ms     time of the last
+    dated      False if its times are those of a clock on an unknown day
+    named      kind of the time in its name, if its times come from there: a clock, with or without the day; else ''
+    timed      False if times are made up: only the order is known, and no duration is claimed
+    left_out   why the rest does not count → number of lines; lines that are not about Kafka are not listed
+    unread     why evidence could not be read → number of lines: clients that it may be about cannot be called healthy
+    process    its process: service and place of its clients; None if unknown
+    topics     the names under which evidence refers to it (`Source.topic`)
+    speaks     True if it names a Kafka client, or a class of its library, whether that counts or not
     """
 
     name: str

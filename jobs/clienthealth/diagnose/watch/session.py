@@ -80,8 +80,9 @@ _encode = msgspec.json.Encoder().encode
 class Stand(NamedTuple):
     """The place of an application's thread in the newest dump of its process, and since when (epoch ms) at least.
 
-    dumps number of consecutive dumps that found it at these frames cpu_ms the CPU time that it used since the first of
-    them, None if a dump does not state it polled True if an earlier dump found it inside poll()
+    dumps   number of consecutive dumps that found it at these frames
+    cpu_ms  the CPU time that it used since the first of them, None if a dump does not state it
+    polled  True if an earlier dump found it inside poll()
     """
 
     thread: DumpedThread
@@ -100,9 +101,11 @@ class Stand(NamedTuple):
 class Session:
     """Takes records that would go to topics (`send`, from any thread), and judges them in `step`.
 
-    newest the state of each client as the monitor would publish it, by key found the worst finding of each client, by
-    key and mode, without withdrawn ones dumps the threads of the newest dumps stands the places of the application's
-    threads, by instance of their process and name faults clients whose judgement raised an error
+    newest  the state of each client as the monitor would publish it, by key
+    found   the worst finding of each client, by key and mode, without withdrawn ones
+    dumps   the threads of the newest dumps
+    stands  the places of the application's threads, by instance of their process and name
+    faults  clients whose judgement raised an error
     """
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:

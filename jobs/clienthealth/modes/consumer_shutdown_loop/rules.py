@@ -339,9 +339,10 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 class Closing:
     """A thread that dumps find inside close(), first at `since_ms`, and that has not returned by `last_ms`.
 
-    where the innermost frame outside the JVM's own classes waits True if it is inside the client there, and may wait
-    for brokers measured True if the client's own metrics show that it had not returned certain True if this client is
-    being closed: by its metrics, or because the process has no other consumer
+    where      the innermost frame outside the JVM's own classes
+    waits      True if it is inside the client there, and may wait for brokers
+    measured   True if the client's own metrics show that it had not returned
+    certain    True if this client is being closed: by its metrics, or because the process has no other consumer
     """
 
     thread: str

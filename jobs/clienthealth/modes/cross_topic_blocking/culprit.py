@@ -20,8 +20,8 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic to which the times away are proportional; None if none stands out.
 
-    least_seconds shorter times away do not count most_variation allowed variation, as a share, of the time away per
-    record of the topic
+    least_seconds   shorter times away do not count
+    most_variation  allowed variation, as a share, of the time away per record of the topic
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
     # The newest time away is not complete yet.

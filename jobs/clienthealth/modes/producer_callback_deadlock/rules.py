@@ -125,8 +125,9 @@ def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
 class Frozen(NamedTuple):
     """Runs in which `select-total` stood still and the thread should have returned to its selector.
 
-    filling True if the buffer filled meanwhile overdue True if work waited longer than request.timeout.ms allows, from
-    row `busy_from` to the end of the run timeout request.timeout.ms in seconds, NaN if unknown
+    filling     True if the buffer filled meanwhile
+    overdue     True if work waited longer than request.timeout.ms allows, from row `busy_from` to the end of the run
+    timeout     request.timeout.ms in seconds, NaN if unknown
     """
 
     runs: Runs

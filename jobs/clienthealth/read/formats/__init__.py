@@ -26,11 +26,14 @@ _IDENTITY = IdentitySettings()
 class Record:
     """A record whose value is text, or the bytes of a binary format.
 
-    text the value, without blanks and byte order mark before it; empty for a binary one data the value if it is binary,
-    else None signal the kind of OTLP data in a binary value without a schema, see `_protobuf.signal` document the value
-    if it is JSON (NaN and Infinity allowed), or was decoded by a schema; else None key the Kafka key as text, None if
-    it has none or is not text headers those that `decode.HEADERS` lists, as text ts_ms the Kafka record's own time,
-    epoch milliseconds identity which attributes name a client, if that can be configured
+    text      the value, without blanks and byte order mark before it; empty for a binary one
+    data      the value if it is binary, else None
+    signal    the kind of OTLP data in a binary value without a schema, see `_protobuf.signal`
+    document  the value if it is JSON (NaN and Infinity allowed), or was decoded by a schema; else None
+    key       the Kafka key as text, None if it has none or is not text
+    headers   those that `decode.HEADERS` lists, as text
+    ts_ms     the Kafka record's own time, epoch milliseconds
+    identity  which attributes name a client, if that can be configured
     """
 
     text: str
@@ -47,14 +50,16 @@ class Record:
 class Format:
     """One wire format.
 
-    order formats are tried in rising order, and the first that recognises a record decodes it recognise True if the
-    record has this format; never raises decode its snapshots (stream metrics) or log lines (stream logs). None if the
-    record's essential parts have the wrong type, an empty list if it contains no client (or line). Identity that the
-    record lacks stays None: `decode.py` fills it from headers and key. Never raises. interval_ms reporting interval of
-    such a client if the record does not state it groups True if it can contain consumer groups binary True if it is
-    bytes: only records with `data` are offered to it, otherwise only those without text True for a text format of
-    metrics; all other formats of metrics are JSON and get only JSON about a description in one line, if its file has
-    none
+    order        formats are tried in rising order, and the first that recognises a record decodes it
+    recognise    True if the record has this format; never raises
+    decode       its snapshots (stream metrics) or log lines (stream logs). None if the record's essential parts have
+                 the wrong type, an empty list if it contains no client (or line). Identity that the record lacks stays
+                 None: `decode.py` fills it from headers and key. Never raises.
+    interval_ms  reporting interval of such a client if the record does not state it
+    groups       True if it can contain consumer groups
+    binary       True if it is bytes: only records with `data` are offered to it, otherwise only those without
+    text         True for a text format of metrics; all other formats of metrics are JSON and get only JSON
+    about        a description in one line, if its file has none
     """
 
     name: str

@@ -72,9 +72,11 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A format of records with one log line each.
 
-    about one line, for the documentation order as in `Format` all fields that each of its records has; any: at least
-    one is present; none: none is present beside a field that is allowed only beside one of some others carries True if
-    its message is another program's line, which is then read by its own layout
+    about    one line, for the documentation
+    order    as in `Format`
+    all      fields that each of its records has; any: at least one is present; none: none is present
+    beside   a field that is allowed only beside one of some others
+    carries  True if its message is another program's line, which is then read by its own layout
     """
 
     about: str

@@ -40,7 +40,8 @@ _LAST_RESORT = ("k8s.container.name", "container.name")
 class Sample(NamedTuple):
     """The meaning of a data point: its metric and its attributes together.
 
-    client_id None if the resource names it name ours; None for a metric that is not read
+    client_id  None if the resource names it
+    name       ours; None for a metric that is not read
     """
 
     client_id: str | None
@@ -54,8 +55,9 @@ class Sample(NamedTuple):
 class Metric(NamedTuple):
     """The meaning of a metric's name.
 
-    name ours, None for one that is not read of_nodes True if it is read when measured for one broker bare a point of it
-    without attributes
+    name      ours, None for one that is not read
+    of_nodes  True if it is read when measured for one broker
+    bare      a point of it without attributes
     """
 
     kind: str

@@ -87,10 +87,13 @@ class FastClient:
 class Fast(msgspec.Struct, gc=False):
     """A faultless snapshot.
 
-    ts_ms epoch milliseconds client the reporting client; its `identity` is complete and its kind checked values the
-    metrics of its kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) if absent or null. Never infinite, but
-    negative if the record has that, which also means unknown. topics its values for topics, partitions and threads
-    config options of the client, the same object for the same bytes interval_ms its reporting interval
+    ts_ms        epoch milliseconds
+    client       the reporting client; its `identity` is complete and its kind checked
+    values       the metrics of its kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) if absent or null. Never
+                 infinite, but negative if the record has that, which also means unknown.
+    topics       its values for topics, partitions and threads
+    config       options of the client, the same object for the same bytes
+    interval_ms  its reporting interval
     """
 
     ts_ms: int
@@ -132,8 +135,9 @@ def fast(
 ) -> Fast | None:
     """Return the snapshot of a faultless canonical record, None for any other; never raises.
 
-    headers_present True if the record has a header in `decode.HEADERS`, which can change its meaning latest_ms a later
-    time is in the future largest `monitor.max_record_bytes`
+    headers_present  True if the record has a header in `decode.HEADERS`, which can change its meaning
+    latest_ms        a later time is in the future
+    largest          `monitor.max_record_bytes`
     """
     if headers_present or value is None or len(value) > largest:
         return None

@@ -80,8 +80,9 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """The meaning of a scope without its numbers.
 
-    values for each client, topic and broker (a sample without a metric): the values that are read, by their places in
-    Parts, with our names deltas the times of points that are deltas, by their places
+    values   for each client, topic and broker (a sample without a metric): the values that are read, by their places
+             in Parts, with our names
+    deltas   the times of points that are deltas, by their places
     """
 
     values: Mapping[Sample, Sequence[tuple[int, str]]]

@@ -51,9 +51,9 @@ class _Whose(NamedTuple):
 class _Layout(NamedTuple):
     """The meaning of a measurement's name and fields.
 
-    series the fields that are series of Prometheus, with their names; then the other fields have no meaning kind of the
-    client, None if it is not a Kafka client's fields those that are read if there are no series; `names` are our names
-    of them
+    series  the fields that are series of Prometheus, with their names; then the other fields have no meaning
+    kind    of the client, None if it is not a Kafka client's
+    fields  those that are read if there are no series; `names` are our names of them
     """
 
     series: Sequence[tuple[str, str]]

@@ -23,8 +23,9 @@ MEASURED = "measured."
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"one_of": "is"}):
     """A condition on an option of a client: one of some texts, or a number below or above another one.
 
-    option its name; names that begin with `measured.` are the client's own measurements like a pattern of its whole
-    text of another option, of which `below` and `above` are then multiples
+    option  its name; names that begin with `measured.` are the client's own measurements
+    like    a pattern of its whole text
+    of      another option, of which `below` and `above` are then multiples
     """
 
     option: str
@@ -50,10 +51,13 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
     """A known issue, reported beside the verdicts. `says` is its title.
 
-    id hyphenated, the name of its table: in records, in the history and in JSON sentence what it is action what to do
-    least fewer lines of one run are everyday life and not reported apart_seconds lines further apart than this are two
-    runs, of which the later one is reported when the condition on all options of a client's start, for an issue without
-    lines source the library's own documentation; '' if a line shows the issue
+    id             hyphenated, the name of its table: in records, in the history and in JSON
+    sentence       what it is
+    action         what to do
+    least          fewer lines of one run are everyday life and not reported
+    apart_seconds  lines further apart than this are two runs, of which the later one is reported
+    when           the condition on all options of a client's start, for an issue without lines
+    source         the library's own documentation; '' if a line shows the issue
     """
 
     id: str

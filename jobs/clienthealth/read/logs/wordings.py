@@ -35,11 +35,13 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
     """A log pattern. `LogEvent.signature` is its id, also in state on disk.
 
-    id hyphenated, unique said_by by library, the place in its source, and since or until which version literal a text
-    that every match contains: a cheap test before the pattern (case matters) pattern found in the message, or in the
-    exception below it; its named groups become `LogEvent.captures` logger prefix of the logger's name; tested only if
-    the record's logger can be a Java class also for a mode's pattern, the issue of `also_seen.toml` for which its lines
-    also count examples lines that it must match
+    id        hyphenated, unique
+    said_by   by library, the place in its source, and since or until which version
+    literal   a text that every match contains: a cheap test before the pattern (case matters)
+    pattern   found in the message, or in the exception below it; its named groups become `LogEvent.captures`
+    logger    prefix of the logger's name; tested only if the record's logger can be a Java class
+    also      for a mode's pattern, the issue of `also_seen.toml` for which its lines also count
+    examples  lines that it must match
     """
 
     id: str
@@ -54,13 +56,18 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """A log event, in any library's words.
 
-    says in a few words wordings its log patterns unsaid by libraries ("sarama, kafkajs"), why they have no pattern
-    here, tempting ones too: not to be added kind the kind of client that logs it; None if several kinds do relief True
-    if it shows a fault's end, not the fault process True if it is about the whole process, so about all its clients
-    life its meaning for a client's life: it begins, begins to close, has closed, ends with work undone, or its process
-    is killed counted a counter of the Java client that must have risen at this event ("": none) halted a counter of the
-    Java client that does not rise after this event ("": none) away True if it needs a time without poll() of
-    max.poll.interval.ms unserved True if it shows that brokers or coordinator do not serve the client
+    says      in a few words
+    wordings  its log patterns
+    unsaid    by libraries ("sarama, kafkajs"), why they have no pattern here, tempting ones too: not to be added
+    kind      the kind of client that logs it; None if several kinds do
+    relief    True if it shows a fault's end, not the fault
+    process   True if it is about the whole process, so about all its clients
+    life      its meaning for a client's life: it begins, begins to close, has closed, ends with work undone, or its
+              process is killed
+    counted   a counter of the Java client that must have risen at this event ("": none)
+    halted    a counter of the Java client that does not rise after this event ("": none)
+    away      True if it needs a time without poll() of max.poll.interval.ms
+    unserved  True if it shows that brokers or coordinator do not serve the client
     """
 
     says: str
@@ -99,8 +106,9 @@ def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[st
 class Catalogue:
     """All log events, ready for searching; see `matches`.
 
-    meanings each once, in the order given by_id the log event of each pattern, by the pattern's id literals texts of
-    which every matching text contains one
+    meanings  each once, in the order given
+    by_id     the log event of each pattern, by the pattern's id
+    literals  texts of which every matching text contains one
     """
 
     def __init__(self, meanings: Iterable[Meaning]) -> None:

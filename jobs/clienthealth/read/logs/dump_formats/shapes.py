@@ -18,11 +18,15 @@ _NEVER = pattern(r"(?!)")
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a tool writes dumps.
 
-    what the tool, for people hints texts of which one is in every dump of the shape header the first line of a thread:
-    groups `name` and, if present, `key`, `state`, `cpu` frames names of FRAMES: the lines that are frames state a line
-    with the thread's state, or its CPU time: groups `state`, `cpu` other other lines of a dump above lines above the
-    first thread; time: the one with the time (group 1, ms in group 2) title the first line of a dump; end: its last
-    line, if the shape has one python True if the frames are Python's
+    what      the tool, for people
+    hints     texts of which one is in every dump of the shape
+    header    the first line of a thread: groups `name` and, if present, `key`, `state`, `cpu`
+    frames    names of FRAMES: the lines that are frames
+    state     a line with the thread's state, or its CPU time: groups `state`, `cpu`
+    other     other lines of a dump
+    above     lines above the first thread; time: the one with the time (group 1, ms in group 2)
+    title     the first line of a dump; end: its last line, if the shape has one
+    python    True if the frames are Python's
     """
 
     what: str
