@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.platform.logins import java_options
 from clienthealth.settings import Settings
-from clienthealth.spark.stepping import SENT_BYTES
+from clienthealth.spark.stepping import GZIP_LEVEL, SENT_BYTES
 
 
 def connection(settings: Settings) -> Mapping[str, str]:
@@ -65,7 +65,11 @@ POLLED = 2000
 
 #: The client's own bound is on what is not compressed yet, and the brokers' on what is: the state of a group of 10,000
 #: partitions is larger than both allow. Every reader can unpack gzip.
-SENDING = {"kafka.compression.type": "gzip", "kafka.max.request.size": str(SENT_BYTES)}
+SENDING = {
+    "kafka.compression.type": "gzip",
+    "kafka.compression.gzip.level": str(GZIP_LEVEL),
+    "kafka.max.request.size": str(SENT_BYTES),
+}
 
 
 def write(records: DataFrame, settings: Settings) -> None:
