@@ -343,6 +343,16 @@ def test_evidence_of_a_verdict_is_its_upper_end_and_reaches_back_to_its_onset() 
     }
 
 
+def test_what_is_prepared_is_answered_without_a_look_at_any_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings()
+    states = States(settings, clock=lambda: NOW)
+    states.put(*wire(deadlock()))
+    exporter = Exporter(settings, states, lambda: None, clock=lambda: NOW)
+    exporter.prepare()
+    monkeypatch.setattr("clienthealth_exporters.prometheus.states.lines", None)
+    assert f"kafka_client_up{{{WHO}}} 1" in lines(b"".join(exporter.metrics()).decode())
+
+
 def test_readme_lists_every_metric() -> None:
     text = (Path(__file__).parents[2] / "exporters/README.md").read_text("utf-8")
     for family in ALL_FAMILIES:

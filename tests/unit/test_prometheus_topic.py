@@ -112,7 +112,14 @@ class Reading:
         self.seen: list[bytes | None] = []
         self.states: list[str | None] = []
         self.stop = threading.Event()
-        self.topic = HealthTopic(Settings(), lambda key, value, ts: self.seen.append(key), broker.connect, broker.ask)
+        #: When the page was prepared: how much had been read, and what the topic said.
+        self.prepared: list[tuple[int, str | None]] = []
+        self.topic = HealthTopic(
+            Settings(), lambda key, value, ts: self.seen.append(key), broker.connect, broker.ask, self.prepare
+        )
+
+    def prepare(self) -> None:
+        self.prepared.append((len(self.seen), self.topic.trouble))
 
     def note(self) -> None:
         self.states.append(self.topic.trouble)
@@ -137,6 +144,15 @@ def test_reads_everything_and_says_how_much_is_left(monkeypatch: pytest.MonkeyPa
         "reading client-health: 1 records left",
         None,
     ]
+
+
+def test_it_is_whole_only_once_what_was_read_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first page of 20,000 clients takes seconds: whoever asks is refused until it is there."""
+    reading = Reading(Broker({0: records("a", "b", "c"), 1: records("d")}), monkeypatch)
+    reading.broker.polls = [reading.note, reading.note, reading.note]
+    reading.run()
+    assert reading.prepared == [(4, "reading client-health: 1 records left")]
+    assert reading.topic.trouble is None
 
 
 def test_empty_topic_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:

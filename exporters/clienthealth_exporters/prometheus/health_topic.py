@@ -35,7 +35,8 @@ class HealthTopic:
 
     No consumer group: each exporter reads everything, so that several can stand side by side. Every few seconds the
     brokers are asked for the end of the topic: that is how a lost broker is noticed, which a poll alone hides. While a
-    partition has no leader, the others are read.
+    partition has no leader, the others are read. `prepare` is called when all of the topic has been read, before that
+    is told: what is ready answers at once.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class HealthTopic:
         put: Put,
         connect: Callable[..., KafkaConsumer] = consumer,
         ask: Callable[..., KafkaAdminClient] = admin,
+        prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._topic = settings.topics.health
         self._put = put
         self._connect = connect
         self._ask = ask
+        self._prepare = prepare
         self._trouble: str | None = "starting"
         self._looked = time.monotonic()
 
@@ -121,6 +124,7 @@ class HealthTopic:
             if left:
                 self._lost(f"reading {self._topic}: {left} records left")
             else:
+                self._prepare()
                 log.info("all of %s has been read", self._topic)
                 self._trouble = None
 
