@@ -220,14 +220,14 @@ def test_the_log_of_events_has_both_drivers_and_what_they_asked_for(trial: Trial
         assert asked_for == [f"{HEAP_MB}m", BESIDE_HEAP["driver"], f"{HEAP_MB}m", BESIDE_HEAP["executor"]]
 
 
-def test_another_number_of_partitions_has_no_effect_and_is_told_so(trial: Trial) -> None:
+def test_another_number_of_partitions_has_no_effect_and_is_reported(trial: Trial) -> None:
     log = trial.run.monitor.log.read_text()
     assert log.count(f"spreads its state over {PARTITIONS} partitions and goes on so") == 1
     state = trial.run.checkpoint / "monitor" / "state" / "0"
     assert {path.name for path in state.iterdir() if path.name.isdigit()} == {*map(str, range(PARTITIONS))}
 
 
-def test_every_jvm_runs_as_the_settings_say(trial: Trial) -> None:
+def test_every_jvm_runs_with_the_settings(trial: Trial) -> None:
     assert (len(trial.executors), len(trial.drivers)) == (2, 1)
     for command in (*trial.executors, *trial.drivers):
         flags = command.lower().split("\0")

@@ -167,7 +167,7 @@ def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None
     assert description.endswith(address) and deadlocked["receiver"] == "pager"
 
 
-def test_a_page_comes_in_the_time_that_the_page_says(tmp_path: Path) -> None:
+def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
     """Uses the delivered waits, from the moment in which the exporter has the verdict: 5 + 10 + 3 s plus transfers."""
     assert ALERTMANAGER
     scraping = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))["scrape_configs"][0]

@@ -163,7 +163,7 @@ def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, lis
     assert len(the(drawn, "producers", "Request latency")["series"]) == LINES
 
 
-def test_names_of_series_tell_them_apart(drawn: dict[str, list[Seen]]) -> None:
+def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
     """All three installations use the same names, so names must contain the cluster and the environment."""
     for where, panel in every(drawn, "timeseries", "state-timeline"):
         names = [one["name"] for one in panel["series"]]
@@ -211,7 +211,7 @@ def test_columns_have_the_meant_order(drawn: dict[str, list[Seen]]) -> None:
     ]
 
 
-def test_what_is_said_of_nothing_is_in_no_label(drawn: dict[str, list[Seen]]) -> None:
+def test_the_text_for_no_data_is_in_no_label(drawn: dict[str, list[Seen]]) -> None:
     placeholders = {
         panel["fieldConfig"]["defaults"]["noValue"]
         for board in BOARDS.values()
@@ -224,7 +224,7 @@ def test_what_is_said_of_nothing_is_in_no_label(drawn: dict[str, list[Seen]]) ->
             assert "%20" not in link["href"], (where, link)
 
 
-def test_colours_say_what_is_so(drawn: dict[str, list[Seen]]) -> None:
+def test_colours_are_right(drawn: dict[str, list[Seen]]) -> None:
     """Dark red is confirmed, yellow suspected, blue good, grey unknown; text accompanies each colour."""
     assert colour_of(the(drawn, "overview", "Confirmed")) == RED
     assert colour_of(the(drawn, "overview", "Suspected")) == YELLOW

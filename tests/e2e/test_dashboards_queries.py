@@ -434,7 +434,7 @@ def test_annotations(name: str, failing: Prometheus) -> None:
     assert all(by_name.values())
 
 
-def test_all_that_fail_are_listed_also_where_nobody_knows_since_when(failing: Prometheus) -> None:
+def test_all_failing_clients_are_listed_even_with_unknown_onset(failing: Prometheus) -> None:
     board = BOARDS["overview"]
     (table,) = (p for p in panels(board) if p["title"] == "Unhealthy now")
     rows = failing.series(chosen(board, table["targets"][0]["expr"], {}))
@@ -445,7 +445,7 @@ def test_all_that_fail_are_listed_also_where_nobody_knows_since_when(failing: Pr
     }
 
 
-def test_numbers_say_what_is_so(failing: Prometheus) -> None:
+def test_numbers_are_right(failing: Prometheus) -> None:
     board = BOARDS["overview"]
     shown = {
         panel["title"]: failing.series(chosen(board, panel["targets"][0]["expr"], {}))[0]["value"][1]

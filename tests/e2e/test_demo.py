@@ -276,7 +276,7 @@ def test_however_it_ends_nothing_is_left_and_ports_in_use_do_not_matter(folder: 
         demo.end()
 
 
-def test_what_cannot_come_true_is_said_before_anything_starts(folder: Path) -> None:
+def test_impossible_expectations_are_reported_before_anything_starts(folder: Path) -> None:
     demo = Demo(folder, "--clients", "healthy", "--expect", "producer-not-closed")
     assert demo.process.wait(WAIT_SECONDS) == 2
     assert demo.printed == "kafka-health: none of the clients healthy shows the mode 'producer-not-closed'\n"

@@ -126,7 +126,7 @@ def failing(severity: str, clients: int, services: int) -> list[dict[str, object
     ]
 
 
-def test_a_thousand_pages_and_tickets_are_short_and_say_how_many_there_are(world: World) -> None:
+def test_a_thousand_pages_and_tickets_are_short_and_contain_their_number(world: World) -> None:
     world.post([*failing("critical", 1000, 1), *failing("warning", 1000, 1)])
     pages = world.settled("/pagerduty", 1)
     text = json.loads(pages[-1])["payload"]["custom_details"]["alerts"]
@@ -224,7 +224,7 @@ SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
 
 
 @pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
-def test_storms_are_as_many_pages_and_tickets_as_the_table_says(world: World, tmp_path: Path) -> None:
+def test_mass_failures_give_as_many_pages_and_tickets_as_in_the_table(world: World, tmp_path: Path) -> None:
     """Runs all mass failures at once, each in its own cluster, from series through our rules in a real Prometheus."""
     text = (ROOT / "alerts/README.md").read_text("utf-8")
     table = dict(re.findall(r"^\| ([^|]+) \| ([\d, |]+) \|$", text, re.MULTILINE))

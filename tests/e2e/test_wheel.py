@@ -72,7 +72,7 @@ def test_a_jstack_is_diagnosed(installed: Path) -> None:
     assert "producer-callback-deadlock" in done.stdout
 
 
-def test_a_command_that_needs_more_says_what_to_install(installed: Path, tmp_path: Path) -> None:
+def test_a_command_that_needs_more_prints_what_to_install(installed: Path, tmp_path: Path) -> None:
     # The checkpoint's folder is created in the working directory.
     done = subprocess.run(
         [installed / "kafka-health", "monitor"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False

@@ -76,7 +76,7 @@ def all_pushes(settings: Settings) -> list[Snapshot]:
 
 
 @pytest.mark.parametrize("jar_set", BROKERS)
-def test_modern_clients_are_heard_through_their_brokers_alone(
+def test_modern_clients_report_through_their_brokers_alone(
     jar_set: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(jars.SETS, jar_set, BROKERS[jar_set])

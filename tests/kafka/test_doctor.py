@@ -108,7 +108,7 @@ class WithoutACoordinator(LoadingBrokers):
         raise CoordinatorNotAvailableError
 
 
-def test_groups_whose_broker_is_down_are_not_called_absent() -> None:
+def test_groups_on_a_broker_that_is_down_are_not_called_absent() -> None:
     (finding,) = groups_readable(cast("KafkaAdminClient", WithoutACoordinator()))
     assert (finding.state, finding.text.partition(". ")[0]) == ("failed", "__consumer_offsets/0: no leader")
 
@@ -135,7 +135,7 @@ def reading(service: str, ahead_seconds: float) -> bytes:
     return json.dumps({"ts": ts, "client": client, "metrics": {"select-total": 1.0}}).encode()
 
 
-def test_clocks_are_those_that_readings_tell_and_not_those_of_their_senders(broker: Broker) -> None:
+def test_clocks_are_taken_from_samples_and_not_from_their_senders(broker: Broker) -> None:
     """Kafka's timestamp of these records is right, as if a collector with a correct clock had sent them."""
     settings = settings_for(broker, "clock")
     create_ours(settings)
@@ -199,7 +199,7 @@ def test_what_the_newest_records_are_and_why_some_are_rejected(
     assert "mixed-nowhere does not exist" in err
 
 
-def test_a_topic_tells_its_codec(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_shows_its_codec(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_for(broker, "packed")
     create_ours(settings)
     create_topics(broker.kafka, ["packed-lz4"], config={"compression.type": "lz4"})

@@ -227,7 +227,7 @@ def test_a_topic_that_gets_nothing_is_idle(lab: Lab) -> None:
     assert states == ["UNKNOWN"] * 6 + ["IDLE"]
 
 
-def test_a_topic_that_is_deleted_and_made_anew_starts_anew(lab: Lab) -> None:
+def test_a_deleted_and_recreated_topic_starts_again(lab: Lab) -> None:
     consumer = lab.join("anew")
     keeps_up(lab, "anew", consumer)
     consumer.close()
@@ -381,7 +381,7 @@ def join_as_connect(admin: KafkaAdminClient, group: str) -> None:
     eventually(joined)
 
 
-def test_it_stops_when_told_to(lab: Lab) -> None:
+def test_it_stops_on_request(lab: Lab) -> None:
     lab.admin.create_topics([NewTopic(lab.settings.topics.metrics[0], 1, 1)])
     stop = threading.Event()
     service = threading.Thread(target=exporter.serve, args=(lab.settings, stop))

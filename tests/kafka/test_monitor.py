@@ -162,7 +162,7 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     assert "failed" not in lab.log.read_text()[written:]
 
 
-def test_a_record_bomb_between_good_records_costs_nobody_else_anything(continued: Continued) -> None:
+def test_a_record_bomb_between_good_records_affects_no_other_record(continued: Continued) -> None:
     """A record that kills the JVM whenever it is read is found, skipped and reported; all others are judged."""
     lab = continued.lab
     now = int(time.time() * 1000) - 30_000
@@ -197,5 +197,5 @@ def headers(record: Any) -> dict[str, str]:
     return {name: value.decode() for name, value in record.headers}
 
 
-def test_it_ends_in_order_when_told_to(continued: Continued) -> None:
+def test_it_ends_properly_on_request(continued: Continued) -> None:
     assert continued.lab.stop() == 0

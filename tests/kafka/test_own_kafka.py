@@ -89,7 +89,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
         yield Here(folder, broker)
 
 
-def test_what_the_page_says_starts_and_judges(here: Here) -> None:
+def test_the_commands_of_the_page_start_and_judge(here: Here) -> None:
     code, output = here.run(INIT, f"{here.broker.bootstrap_servers}\n\ny\n")
     assert code == 0, output
     assert output.count("\ncreated ") == 4

@@ -119,7 +119,7 @@ def test_follows_the_topic_and_stops_on_sigterm(topic: Settings, exporter: Serve
     assert exporter.process.wait(WAIT_SECONDS) == 0
 
 
-def test_a_rolling_restart_hides_nobody(topic: Settings, exporter: Served, tmp_path: Path) -> None:
+def test_a_rolling_restart_hides_no_client(topic: Settings, exporter: Served, tmp_path: Path) -> None:
     send(topic, deadlock(end_ms=now_ms()), *(healthy(n, end_ms=now_ms()) for n in range(200)))
     eventually(lambda: exporter.metrics().count("\nkafka_client_up{") == 201, "all clients")
     with exporting(topic, tmp_path / "next.log") as following:
@@ -160,7 +160,7 @@ def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:
         thread.join()
 
 
-def test_says_when_kafka_is_lost_and_recovers(broker: Broker, topic: Settings, exporter: Served) -> None:
+def test_reports_lost_kafka_and_recovers(broker: Broker, topic: Settings, exporter: Served) -> None:
     send(topic, deadlock(end_ms=now_ms()))
     eventually(lambda: "orders-api" in exporter.metrics(), "the client")
     broker.pause()

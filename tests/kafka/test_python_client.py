@@ -112,7 +112,7 @@ def test_three_lines_for_a_producer(lab: Lab) -> None:
 
 
 @pytest.mark.long
-def test_what_a_producer_could_not_deliver_is_told_exactly(lab: Lab, tmp_path: Path) -> None:
+def test_what_a_producer_could_not_deliver_is_reported_exactly(lab: Lab, tmp_path: Path) -> None:
     from deploy.demo.broker import Broker
 
     with Broker(tmp_path / "broker") as other:
@@ -213,7 +213,7 @@ def test_a_consumer_that_never_commits_has_a_lag(lab: Lab) -> None:
     assert last["config"]["max.poll.interval.ms"] == "300000"
 
 
-def test_two_clients_of_one_name_are_told_apart(lab: Lab) -> None:
+def test_two_clients_of_one_name_are_distinguished(lab: Lab) -> None:
     consumers = [KafkaConsumer(bootstrap_servers=lab.servers, client_id="same") for _ in range(2)]
     report(*consumers, service="scan", topic=lab.metrics, interval_seconds=0.1)
     eventually(lambda: {s["client"]["client_id"] for s in lab.snapshots()} == {"same", "same-2"})
@@ -286,7 +286,7 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     assert any("127.0.0.1:1" in text for text in application.lines)
 
 
-def test_a_callback_that_hangs_is_seen_though_nobody_polls(lab: Lab) -> None:
+def test_a_hanging_callback_is_seen_without_polls(lab: Lab) -> None:
     made = report(confluent_kafka.Producer, service="orders-api", topic=lab.metrics, interval_seconds=0.2)
     producer, over = made({"bootstrap.servers": lab.servers, "client.id": "stuck"}), threading.Event()
     for _ in range(5):

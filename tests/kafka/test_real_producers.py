@@ -312,7 +312,7 @@ print(WHO["instance"])
 """
 
 
-def test_replicas_on_librdkafka_report_as_the_page_says(broker: Broker) -> None:
+def test_replicas_on_librdkafka_report_as_on_the_page(broker: Broker) -> None:
     (page,) = re.findall(
         r"^## Applications on librdkafka\n.*?^```python\n(.*?)^```$",
         (ROOT / "deploy/clients.md").read_text("utf-8"),

@@ -123,7 +123,7 @@ def test_the_doctor_finds_nothing_to_mend(started: Started) -> None:
         ("ssl.truststore.location", "other-ca.pem", "its certificate is of another host, or of no authority in"),
     ],
 )
-def test_a_mistake_is_told_in_words_without_secrets(
+def test_a_mistake_is_reported_in_words_without_secrets(
     cluster: SecureBroker,
     settings: Settings,
     option: str,
@@ -144,7 +144,7 @@ def test_a_mistake_is_told_in_words_without_secrets(
     assert PASSWORD not in finding.text and "not-the-password" not in finding.text
 
 
-def test_init_without_the_right_to_create_says_what_an_administrator_runs(
+def test_init_without_the_right_to_create_prints_commands_for_an_administrator(
     cluster: SecureBroker, config: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_HEALTH_TOPICS_LOGS", "logs-to-be")
@@ -234,7 +234,7 @@ def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> No
     writer.close()
 
 
-def test_kafkas_tools_work_with_tls_and_a_password_as_runbooks_say(cluster: SecureBroker, tmp_path: Path) -> None:
+def test_kafkas_tools_work_with_tls_and_a_password_as_in_the_runbooks(cluster: SecureBroker, tmp_path: Path) -> None:
     """Runs each runbook command that asks a broker, with the options and the file shown on the page."""
     page = RUNBOOKS["consumer-lag"]
     ways = re.findall(r"`(B --[\w.-]+) CLIENT\.properties`", page)

@@ -83,7 +83,7 @@ def test_a_broker_keeps_port_and_data_over_a_stop_and_a_kill(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_a_frozen_broker_answers_nobody_until_it_goes_on(tmp_path: Path) -> None:
+def test_a_suspended_broker_does_not_answer_until_it_continues(tmp_path: Path) -> None:
     with Broker(tmp_path / "broker") as broker:
         settings = Settings(kafka=broker.kafka)
         broker.pause()
@@ -96,7 +96,7 @@ def test_a_frozen_broker_answers_nobody_until_it_goes_on(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_broker_that_cannot_start_gives_the_reason_and_leaves_nothing(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -197,7 +197,7 @@ def test_the_second_call_for_jars_starts_nothing(monkeypatch: pytest.MonkeyPatch
     assert any(jar.name == "kafka_2.13-4.4.0.jar" for jar in first)
 
 
-def test_without_a_network_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_the_message_contains_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_HEALTH_CACHE", str(tmp_path))
     monkeypatch.setenv("KAFKA_HEALTH_MAVEN_URL", f"http://127.0.0.1:{port_or_free(1)}/maven2")
     with pytest.raises(DependencyError, match="KAFKA_HEALTH_MAVEN_URL"):

@@ -59,7 +59,7 @@ def test_what_older_releases_published_is_read_so(each: list[Status]) -> None:
 
 
 @given(statuses)
-def test_the_post_mortem_says_so(each: list[Status]) -> None:
+def test_the_post_mortem_reports_it(each: list[Status]) -> None:
     clients = [(CLIENT, of_modes(each))]
     (story,) = stories(clients)
     assert (story.status == "ok") == (set(each) == {"ok"}) == (exit_code(clients) == HEALTHY)

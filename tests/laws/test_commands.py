@@ -117,7 +117,7 @@ def test_make_help_lists_every_target() -> None:
         assert f"  make {target}" in done.stdout
 
 
-def test_every_help_tells_the_file_of_settings_and_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_help_lists_the_settings_file_and_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     nested = [("export", name) for name in EXPORTERS] + [("dashboards", "push")]
     for command in (*((name,) for name in names()), *nested):
         with pytest.raises(SystemExit) as ended:

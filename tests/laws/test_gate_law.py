@@ -93,7 +93,7 @@ def test_whatever_the_thresholds_are(mode: LiveMode[Any], data: st.DataObject) -
     assert_law(mode.with_thresholds(changes), windows)
 
 
-def test_a_stretch_between_two_readings_is_enough_where_the_thresholds_say_so() -> None:
+def test_a_stretch_between_two_samples_is_enough_if_the_thresholds_permit_it() -> None:
     mode = rules.MODE
     sharper = mode.with_thresholds({"min_fills": 1, "suspect_frozen_seconds": 8.0})
     readings = making.producer(making.stuck_at(500, 45), making.filling(200_000, 40, 32 * making.MIB), until=50)

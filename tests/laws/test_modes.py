@@ -210,7 +210,7 @@ def test_log_lines_speak_of_it(mode: Mode) -> None:
 
 
 @every_mode
-def test_the_lines_that_speak_of_it_are_said_by_clients_that_it_can_befall(mode: Mode) -> None:
+def test_its_lines_come_from_clients_that_can_have_it(mode: Mode) -> None:
     assert [line.says for line in mode.lines if line.kind and line.kind not in mode.kinds] == []
 
 

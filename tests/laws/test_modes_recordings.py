@@ -129,7 +129,7 @@ def test_the_end_of_a_recording_is_no_failure_beside_another_one(folder: Path) -
         assert not found_at_the_end(folder)[NOT_CLOSED].unhealthy
 
 
-def test_what_the_end_of_a_recording_shows_is_said_of_the_failure_that_explains_it() -> None:
+def test_the_end_of_a_recording_counts_for_the_failure_that_explains_it() -> None:
     found = found_at_the_end(EVIDENCE / "2_deadlock_client39")
     assert found[NOT_CLOSED].reason == f"what it shows is explained by {DEADLOCK}"
     texts = [fact.text for fact in found[DEADLOCK].evidence]
@@ -142,7 +142,7 @@ def test_exceptions_are_still_needed() -> None:
         assert found is None or not found.unhealthy, name
 
 
-def test_the_deadlock_is_told_with_its_cause_and_numbers() -> None:
+def test_the_deadlock_is_reported_with_cause_and_numbers() -> None:
     verdict = verdicts(EVIDENCE / "2_deadlock_client39")[DEADLOCK]
     assert verdict.detail["cause"] == "get-in-callback"
     assert verdict.detail["waiting_threads"] == 2

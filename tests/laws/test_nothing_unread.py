@@ -68,7 +68,7 @@ def test_every_line_of_no_mode_captures_what_is_read() -> None:
     assert all(re.search(r"\(\?P<\w+>", wording.pattern) for wording in wordings)
 
 
-def test_what_nobody_names_would_be_found() -> None:
+def test_unused_names_would_be_found() -> None:
     assert unread(["select-total", "callback-time-p99", "no-such-metric"]) == {"no-such-metric"}
 
 

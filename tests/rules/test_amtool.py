@@ -84,7 +84,7 @@ def test_route_of_every_alert(rule: Rule) -> None:
     assert _route({"alertname": rule.name, **rule.labels}) == wanted
 
 
-def test_dry_run_reaches_nobody() -> None:
+def test_dry_run_notifies_nothing() -> None:
     labels = {"alertname": "KafkaClientProducerCallbackDeadlock", "mode": "producer-callback-deadlock"}
     assert _route({**labels, "severity": "info"}) == "nobody"
 
@@ -119,7 +119,7 @@ def test_what_is_not_ours_becomes_a_ticket() -> None:
         ("colour", ["#c4162a"]),
     ],
 )
-def test_notifications_say_what_since_when_and_what_to_do(name: str, parts: list[str], tmp_path: Path) -> None:
+def test_notifications_contain_failure_onset_and_advice(name: str, parts: list[str], tmp_path: Path) -> None:
     labels = {"alertname": "KafkaClientX", "severity": "critical", "service": "orders"}
     annotations = {"summary": "A summary.", "description": "<b> What to do."}
     annotations |= {"runbook_url": "https://r/x", "dashboard_url": "https://d/x"}

@@ -15,9 +15,7 @@ from clienthealth.spark import batch
 from clienthealth.spark.self_monitoring import SelfMetrics
 
 
-def test_a_record_that_is_left_out_is_told_and_counted_once(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_skipped_record_is_reported_and_counted_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Any] = []
     monkeypatch.setattr(batch, "write", lambda rows, settings: written.extend(rows.collect()))
     metrics, other = SelfMetrics(), MagicMock()

@@ -106,7 +106,7 @@ def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path:
     assert begun.read_text() == f"v1\n{NOW_MS - 3_601_000}"
 
 
-def test_a_file_that_is_cut_off_is_told_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_truncated_file_is_reported_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
     planned(tmp_path, (M, L), committed=0)
     (tmp_path / "offsets/0").write_text("")
     with pytest.raises(StateError, match=r"^offsets/0 in the checkpoint is damaged; begin anew"):

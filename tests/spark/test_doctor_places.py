@@ -45,7 +45,7 @@ def test_in_an_empty_folder_all_works_and_the_folder_stays_empty(here: Path) -> 
     assert list(here.iterdir()) == []
 
 
-def test_where_no_table_can_be_opened_is_said(here: Path, pytestconfig: pytest.Config) -> None:
+def test_a_place_where_no_table_can_be_opened_is_reported(here: Path, pytestconfig: pytest.Config) -> None:
     """Delta rejects relative folders; the doctor must report it before the monitor fails."""
     # The JVM's working directory is where the tests were started; it makes the folder before Delta rejects it.
     relative = os.path.relpath(here / "state" / "history", pytestconfig.invocation_params.dir)
@@ -75,7 +75,7 @@ def test_a_history_of_another_release_is_found_before_the_monitor_ends_with_it(
     assert {path.name for path in (here / "history").iterdir()} == {*history.TABLES}
 
 
-def test_without_spark_nobody_tries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_spark_the_places_are_not_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     monitor = MonitorSettings(checkpoint=str(tmp_path), history="s3a://bucket/history")
     findings = findings_of(Settings(monitor=monitor, review=ReviewSettings(out=str(tmp_path))))

@@ -22,7 +22,7 @@ def review(*options: str) -> int | str | None:
     return ended.value.code
 
 
-def test_it_says_since_when_there_is_anything_and_offers_that(
+def test_it_reports_since_when_there_is_data_and_offers_that(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)

@@ -208,7 +208,7 @@ def test_a_checkpoint_that_is_older_than_the_history_counts_nothing_twice(
     assert "beyond what the checkpoint in" in caplog.text and "is not added to it once more" in caplog.text
 
 
-def test_a_history_that_is_older_than_the_checkpoint_is_told_and_a_new_checkpoint_mends_it(
+def test_a_history_older_than_the_checkpoint_is_reported_and_a_new_checkpoint_repairs_it(
     backed_up: Installation, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = backed_up.with_backup("older-history", "backup-1", "backup-0")
@@ -226,7 +226,7 @@ def test_a_history_that_is_older_than_the_checkpoint_is_told_and_a_new_checkpoin
     counted_once(backed_up, backed_up.run(anew, backed_up.has_read(anew, 3, "closed")))
 
 
-def test_doctor_tells_what_the_topics_have_deleted_meanwhile(
+def test_doctor_reports_what_the_topics_have_deleted_meanwhile(
     backed_up: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = backed_up.with_backup("shorter-topics", "backup-0", "backup-0")

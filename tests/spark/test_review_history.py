@@ -140,7 +140,7 @@ def test_quality_is_kept_with_its_day(spark: SparkSession, root: str) -> None:
     assert history.begins(spark, root) == history.ends(spark, root) == datetime(2026, 11, 9, 1, tzinfo=UTC)
 
 
-def test_no_history_and_another_schema_are_told(spark: SparkSession, root: str, tmp_path: Path) -> None:
+def test_no_history_and_another_schema_are_reported(spark: SparkSession, root: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no history here"):
         history.read(spark, str(tmp_path / "elsewhere"), "minutes")
     location = inside(root, "minutes")

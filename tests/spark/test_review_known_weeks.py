@@ -234,7 +234,7 @@ def test_changes(week: Review) -> None:
     ]
 
 
-def test_a_gap_of_the_monitor_is_told_and_counts_neither_way(week: Review) -> None:
+def test_a_gap_of_the_monitor_is_reported_and_counts_neither_way(week: Review) -> None:
     quality = week.quality
     assert [(g.start, g.end) for g in quality.gaps] == [known_weeks.GAP]
     assert (quality.minutes, quality.watched, quality.gap_minutes) == (10_080, 9_950, 130)

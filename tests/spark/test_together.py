@@ -37,7 +37,7 @@ def test_each_is_of_the_query_that_it_was_called_in_and_changes_nothing_for_the_
         assert context.getLocalProperty(PROPERTY) == query
 
 
-def test_one_that_fails_is_told_when_all_have_ended(spark: SparkSession) -> None:
+def test_a_failed_job_is_reported_when_all_have_ended(spark: SparkSession) -> None:
     failed = threading.Event()
     counts: list[int] = []
 

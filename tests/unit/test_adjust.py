@@ -25,7 +25,7 @@ def attached(last_ms: int = 0) -> Context:
     return Context(attached=Attached(Look(ClientWindow(CLIENT, 0, 0), True, False), samples=100, last_ms=last_ms))
 
 
-def test_stages_follow_each_other_and_every_entry_says_why_it_is_there() -> None:
+def test_stages_follow_each_other_and_every_entry_has_a_reason() -> None:
     assert list(dict.fromkeys(entry.stage for entry in ADJUSTMENTS)) == ["window", "moment", "shown"]
     assert len({entry.name for entry in ADJUSTMENTS}) == len(ADJUSTMENTS)
     assert all(entry.why.endswith(".") and entry.place.endswith(".") for entry in ADJUSTMENTS)
@@ -72,7 +72,7 @@ def test_a_fact_that_proves_the_failure_refutes_all_that_looks_like_it() -> None
     assert len(proven.ruled_out) == len(modes()[DEADLOCK].confusions)
 
 
-def test_what_no_data_refutes_leaves_a_suspicion_and_says_what_would_tell() -> None:
+def test_without_contradicting_data_a_suspicion_stays_and_names_what_would_decide() -> None:
     capped = alibis("confirmed", Proof("metric", False))
     assert (capped.status, capped.adjusted) == ("suspected", ("alibis",))
     assert capped.not_ruled_out == (

@@ -67,7 +67,7 @@ def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
         ("some-client", "1.0.0", None, [], [], ""),
     ],
 )
-def test_a_version_is_advised_of_what_its_project_says(
+def test_a_version_gets_the_advice_of_its_project(
     library: str, version: str | None, kind: str | None, some: list[str], none: list[str], upgrade_to: str
 ) -> None:
     """The advice names the version's bugs and the release to upgrade to."""
@@ -83,7 +83,7 @@ def test_a_version_is_advised_of_what_its_project_says(
     ("wrong", "key"),
     [('since = "2.x"', "since"), ('sins = "2.0.0"', "sins"), ("fixed = []", "fixed")],
 )
-def test_a_mistake_is_told_with_file_and_key(
+def test_a_mistake_is_reported_with_file_and_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, key: str
 ) -> None:
     """Like mistakes in a mode's file."""

@@ -78,7 +78,7 @@ def test_runbook_without_a_place_for_its_head_is_an_error() -> None:
         with_head("x", "# A page\n", [])
 
 
-def test_nothing_generated_tells_when_or_where() -> None:
+def test_generated_files_contain_no_time_or_place() -> None:
     text = "".join(build.generate().values())
     assert not re.search(r"20\d\d-\d\d-\d\dT", text)
     assert str(ROOT) not in text

@@ -59,7 +59,7 @@ def test_expressions_compare_known_metrics(rule: Rule) -> None:
 COVERED = {"KafkaClientErrorBudgetBurn", "KafkaClientLagRetentionAtRisk"}
 
 
-def test_every_page_is_a_ticket_where_nobody_is_paged_and_all_tools_can_read_which() -> None:
+def test_every_page_becomes_a_ticket_while_paging_is_off() -> None:
     tickets = {(rule.name, rule.hold, rule.expr) for rule in every_alert() if 'quiet="yes"' in rule.expr}
     for rule in ALERTS:
         assert rule.labels["severity"] in SEVERITIES
@@ -76,7 +76,7 @@ def test_alerts_on_clients_run_no_query(rule: Rule) -> None:
     assert "| query" not in text or "$labels.client_id" not in text
 
 
-def test_no_two_rules_say_the_same_of_one_thing() -> None:
+def test_no_two_rules_have_the_same_name_and_labels() -> None:
     """Prometheus rejects a group with two alerts of the same name and labels; an empty label counts as absent."""
     each = [(rule.name, frozenset((k, v) for k, v in rule.labels.items() if v)) for rule in every_alert()]
     assert [one for one in each if each.count(one) > 1] == []
@@ -197,7 +197,7 @@ def test_a_runbook_begins_with_what_to_do(path: Path) -> None:
 
 
 @each_runbook
-def test_what_can_lose_data_says_so_in_its_own_line(path: Path) -> None:
+def test_commands_that_can_lose_data_warn_in_their_line(path: Path) -> None:
     blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines()]
     for line in lines:
@@ -253,7 +253,7 @@ def test_burn_rates_can_be_reached(burn: Burn) -> None:
     assert burn.factor * (1 - target) < 1
 
 
-def test_whoever_scrapes_the_exporter_honours_its_labels() -> None:
+def test_every_scrape_of_the_exporter_honours_its_labels() -> None:
     """Otherwise Prometheus replaces the client's instance with the exporter's own address."""
     scraping = [
         path

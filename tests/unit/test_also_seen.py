@@ -36,7 +36,7 @@ def test_they_stand_in_one_place_each_with_what_it_is_and_what_to_do() -> None:
     assert not BY_ID.keys() & modes().keys()
 
 
-def test_a_line_is_counted_once_however_many_of_its_words_tell() -> None:
+def test_a_line_is_counted_once_however_many_patterns_match() -> None:
     stack = "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed"
     text = "Connection to node -1 (k/10.0.0.1:9093) failed authentication due to: Authentication failed"
     line = LogLine(ts_ms=START, message=text, stack=stack)
@@ -78,7 +78,7 @@ def test_an_hour_after_its_last_line_it_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(5, {"rebalance-storm": 8}), (180, {})])
-def test_what_is_everyday_life_is_told_where_it_comes_again_and_again(seconds: int, expected: dict[str, int]) -> None:
+def test_everyday_lines_are_reported_if_they_repeat(seconds: int, expected: dict[str, int]) -> None:
     monitor = Stepped()
     lines = [logged(seconds * n, "rejoining-group", "c") for n in range(8)]
     polls = [snapshot(second, {"last-poll-seconds-ago": 0.0}, "c", "consumer") for second in range(0, 8 * seconds, 10)]
@@ -86,7 +86,7 @@ def test_what_is_everyday_life_is_told_where_it_comes_again_and_again(seconds: i
     assert counts(monitor, "c") == expected
 
 
-def test_a_line_that_names_nobody_is_of_the_only_client_that_it_can_be_of() -> None:
+def test_a_nameless_line_is_of_the_only_possible_client() -> None:
     large = logged(0, "record-too-large")
     alone, several = Stepped(), Stepped()
     alone.batch([large, logged(1, "record-too-large", "p"), snapshot(1, METRICS), snapshot(1, {}, "c", "consumer")], 5)
@@ -99,7 +99,7 @@ def test_a_line_that_names_nobody_is_of_the_only_client_that_it_can_be_of() -> N
     assert sum(seen["lines"] for row in several.minutes for seen in row.get("also_seen", ())) == 1, "once in history"
 
 
-def test_a_line_of_one_client_is_not_told_of_another() -> None:
+def test_a_line_of_one_client_does_not_count_for_another() -> None:
     monitor = Stepped()
     monitor.batch([logged(0, DENIED, "p"), snapshot(1, METRICS), snapshot(1, METRICS, "q")], 5)
     assert (counts(monitor, "p"), counts(monitor, "q")) == ({"authorisation": 1}, {})
@@ -146,7 +146,7 @@ def test_diagnose_names_version_and_options_where_nothing_can_be_judged(tmp_path
     assert json.loads(line)["version"]["upgrade_to"] == "4.1.2"
 
 
-def test_diagnose_tells_how_often_when_where_and_what_to_do(tmp_path: Path) -> None:
+def test_diagnose_reports_count_time_place_and_advice(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_text(LOG)
     found = examine([tmp_path], Settings())
     text = " ".join(report(found.clients, found.inputs, also_seen=found.also_seen, style=Style(width=120)).split())
@@ -168,7 +168,7 @@ def test_diagnose_tells_how_often_when_where_and_what_to_do(tmp_path: Path) -> N
     assert exit_code(found.clients, found.inputs) == NOT_JUDGED
 
 
-def test_trouble_of_nobody_that_is_known_is_told_of_the_process(tmp_path: Path) -> None:
+def test_an_issue_without_a_known_client_is_reported_for_the_process(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_text(
         "2026-11-20 10:00:00,123 ERROR [main] worker failed\njava.lang.OutOfMemoryError: Java heap space\n"
     )
@@ -215,9 +215,7 @@ SOUND = {"acks": "-1", "retries": "2147483647", "delivery.timeout.ms": "120000",
         ("consumer", {"metadata.max.age.ms": "3600000"}, ["options-metadata-age"]),
     ],
 )
-def test_options_are_held_against_what_the_documentation_says(
-    kind: Kind, options: dict[str, str], expected: list[str]
-) -> None:
+def test_options_are_compared_with_the_documentation(kind: Kind, options: dict[str, str], expected: list[str]) -> None:
     found = lint({**(SOUND if kind == "producer" else {}), **options}, kind)
     assert [trouble.id for trouble, _ in found] == expected
 

@@ -142,7 +142,7 @@ def pasted(line: str, times: int) -> str:
 
 
 @pytest.mark.parametrize(("line", "times", "title", "part"), TOLD, ids=[f"{row[2]}: {row[0][:40]}" for row in TOLD])
-def test_what_was_pasted_is_told_with_how_often_and_what_to_do(
+def test_a_pasted_issue_is_reported_with_its_count_and_advice(
     line: str, times: int, title: str, part: str, tmp_path: Path
 ) -> None:
     (tmp_path / "pasted.log").write_text(pasted(line, times))
@@ -156,7 +156,7 @@ def test_what_was_pasted_is_told_with_how_often_and_what_to_do(
 
 
 @pytest.mark.parametrize(("line", "times"), EVERYDAY)
-def test_everyday_life_is_not_told(line: str, times: int, tmp_path: Path) -> None:
+def test_everyday_lines_are_not_reported(line: str, times: int, tmp_path: Path) -> None:
     """Within a log they are not reported; pasted alone they are, except for what every client logs."""
     around = "2026-11-20 10:59:00,000 INFO [main] shop.Orders - an order has come\n" * 60
     (tmp_path / "pasted.log").write_text(pasted(line, times) + around)

@@ -120,7 +120,7 @@ def test_what_makes_no_sense_is_refused_with_the_reason(
     assert answer["error"].startswith(message)
 
 
-def test_lists_are_bounded_and_say_how_many_there_are() -> None:
+def test_lists_are_bounded_and_contain_the_total() -> None:
     states = States(Settings(), clock=lambda: NOW_MS / 1000)
     for number in range(MAX_PAGE + 20):
         states.put(*wire(deadlock(client_id=f"p{number}")))

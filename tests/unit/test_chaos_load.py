@@ -62,7 +62,7 @@ def test_minutes_and_incidents_do_not_hang_on_the_batches(parts: list[load.Slice
 
 
 @pytest.mark.long
-def test_a_backlog_of_half_an_hour_in_one_batch_says_the_same(parts: list[load.Slice], settings: Settings) -> None:
+def test_a_backlog_of_half_an_hour_in_one_batch_gives_the_same(parts: list[load.Slice], settings: Settings) -> None:
     whole = load.Slice(0, BEGIN_MS, tuple(record for part in parts[:5] for record in part.records))
     assert stepped([whole, parts[5]], 0, settings) == stepped(parts[:6], 0, settings)
 

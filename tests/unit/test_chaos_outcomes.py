@@ -23,7 +23,7 @@ def outcome(number: int, *differences: str, final: bool = True) -> Outcome:
     return Outcome(number, CHOSEN[number].kind.name, differences=list(differences), final=final)
 
 
-def test_a_campaign_is_resumed_with_what_has_not_passed_and_says_what_struck_again(tmp_path: Path) -> None:
+def test_a_campaign_resumes_with_faults_not_passed_and_lists_repeated_ones(tmp_path: Path) -> None:
     first = kept(tmp_path)
     first.keep(outcome(0))
     first.keep(outcome(1, "minute lost"))

@@ -388,7 +388,7 @@ def test_rules_are_those_of_alerts_with_the_settings_of_the_release(
     ],
     ids=["none", "env", "two", "owner", "no-env"],
 )
-def test_what_opens_tickets_is_told_by_the_values(tmp_path: Path, prometheus: dict[str, Any]) -> None:
+def test_the_values_decide_what_opens_tickets(tmp_path: Path, prometheus: dict[str, Any]) -> None:
     values = {"prometheusRule": {"enabled": True}, "config": {"prometheus": prometheus}}
     resources = rendered(values)
     build.write(tmp_path, settings(resources, tmp_path), False)
@@ -400,7 +400,7 @@ def test_what_opens_tickets_is_told_by_the_values(tmp_path: Path, prometheus: di
     assert {group["name"]: group for group in rule["spec"]["groups"]} == groups
 
 
-def test_what_the_chart_cannot_declare_is_said() -> None:
+def test_what_the_chart_cannot_declare_is_reported() -> None:
     values = {"prometheusRule": {"enabled": True}, "config": {"prometheus": {"expect_clusters": ["eu"]}}}
     done = run("template", "x", str(CHART), values=values)
     assert done.returncode != 0 and "write the rules with `kafka-health alerts`" in done.stderr

@@ -39,11 +39,11 @@ def logs(*events: LogEvent) -> ClientWindow:
         (logs(line(50, "rejoining-group", "(Re-)joining group")), None),
     ],
 )
-def test_what_tells_whether_brokers_answer(seen: ClientWindow, holds: bool | None) -> None:
+def test_signs_that_brokers_answer(seen: ClientWindow, holds: bool | None) -> None:
     assert coordinator_answers(seen, at(55)).holds is holds
 
 
-def test_an_answer_that_nobody_looks_for_is_not_missed() -> None:
+def test_an_unread_answer_is_not_missing() -> None:
     """A client that leaves its group sends a request, and stops selecting."""
     counts = {"select-total": still(70), "request-total": lambda s: 50 + (s > 20), "response-total": still(50)}
     assert coordinator_answers(window("consumer", every(5, counts)), at(55)).holds is None

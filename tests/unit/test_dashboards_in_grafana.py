@@ -63,7 +63,7 @@ def hidden(panel: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize(("name", "panel"), [pytest.param(*table, id=table[0]) for table in tables()])
-def test_what_is_said_of_an_empty_table_does_not_fill_empty_labels(name: str, panel: dict[str, Any]) -> None:
+def test_the_text_of_an_empty_table_does_not_fill_empty_labels(name: str, panel: dict[str, Any]) -> None:
     (override,) = (
         o for o in panel["fieldConfig"]["overrides"] if o["matcher"] == {"id": "byType", "options": "string"}
     )

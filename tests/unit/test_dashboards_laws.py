@@ -64,7 +64,7 @@ def test_names_of_dashboards_are_unique_where_grafana_wants_them_to_be() -> None
     assert all(len(board["uid"]) <= UID_LENGTH for board in BOARDS.values())
 
 
-def test_every_failure_mode_has_a_dashboard_that_says_what_it_is() -> None:
+def test_every_failure_mode_has_a_dashboard_that_describes_it() -> None:
     for mode in modes().values():
         (text,) = (p["options"]["content"] for p in panels(BOARDS[f"mode-{mode.id}"]) if p["type"] == "text")
         for sentence in (
@@ -107,7 +107,7 @@ def test_limits_of_the_monitor_are_those_of_the_watchdog() -> None:
 
 
 @each_board
-def test_descriptions_say_what_is_bad_what_to_do_and_which_alert(name: str) -> None:
+def test_descriptions_contain_what_is_bad_what_to_do_and_the_alert(name: str) -> None:
     names = {rule.name for rule in ALERTS}
     for panel in panels(BOARDS[name]):
         if panel["type"] in ("row", "text"):
@@ -193,7 +193,7 @@ def test_nothing_of_one_machine_is_in_the_files() -> None:
         assert Path(file).name == f"{file.stem}.json"
 
 
-def test_a_mode_links_its_runbook_where_the_settings_say_that_it_is() -> None:
+def test_a_mode_links_its_runbook_at_the_configured_address() -> None:
     name = "mode-producer-not-closed"
     wiki = Settings(links=LinkSettings(runbooks="https://wiki.example/kafka/"))
     assert "](${status_page}/runbooks/producer-not-closed)" in json.dumps(boards()[name])
@@ -253,7 +253,7 @@ def test_the_dashboard_of_a_mode_begins_with_what_decides(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", modes())
-def test_measurements_of_a_mode_are_those_of_who_fails_in_it(mode: str) -> None:
+def test_measurements_of_a_mode_are_those_of_clients_that_can_have_it(mode: str) -> None:
     for panel in panels(BOARDS[f"mode-{mode}"]):
         queries = [target["expr"] for target in panel.get("targets", []) if "kafka_client_" in target["expr"]]
         for expr in queries if panel["type"] == "timeseries" else ():

@@ -123,7 +123,7 @@ def test_address_and_target_of_the_settings_arrive(grafana: Grafana, tmp_path: P
         (("POST", "/dashboards"), (413, "too large"), "(413): too large"),
     ],
 )
-def test_refusals_are_told_in_a_sentence(
+def test_refusals_are_reported_in_a_sentence(
     grafana: Grafana,
     capsys: pytest.CaptureFixture[str],
     request_: tuple[str, str],
@@ -148,7 +148,7 @@ def test_grafana_that_does_not_answer(grafana: Grafana, capsys: pytest.CaptureFi
     assert "did not answer in time" in refusal(capsys)
 
 
-def test_nobody_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAFANA_TOKEN", TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

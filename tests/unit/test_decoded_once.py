@@ -13,7 +13,9 @@ from tests.support import recorded
 from tests.support.recorded import RECORDINGS, recorded_bucket
 
 
-def test_a_change_of_the_code_or_of_a_file_has_it_decoded_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_the_code_or_of_a_file_has_it_decoded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "idle-4.1"
     shutil.copytree(RECORDINGS / "idle-4.1", folder)
     monkeypatch.setattr(recorded, "DECODED", tmp_path / "decoded")

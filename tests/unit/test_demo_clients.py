@@ -30,12 +30,12 @@ def test_every_mode_has_a_client_and_the_default_has_a_control() -> None:
     assert any(client.mode is None for client in CLIENTS.values() if client.default)
 
 
-def test_controls_show_no_mode_and_say_so() -> None:
+def test_controls_show_no_mode_and_are_described_so() -> None:
     for client in CLIENTS.values():
         assert client.help.startswith("control: ") == (client.mode is None and not client.default), client.name
 
 
-def test_a_client_id_that_is_pushed_tells_the_service_and_who_is_not_heard_so_says_why() -> None:
+def test_a_pushed_client_id_contains_the_service_and_exceptions_have_a_reason() -> None:
     pushing = [client for client in CLIENTS.values() if client.pushes]
     services = {name: client.service for client in pushing for name in client.client_ids}
     assert all(client.client_ids and client.broker not in ("legacy", "none", "gateway") for client in pushing)

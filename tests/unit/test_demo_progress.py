@@ -92,7 +92,7 @@ def test_an_alert_without_a_runbook_is_wrong() -> None:
     ]
 
 
-def test_nobody_may_be_accused_but_during_an_outage_of_its_broker_a_client_may_be_suspected() -> None:
+def test_a_client_may_only_be_suspected_during_an_outage_of_its_broker() -> None:
     suspected: tuple[str, Status] = ("send-blocked-on-metadata", "suspected")
     confirmed: tuple[str, Status] = ("send-blocked-on-metadata", "confirmed")
     assert shortcomings((), [course("restless", 1, suspected), course("healthy", 2)], []) == []

@@ -108,7 +108,7 @@ def test_a_cluster_rests_between_rolls_however_many_clients_ask(
     assert len(cluster.restarted) > 1
 
 
-def test_a_roll_ends_when_all_is_in_sync_and_says_what_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_roll_ends_when_all_is_in_sync_or_lists_what_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Rolled(tmp_path, looks=1)
     cluster.roll()
     assert cluster.looks == -1
@@ -132,7 +132,7 @@ def sleeping(folder: Path, action: Callable[[Running], None]) -> Iterator[Runnin
         running.stop()
 
 
-def test_what_fails_beside_a_client_is_raised_where_somebody_looks(tmp_path: Path) -> None:
+def test_failures_beside_a_client_are_raised_on_access(tmp_path: Path) -> None:
     def fail(_: Running) -> None:
         raise ServiceError("the broker stays away")
 
@@ -175,7 +175,7 @@ def test_what_processes_of_one_program_count_is_added_up(tmp_path: Path) -> None
         running.stop()
 
 
-def test_a_line_that_is_garbled_is_told_and_what_follows_is_read(tmp_path: Path) -> None:
+def test_a_garbled_line_is_reported_and_later_lines_are_read(tmp_path: Path) -> None:
     program = """printf 'COUNTERS {"sent": 1}COUNTERS {"sent": 2}\\n\\nCOUNTERS {"sent": 3}\\n'; exec sleep 60"""
     running = Running(["sh", "-c", program], tmp_path, "payment-api", [], tmp_path / "app.log")
     try:

@@ -39,7 +39,7 @@ def reviewed() -> dict[tuple[str, str], dict[str, str]]:
     return by_client
 
 
-def test_recordings_are_judged_as_the_golden_matrix_says() -> None:
+def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
     result = diagnose(read([RECORDINGS / folder for folder in FOLDERS]), Settings())
     judged = {(who.service, who.client_id): {v.mode: v.status for v in verdicts} for who, verdicts in result.clients}
     expected = reviewed()

@@ -153,7 +153,7 @@ def test_zst(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
         assert any("pip install zstandard" in why for why in inputs["app.log.zst"].unread)
 
 
-def test_several_writers_are_told_apart(tmp_path: Path) -> None:
+def test_several_writers_are_distinguished(tmp_path: Path) -> None:
     """Lines of two containers are mixed; the broker's lines belong to no client of the application."""
     lines = LOG.splitlines()
     broker = "broker-1 | [2026-11-21 07:43:53,123] INFO [Log] Rolled new log segment (kafka.log.Log)"
@@ -353,7 +353,7 @@ def test_a_clock_without_a_day_joins_what_else_the_process_has_attached(tmp_path
     assert not alone.dated and "on an unknown day" in input_line(alone)
 
 
-def test_a_time_that_nothing_says_is_not_the_files(tmp_path: Path) -> None:
+def test_a_missing_time_is_not_the_files(tmp_path: Path) -> None:
     file = tmp_path / "line.txt"
     file.write_text("[Producer clientId=p] Bootstrap broker 10.0.0.1:9092 (id: -1 rack: null) disconnected\n")
     diagnosis = examine([file], Settings())

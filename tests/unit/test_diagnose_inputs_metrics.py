@@ -237,7 +237,7 @@ def test_a_few_samples_are_no_wrapped_text(tmp_path: Path) -> None:
     assert [(given.what, given.used) for given in inputs.values()] == [("metrics (Prometheus exposition)", 1)]
 
 
-def test_a_page_without_a_sample_of_a_client_says_why_nothing_of_it_counts(tmp_path: Path) -> None:
+def test_a_page_without_client_samples_is_left_out_with_a_reason(tmp_path: Path) -> None:
     (tmp_path / "page.txt").write_text(
         "# HELP kafka_producer_buffer_available_bytes Bytes that are not in use\njvm_threads_live_threads 41\n"
     )

@@ -43,12 +43,12 @@ def test_a_stack_in_any_form_proves_the_deadlock_and_a_healthy_one_nothing(name:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_pasted_log_says_the_same(name: str, tmp_path: Path) -> None:
+def test_a_pasted_log_gives_the_same_verdict(name: str, tmp_path: Path) -> None:
     assert worst(judged(TEXTS[name](LOG), tmp_path), METADATA) == "confirmed"
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_log_out_of_a_search_says_the_same(name: str, tmp_path: Path) -> None:
+def test_a_log_from_a_search_gives_the_same_verdict(name: str, tmp_path: Path) -> None:
     assert worst(judged(SEARCHES[name](entries(LOG)), tmp_path), METADATA) == "confirmed"
 
 
@@ -107,7 +107,7 @@ ENDS = (
 
 
 @pytest.mark.parametrize(("text", "status"), ENDS)
-def test_how_a_producer_ended_is_told_by_its_log_alone(text: str, status: str, tmp_path: Path) -> None:
+def test_how_a_producer_ended_is_known_from_its_log_alone(text: str, status: str, tmp_path: Path) -> None:
     assert worst(judged(text, tmp_path), CLOSED) == status
 
 
@@ -140,7 +140,7 @@ INNOCENT = (
 
 
 @pytest.mark.parametrize("text", INNOCENT)
-def test_what_only_speaks_of_a_failure_accuses_nobody(text: str, tmp_path: Path) -> None:
+def test_text_that_only_mentions_a_failure_accuses_no_client(text: str, tmp_path: Path) -> None:
     verdicts = judged(text, tmp_path)
     assert not {"suspected", "confirmed"} & {status for by_mode in verdicts.values() for status in by_mode.values()}
 

@@ -132,12 +132,12 @@ CANNOT JUDGE
 NOTHING_HERE = "nothing here speaks of a Kafka client"
 
 
-def test_the_report_says_what_was_read_what_is_wrong_why_and_what_to_do() -> None:
+def test_the_report_shows_input_failure_evidence_and_advice() -> None:
     clients = [(CLIENT, [DEADLOCK, Verdict("send-blocked-on-metadata", "ok")])]
     assert report(clients, INPUTS, {DUMP: dumps_in(DUMP_TEXT)[0].threads}) == REPORT
 
 
-def test_what_cannot_be_judged_is_said_with_the_reason_and_the_next_command() -> None:
+def test_what_cannot_be_judged_is_reported_with_reason_and_next_command() -> None:
     reason = "a healthy I/O thread, but no dump ten seconds later"
     assert report([(CLIENT, [Verdict("producer-callback-deadlock", "unknown", reason=reason)])]) == CANNOT_JUDGE
     assert report([], [Input("notes.txt", "text", 7, 0)]) == NOTHING
@@ -236,7 +236,7 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_self_contained_and_tells_the_same() -> None:
+def test_the_page_is_self_contained_and_has_the_same_content() -> None:
     page = html_report([(CLIENT, [DEADLOCK, Verdict("producer-not-closed", "unknown", reason="r")])], INPUTS, {})
     tags = Tags()
     tags.feed(page)
@@ -251,7 +251,7 @@ def verdicts(*statuses: Status) -> tuple[Client, list[Verdict]]:
     return CLIENT, [Verdict("producer-callback-deadlock", status) for status in statuses]
 
 
-def test_the_exit_code_never_calls_healthy_what_nobody_has_judged() -> None:
+def test_the_exit_code_is_never_healthy_without_a_judgement() -> None:
     assert exit_code([]) == 3
     assert exit_code([verdicts("unknown")]) == 3
     assert exit_code([verdicts("ok"), verdicts("unknown")]) == 3
@@ -295,7 +295,7 @@ def code_of(*args: str) -> int:
     return int(left.value.code or 0)
 
 
-def test_the_command_says_by_its_exit_code_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_code_shows_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dump = RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt"
     assert code_of(str(dump), "--html", str(tmp_path / "ticket.html")) == 1
     printed = capsys.readouterr()
@@ -332,14 +332,14 @@ def unjudged(name: str) -> tuple[Client, list[Verdict]]:
     ]
 
 
-def test_ok_is_said_only_where_every_mode_was_judged_and_else_how_many_were() -> None:
+def test_ok_is_printed_only_if_every_mode_was_judged() -> None:
     text = report([unjudged("a")])
     assert text.startswith("NOTHING FOUND; 1 OF 2 JUDGED  a  (orders, producer, librdkafka 2.6.1)")
     assert "Nothing found; 1 of 2 judged" in html_report([unjudged("a")], [])
     assert report([verdicts("ok", "ok")]).startswith("OK  order-producer")
 
 
-def test_clients_of_which_the_same_is_told_and_inputs_of_one_kind_are_told_once() -> None:
+def test_clients_with_equal_results_and_inputs_of_one_kind_are_grouped() -> None:
     clients = [unjudged(f"client-{number:02}") for number in range(40)]
     inputs = [Input(f"jstack-{number}.txt", "JVM thread dump", 10, 9, 5_000 * number, 5_000) for number in range(1, 8)]
     short, whole = report(clients, inputs, style=Style(verbose=False)), report(clients, inputs)
@@ -349,7 +349,7 @@ def test_clients_of_which_the_same_is_told_and_inputs_of_one_kind_are_told_once(
     assert whole.count("Not judged") == 40 and "Shortened" not in whole
 
 
-def test_a_fact_that_says_more_takes_the_place_of_the_one_that_it_begins_with() -> None:
+def test_a_longer_fact_replaces_the_one_that_it_begins_with() -> None:
     less, more = "6 callers of send() in waitOnMetadata", "6 callers of send() in waitOnMetadata; a was there for 56 s"
     facts = tuple(Evidence("thread-dump", 1_000 * at, text) for at, text in enumerate((less, more)))
     text = report([(CLIENT, [Verdict("send-blocked-on-metadata", "confirmed", 0, {}, facts)])])
@@ -391,7 +391,7 @@ def test_what_names_a_client_is_not_called_nothing_though_none_of_it_counts(line
     assert "nothing here speaks" not in text and (found.clients or "a Kafka client is named here" in text)
 
 
-def test_a_full_buffer_without_more_is_told_as_the_reason(tmp_path: Path) -> None:
+def test_a_full_buffer_alone_is_given_as_the_reason(tmp_path: Path) -> None:
     file = tmp_path / "chat.txt"
     file.write_text(
         "we get this since the deployment\norg.apache.kafka.clients.producer.BufferExhaustedException: Failed to "
@@ -402,7 +402,7 @@ def test_a_full_buffer_without_more_is_told_as_the_reason(tmp_path: Path) -> Non
     assert "found no room in the buffer" in (reasons["producer-callback-deadlock"] or "")
 
 
-def test_a_line_that_names_nobody_is_of_the_only_producer_that_a_handle_names(tmp_path: Path) -> None:
+def test_a_nameless_line_is_of_the_only_producer_that_a_handle_names(tmp_path: Path) -> None:
     at = 1_795_200_000
     (tmp_path / "app.log").write_text(
         f"%3|{at}.123|FAIL|ledger#producer-1| [thrd:sasl_ssl://k1:9093/bootstrap]: sasl_ssl://k1:9093/bootstrap: SASL "

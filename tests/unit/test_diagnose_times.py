@@ -125,7 +125,7 @@ def test_no_fault_began_before_its_process_was_started(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("away", "status"), [(5, "ok"), (25, "unknown")])
-def test_metrics_that_end_while_nobody_polls_are_no_health(away: int, status: str, tmp_path: Path) -> None:
+def test_metrics_that_end_without_polls_prove_no_health(away: int, status: str, tmp_path: Path) -> None:
     whole = gzip.decompress((RECORDINGS / "consumer-stalled-3.9" / "metrics.jsonl.gz").read_bytes()).splitlines()
     polled = [json.loads(line)["metrics"].get(LAST_POLL, 0) for line in whole]
     end = next(number for number, seconds in enumerate(polled) if seconds >= away)

@@ -65,7 +65,7 @@ def test_an_exception_without_a_name_is_of_the_client_named_just_before(tmp_path
     assert {client_id for _, client_id in found} == {"a", "b"}
 
 
-def test_it_is_of_nobody_where_that_client_is_of_another_kind_or_was_named_long_before(tmp_path: Path) -> None:
+def test_it_is_unattributed_if_the_client_is_of_another_kind_or_was_named_long_before(tmp_path: Path) -> None:
     names = line(1, "x", "[Producer clientId=a] Instantiated a transactional producer.")
     names += line(1, "x", "[Producer clientId=b] Instantiated a transactional producer.")
     other = (
@@ -120,7 +120,7 @@ def test_workers_in_an_archive_are_each_a_process(tmp_path: Path) -> None:
         ("app.log jstack-before-1.txt jstack-during-2.txt metrics.jsonl", {}),
     ],
 )
-def test_files_say_by_their_names_whether_they_are_of_one_process(names: str, own: dict[str, str]) -> None:
+def test_file_names_show_whether_files_are_of_one_process(names: str, own: dict[str, str]) -> None:
     assert own_processes(names.split()) == own
 
 
@@ -131,7 +131,7 @@ def test_files_say_by_their_names_whether_they_are_of_one_process(names: str, ow
         ("streams-hangs-3.8", "fraud-StreamThread-1-consumer"),
     ],
 )
-def test_a_framework_names_whose_thread_hangs(recording: str, hangs: str) -> None:
+def test_a_framework_names_the_client_of_a_hanging_thread(recording: str, hangs: str) -> None:
     """Only thread dumps are given; other threads of the same kind keep working."""
     found = verdicts(examine(sorted((RECORDINGS / recording).glob("jstack-*.txt")), Settings()))
     stalled = {

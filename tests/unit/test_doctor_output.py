@@ -36,7 +36,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, *of: tuple[str, Check]) -> object:
         (("skipped", "failed", "ok"), 1, "1 finding(s) must be mended."),
     ],
 )
-def test_the_last_line_says_nothing_of_what_was_not_checked(
+def test_the_last_line_omits_what_was_not_checked(
     states: tuple[State, ...],
     code: int,
     last: str,

@@ -153,7 +153,7 @@ def test_a_deadlock_is_confirmed_by_one_dump_of_any_shape(shape: str) -> None:
         assert thread.frames[5] == ("shop.Retry.onCompletion", "Retry.java:31")
 
 
-def test_what_a_dump_does_not_say_is_not_known() -> None:
+def test_what_a_dump_does_not_contain_is_unknown() -> None:
     times = {shape: only(text).ts_ms for shape, text in DEADLOCKS.items()}
     timed = {shape for shape, ts_ms in times.items() if ts_ms is not None}
     assert timed == {"JDK 7", "VisualVM", "dump_to_file", "javacore"}
@@ -178,7 +178,7 @@ def test_what_a_dump_does_not_say_is_not_known() -> None:
         ("py-spy.json", "py-spy dump (JSON)", ["http-worker-1", "http-worker-0"]),
     ],
 )
-def test_real_tools_tell_of_callers_that_wait_for_metadata(file: str, what: str, workers: list[str]) -> None:
+def test_dumps_of_real_tools_show_callers_that_wait_for_metadata(file: str, what: str, workers: list[str]) -> None:
     text = (FOLDER / file).read_text(encoding="utf-8")
     dump = only(text)
     assert dump.what == what
@@ -198,14 +198,14 @@ def test_real_tools_tell_of_callers_that_wait_for_metadata(file: str, what: str,
     assert judged["producer-callback-deadlock"].reason == "a healthy I/O thread, but no dump ten seconds later"
 
 
-def test_a_python_callback_that_waits_is_suspected_as_nobody_knows_whether_for_ever() -> None:
+def test_a_python_callback_that_waits_is_suspected_because_it_may_return() -> None:
     verdict = verdicts(PYTHON)["producer-callback-deadlock"]
     assert (verdict.status, verdict.detail["cause"]) == ("suspected", "get-in-callback")
     (thread,) = only(PYTHON).threads
     assert ("app.on_delivery", "app.py:17 on_delivery") in thread.frames
 
 
-def test_dumps_without_titles_are_told_apart_by_their_threads_and_keep_their_order() -> None:
+def test_dumps_without_titles_are_separated_by_their_threads_in_order() -> None:
     text = DEADLOCKS["JDK 8 without title"]
     first, second = dumps_in(text + "\n" + text.replace("onCompletion", "other"))
     assert first.taken.isdisjoint(second.taken)

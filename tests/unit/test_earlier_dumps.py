@@ -49,7 +49,7 @@ def test_a_poller_is_known_when_the_dump_that_showed_it_polling_is_gone() -> Non
     assert names(state) == [["orders-0"]] * 6
 
 
-def test_the_newest_dumps_outlive_their_window_as_long_as_their_process_is_heard_of() -> None:
+def test_the_newest_dumps_outlive_their_window_while_their_process_reports() -> None:
     state = BucketState(time_ms=T0 + 400_000)
     state.log_entries = [polling(0), LogEntry("shop", "web-1", None, event=LogEvent(T0 + 399_000, "x", "x"))]
     process_log.evict(state, SETTINGS, 60_000)

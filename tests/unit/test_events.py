@@ -204,7 +204,7 @@ def test_a_logger_may_be_shortened_but_not_another() -> None:
     assert {e.captures.get("what") for e in log_events if e.signature == "of-package"} == {"all"}
 
 
-def test_who_is_spoken_of() -> None:
+def test_which_client_a_line_is_about() -> None:
     network = "kafka-producer-network-thread | net"
     records = [
         line(LOG.format("INFO", "main", "a.B", "boom"), "nobody"),

@@ -94,7 +94,7 @@ def test_each_has_its_sentence(java_message: str, kind: type[Exception], sentenc
     assert "\n" not in str(error)
 
 
-def test_what_nobody_has_a_sentence_for_is_told_without_its_stack() -> None:
+def test_an_unknown_failure_is_reported_without_its_stack() -> None:
     error = explained("first line\nsecond line\n\tat org.apache.spark.Somewhere(a.scala:1)", Settings())
     assert type(error) is ServiceError
     assert str(error) == "the streaming query failed: first line\nsecond line"

@@ -79,13 +79,13 @@ HAPPENS = {
 PAGE: dict[str, str] = dict(re.findall(r"^\| ([^`|]+) \| `(.+)` \|$", SECTION, re.MULTILINE))
 
 
-def test_the_page_tells_of_all_of_it() -> None:
+def test_the_page_lists_all_messages() -> None:
     assert PAGE.keys() == HAPPENS.keys()
     assert SECTION.count("\n| ") == len(PAGE) + 1
 
 
 @pytest.mark.parametrize("what", HAPPENS)
-def test_it_is_one_sentence_with_what_to_do_as_the_page_says(
+def test_it_is_one_sentence_with_advice_as_on_the_page(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(HealthError) as raised:

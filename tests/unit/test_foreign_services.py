@@ -79,7 +79,7 @@ def test_a_key_that_names_another_service_is_no_way_round() -> None:
     assert (decoded.snapshots, decoded.errors) == ([], ["foreign-service: 'orders' on payments-metrics"])
 
 
-def test_a_client_that_pushes_is_who_the_broker_says_whatever_its_payload_says() -> None:
+def test_a_pushing_client_is_identified_by_the_broker_and_not_by_its_payload() -> None:
     honest = push(principal="User:payments")
     data = MetricsData.FromString(honest.value or b"")
     for resource in data.resource_metrics:

@@ -27,7 +27,7 @@ def ran(*arguments: str | Path) -> int:
     return int(str(ended.value.code))
 
 
-def test_a_file_is_told_by_format_with_the_first_reject_of_each_reason(
+def test_a_file_is_listed_by_format_with_the_first_reject_of_each_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = {**READING, "client": {**CLIENT, "client_id": "q"}}

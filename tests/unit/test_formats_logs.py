@@ -72,7 +72,7 @@ def rows(record: RawRecord) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_each_sample_says_what_a_person_reads_in_it(name: str) -> None:
+def test_each_sample_gives_the_expected_result(name: str) -> None:
     assert [row for record in sample(name) for row in rows(record)] == GOLDEN[name]
 
 
@@ -321,7 +321,7 @@ def test_what_cannot_be_read_is_rejected_with_its_reason() -> None:
     assert reasons == {**{name: [reason] for name, (_, reason) in REJECTED.items()}, "nobody": ["missing-identity"]}
 
 
-def test_key_and_headers_say_who_logs_where_the_line_does_not() -> None:
+def test_key_and_headers_identify_the_client_if_the_line_does_not() -> None:
     records = [
         raw("key", b"x", key=b"shop|web-7:1|p"),
         raw("prefix before key", b"[Producer clientId=own] x", key=b"shop|web-7:1|p"),

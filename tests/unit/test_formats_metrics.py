@@ -59,13 +59,13 @@ def _sorted(listed: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_each_sample_says_what_a_person_reads_in_it(name: str) -> None:
+def test_each_sample_gives_the_expected_result(name: str) -> None:
     records = (Raw(r.topic, r.value, r.offset, KEYS.get(name)) for r in sample(name))
     assert _sorted([row for raw in records for row in rows(decoded(raw))]) == _sorted(GOLDEN[name])
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_variant_says_what_a_person_reads_in_it(name: str) -> None:
+def test_each_variant_gives_the_expected_result(name: str) -> None:
     value, expected = CASES[name]
     assert _sorted(rows(decoded(record(name, value)))) == _sorted(expected)
 
@@ -123,7 +123,7 @@ def test_identity_is_of_the_record_then_of_its_headers_then_of_its_key() -> None
     assert (client.kind, client.library, client.host) == ("consumer", "java", None)
 
 
-def test_where_no_instance_is_said_the_host_stands_for_it() -> None:
+def test_without_an_instance_the_host_replaces_it() -> None:
     (snapshot,) = decoded(Raw("x", canonical(client={"client_id": "c", "kind": "consumer", "host": "h"}))).snapshots
     assert (snapshot.client.service, snapshot.client.instance) == ("", "h")
 
@@ -151,7 +151,7 @@ def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
         ({}, None, "ledger#consumer-1"),
     ],
 )
-def test_replicas_on_librdkafka_are_told_apart(headers: dict[str, str], key: bytes | None, instance: str) -> None:
+def test_replicas_on_librdkafka_are_distinguished(headers: dict[str, str], key: bytes | None, instance: str) -> None:
     """A handle's name is the same in every replica, so it is the last choice for an instance."""
     (record,) = sample("librdkafka_stats_consumer.json")
     (snapshot,) = decoded(Raw(record.topic, record.value, record.offset, key, headers)).snapshots
@@ -176,7 +176,7 @@ def test_a_key_names_service_instance_and_client(key: str, parts: tuple[str, ...
     assert key_parts(key) == parts
 
 
-def test_a_key_that_is_no_text_names_nobody() -> None:
+def test_a_key_that_is_no_text_names_no_client() -> None:
     value = canonical(client={"kind": "producer"})
     assert decoded(Raw("x", value, key=b"\xff|i|c")).errors == ["missing-identity: client_id"]
 
@@ -236,7 +236,7 @@ def test_a_record_may_be_a_view_of_memory() -> None:
     assert decode_metrics(view, Settings(), ARRIVED_MS) == decode_metrics(raw, Settings(), ARRIVED_MS)
 
 
-def test_of_mixed_input_metrics_are_told_from_logs() -> None:
+def test_in_mixed_input_metrics_are_distinguished_from_logs() -> None:
     def kind(value: bytes, **headers: str) -> tuple[str | None, int, int]:
         result = decode_any(Raw("x", value, key=b"s|i|c", headers=headers).record, Settings(), ARRIVED_MS)
         return result.format, len(result.snapshots), len(result.lines)
@@ -279,7 +279,7 @@ def test_the_same_fields_of_telegraf_are_of_a_client_or_of_one_of_its_brokers() 
         assert metrics("app") == []
 
 
-def test_the_same_attributes_say_what_their_mbean_is_of() -> None:
+def test_the_same_attributes_mean_what_their_mbean_measures() -> None:
     attributes = {"record-send-total": 5, "request-latency-avg": 2.5, "Count": 6, "t-1.records-lag": 4}
 
     def metrics_of(mbean: str) -> Row:

@@ -57,7 +57,7 @@ def test_one_that_hangs_delays_no_other(tmp_path: Path, monkeypatch: pytest.Monk
     assert min(read.values()) >= 3
 
 
-def test_a_mistake_in_one_ends_all_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_one_ends_all_with_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def cycle(running: exporter.GroupExporter) -> int:
         if running._cluster == "eu":
             raise ZeroDivisionError

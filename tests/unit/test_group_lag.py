@@ -127,7 +127,7 @@ def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute()
     assert minutes == [NOON_MS + 60_000 * n for n in range(8)]
 
 
-def test_a_group_whose_lag_is_fine_is_ok_in_its_record() -> None:
+def test_a_group_with_fine_lag_is_ok_in_its_record() -> None:
     """It was `unknown` there and ok on the status page; sums of judged clients leave groups out."""
     (fine,) = states(snapshot for snapshot in published() if (snapshot.ts_ms or 0) <= NOON_MS + 120_000).values()
     assert (fine["indicators"]["group"]["status"], fine["worst"]) == ("OK", "ok")
@@ -136,7 +136,7 @@ def test_a_group_whose_lag_is_fine_is_ok_in_its_record() -> None:
     assert [standing(decode(json.dumps(state).encode())) for state in (fine, stopped)] == ["unknown"] * 2
 
 
-def test_only_formats_that_say_so_speak_of_groups() -> None:
+def test_only_declared_formats_contain_groups() -> None:
     names = set()
     for path in sorted(SAMPLES.iterdir()):
         for raw in sample(path.name) if "log" not in path.name else ():

@@ -216,7 +216,7 @@ def test_one_broker_that_fails_costs_no_other_and_its_groups_are_named() -> None
     assert cluster.connections == 2
 
 
-def test_no_broker_at_all_is_an_error_and_the_next_reading_connects_anew() -> None:
+def test_no_broker_at_all_is_an_error_and_the_next_sample_reconnects() -> None:
     cluster = Cluster("1-a")
     groups = reader(cluster)
     cluster.errors |= {"broker-1": KafkaConnectionError("refused"), "broker-2": KafkaConnectionError("refused")}
@@ -227,7 +227,7 @@ def test_no_broker_at_all_is_an_error_and_the_next_reading_connects_anew() -> No
     assert cluster.connections == 2
 
 
-def test_a_coordinator_that_moved_is_looked_up_anew() -> None:
+def test_a_moved_coordinator_is_looked_up_again() -> None:
     cluster = Cluster("1-a", "1-b")
     groups = reader(cluster)
     cluster.errors["1-a"] = NotCoordinatorError()
@@ -343,7 +343,7 @@ def test_members_of_a_share_group_share_a_partition_and_the_first_stands_for_it(
     assert groups["share"].owners[ORDERS].consumer_id == "a"
 
 
-def test_what_a_broker_does_not_support_is_said_once_and_costs_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unsupported_request_is_reported_once_and_affects_no_other(caplog: pytest.LogCaptureFixture) -> None:
     cluster = kinds()
     for request in ("ShareGroupDescribeRequest", "DescribeShareGroupOffsetsRequest", "StreamsGroupDescribeRequest"):
         cluster.errors[request] = IncompatibleBrokerVersion(f"Kafka broker does not support '{request}'.")
@@ -478,7 +478,7 @@ def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[
     return readings
 
 
-def test_a_group_that_nobody_is_in_and_that_stands_is_read_more_and_more_seldom() -> None:
+def test_an_idle_group_without_members_is_read_less_and_less_often() -> None:
     cluster = Cluster("1-left", "1-used")
     cluster.states["1-used"], cluster.owners["1-used"] = "Stable", description("web")
     readings = read_at(cluster, range(0, 1210, 10))
@@ -488,7 +488,7 @@ def test_a_group_that_nobody_is_in_and_that_stands_is_read_more_and_more_seldom(
     assert {later - earlier for earlier, later in pairwise(left) if earlier >= 700} == {60}, "but once a minute"
 
 
-def test_a_group_is_read_at_once_when_somebody_joins() -> None:
+def test_a_group_is_read_at_once_when_a_member_joins() -> None:
     cluster = Cluster("1-left")
     now = 1000.0
     groups = reader(cluster, lambda: now)

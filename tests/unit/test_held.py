@@ -24,7 +24,7 @@ def spans(stays: list[Held]) -> list[tuple[str, int, float]]:
     return [(stay.thread.name, stay.since_ms, stay.seconds) for stay in stays]
 
 
-def test_each_dump_tells_since_when_each_thread_stands_there() -> None:
+def test_each_dump_shows_since_when_each_thread_is_there() -> None:
     dumps = [dump(0, at("a"), at("b")), dump(10, at("a"), at("b", ELSEWHERE)), dump(30, at("a"), at("b"))]
     assert spans(held(dumps, in_handler)) == [
         ("a", 0, 0.0),
@@ -48,7 +48,7 @@ def test_another_place_is_another_stay() -> None:
     ]
 
 
-def test_what_other_data_denies_begins_anew() -> None:
+def test_what_other_data_contradicts_begins_again() -> None:
     dumps = [dump(0, at(cpu_ms=1.0)), dump(10, at(cpu_ms=500.0)), dump(20, at(cpu_ms=500.0))]
     stays = held(dumps, in_handler, stays=lambda stay: stay.cpu_ms == 0)
     assert spans(stays)[1:] == [("worker", 10_000, 0.0), ("worker", 10_000, 10.0)]

@@ -50,7 +50,7 @@ def snapshot(**fields: Any) -> bytes:
 
 
 @pytest.mark.parametrize("number", [1e30, 1e308, 2.0**64, 2**63])
-def test_one_absurd_number_in_a_buffer_stops_nobody(number: float) -> None:
+def test_one_absurd_number_in_a_buffer_stops_no_client(number: float) -> None:
     buffer = {"buffer-total-bytes": number, "buffer-available-bytes": 5.0, "record-send-total": 3.0}
     monitor = repeated(snapshot(metrics=buffer))
     assert monitor.reasons == {"impossible-value"}
@@ -58,7 +58,7 @@ def test_one_absurd_number_in_a_buffer_stops_nobody(number: float) -> None:
 
 
 @pytest.mark.parametrize("number", [1e30, 2**63, 2**70])
-def test_absurd_offsets_of_a_group_stop_nobody(number: float) -> None:
+def test_absurd_offsets_of_a_group_stop_no_client(number: float) -> None:
     part = {"topic": "t", "partition": 0, "metrics": {"committed-offset": number, "end-offset": 2 * number}}
     monitor = repeated(snapshot(client=EVIL | {"kind": "group"}, topics=[part]))
     assert monitor.reasons == {"impossible-value"}
@@ -115,7 +115,7 @@ def test_topics_and_threads_with_such_names_are_left_out() -> None:
 NAMED = ((LETTERS[:5_000], None), ("t", LETTERS[:5_000]), ("t", "short"))
 
 
-def test_a_group_that_no_topic_takes_is_told_and_stays_known() -> None:
+def test_a_group_too_large_for_the_topic_is_reported_and_stays_known() -> None:
     """6,400 partitions of topics with different names of maximum length."""
     parts = [
         {"topic": LETTERS[249 * n : 249 * (n + 1)], "partition": n, "metrics": {"end-offset": 2**52 + n * n}}

@@ -152,7 +152,7 @@ def test_what_was_before_all_of_the_topic_was_read_is_no_news(tmp_path: Path) ->
     assert receiver.got == []
 
 
-def test_a_receiver_that_does_not_take_anything_holds_nobody_up_and_fills_no_memory(tmp_path: Path) -> None:
+def test_a_receiver_that_accepts_nothing_delays_nothing_and_fills_no_memory(tmp_path: Path) -> None:
     receiver = Receiver(500)
     with sending(receiver, tmp_path) as (states, webhook):
         began = time.monotonic()

@@ -57,7 +57,7 @@ def test_it_closes_when_a_later_window_is_fine_and_not_on_an_older_or_unknown_on
     assert not list(book.all)
 
 
-def test_a_client_that_comes_back_withdraws_what_its_absence_said() -> None:
+def test_a_client_that_returns_withdraws_verdicts_on_its_absence() -> None:
     book = Incidents()
     book.judged(CLIENT, [verdict("suspected", 100_000, mode="producer-not-closed")], end_ms=100_000)
     assert book.returned(CLIENT.key, "producer-not-closed", ts_ms=100_000) == []
@@ -160,7 +160,7 @@ def test_of_a_long_incident_only_the_newest_half_minutes_are_kept_apart() -> Non
     assert all(len(count.slots) <= 64 for count in incident.verdict.counts)
 
 
-def test_what_is_momentary_goes_with_the_window_that_said_it() -> None:
+def test_momentary_facts_go_with_their_window() -> None:
     book = Incidents()
     waits = Verdict("delivery-stalled", "suspected", 1, {"first_expiry_in_seconds": 12.0, "stalled_seconds": 41.0})
     book.judged(CLIENT, [merged([waits])], 60_000)

@@ -99,7 +99,7 @@ def test_stores_are_known_by_their_ending(tmp_path: Path) -> None:
     assert "s3cret" not in answers.text(hidden=True) + repr(answers)
 
 
-def test_a_login_without_its_parts_is_told() -> None:
+def test_an_incomplete_login_is_reported() -> None:
     with pytest.raises(SettingsError, match="--username and --password-file"):
         Answers("b:9093", "SASL_SSL", username="health").text()
 
@@ -122,7 +122,7 @@ def test_a_login_without_its_parts_is_told() -> None:
         (["--bootstrap-servers", "127.0.0.1:1"], "nobody listens there"),
     ],
 )
-def test_what_is_wrong_is_told_and_nothing_is_written(
+def test_mistakes_are_reported_and_nothing_is_written(
     arguments: list[str],
     sentence: str,
     tmp_path: Path,

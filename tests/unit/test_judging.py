@@ -39,7 +39,7 @@ def test_a_verdict_survives_its_wire_form() -> None:
     assert verdict_from_json(verdict_json(verdict)) == verdict
 
 
-def test_a_cause_that_the_newest_window_cannot_tell_any_more_stays_known() -> None:
+def test_a_cause_stays_known_if_the_newest_window_no_longer_shows_it() -> None:
     """A wait for a topic ends a minute after the lines which show that the topic is missing."""
     mode = "send-blocked-on-metadata"
     suspected = Verdict(mode, "suspected", 10_000, {"cause": "topic-missing", "topic": "orders"})

@@ -357,5 +357,5 @@ def test_our_clients_in_spark_have_one_name_and_are_not_among_those_that_push() 
         (["Request timed out after 290 ms"], "Request timed out after 290 ms"),
     ],
 )
-def test_the_attempt_that_tells_most_is_the_reason(failures: list[str], reason: str) -> None:
+def test_the_most_informative_attempt_is_the_reason(failures: list[str], reason: str) -> None:
     assert (_reason(failures) or "").startswith(reason)

@@ -113,7 +113,7 @@ def test_trouble_that_did_not_come_is_not_judged(tmp_path: Path) -> None:
     assert graded(folder, "diagnose", []) is None
 
 
-def test_what_is_said_of_another_client_is_wrong(tmp_path: Path) -> None:
+def test_a_verdict_on_another_client_is_wrong(tmp_path: Path) -> None:
     dumps = [START + 35_000, START + 55_000]
     folder = _recorded(tmp_path, "callback-join", DEADLOCK, [_held(second) for second in range(90)], dumps=dumps)
     verdicts = [("p", DEADLOCK, "suspected"), ("p-1", DEADLOCK, "confirmed"), ("p", CONSUMER, "ok")]

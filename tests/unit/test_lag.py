@@ -185,12 +185,12 @@ def test_records_that_are_gone_do_not_count_for_the_seconds() -> None:
     assert lag.retention_used_ratio == 1.0
 
 
-def test_one_end_offset_tells_nothing_of_time() -> None:
+def test_one_end_offset_gives_no_time() -> None:
     lag = partition_lag(seen([(0, 10, 20)]), LIMITS)
     assert (lag.records, lag.seconds, lag.quality, lag.state) == (10, None, "unknown", "UNKNOWN")
 
 
-def test_a_topic_made_anew_starts_its_history_anew() -> None:
+def test_a_recreated_topic_restarts_its_history() -> None:
     before = [(10.0 * i, 1000 + 100 * i, 1100 + 100 * i) for i in range(10)]
     # Not read yet: the old commit is past the new end.
     stale = partition_lag(seen([*before, (100, 1900, 5)]), LIMITS)

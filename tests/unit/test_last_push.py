@@ -53,7 +53,7 @@ def test_the_last_push_decides(left: float, terminating: bool, status: str) -> N
     assert ended(left, terminating)["status"] == status
 
 
-def test_it_says_why() -> None:
+def test_the_reason_is_given() -> None:
     assert ended(0.0, True)["detail"]["note"].startswith("its last push said that it was closing")
     left = ended(4e6, True)
     assert "3.8 MiB (12 % of the buffer) to deliver" in left["reason"]
@@ -70,7 +70,7 @@ def test_a_close_that_is_proved_proves_no_delivery() -> None:
     assert (found["status"], "did not tell what it still had to deliver" in found["reason"]) == ("unknown", True)
 
 
-def test_what_its_log_tells_counts_for_more() -> None:
+def test_its_log_counts_for_more() -> None:
     started = logged(0, "producer-config", "p")
     assert ended(4e6, False, started)["status"] == "suspected"
     assert ended(16_384.0, False, started)["status"] == "unknown"
@@ -83,7 +83,7 @@ def test_what_its_log_tells_counts_for_more() -> None:
     assert ended(4e6, True, *forced)["status"] == "confirmed"
 
 
-def test_silence_confirms_of_idle_clients_alone_that_push_on_whatever_happens_and_whose_log_is_read() -> None:
+def test_missing_pushes_confirm_only_for_idle_clients_with_a_log() -> None:
     started = logged(0, "producer-config", "p")
     idle: dict[str, Any] = {"version": "4.1.2", "idle_since": 50}
     went = ended(4e6, False, started, **idle)

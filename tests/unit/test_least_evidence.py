@@ -112,7 +112,7 @@ def test_so_much_is_enough_and_one_less_is_not(cell: Cell, tmp_path: Path) -> No
         assert cell.found(tmp_path, 10) in ("ok", "unknown")
 
 
-def test_the_table_says_so() -> None:
+def test_the_table_agrees() -> None:
     readme = (ROOT / "jobs/clienthealth/modes/README.md").read_text(encoding="utf-8")
     table = {
         row[1]: [cell.strip() for cell in row[2].split("|")]

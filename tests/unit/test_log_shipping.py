@@ -60,7 +60,7 @@ def test_a_half_written_exception_is_waited_for(tmp_path: Path) -> None:
     assert event.stack == ["java.lang.IllegalStateException"]
 
 
-def test_a_storm_is_sampled_and_counted_and_hides_nobody_else(tmp_path: Path) -> None:
+def test_a_burst_is_sampled_and_counted_and_hides_no_other_process(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     other = "2026-11-20 21:21:44,791 INFO  [main] kafka.consumer.ZookeeperConsumerConnector - shutting down\n"
     log.write_text(f"{STORM}\n" * 20_000 + other + STORM.replace("44,790", "45,000") + "\n", encoding="utf-8")
@@ -84,7 +84,7 @@ def test_rotation_loses_nothing(tmp_path: Path) -> None:
     assert [event.message for event in drained(file)] == ["one", "two", "three"]
 
 
-def test_what_is_shipped_says_whose_it_is(tmp_path: Path) -> None:
+def test_shipped_lines_contain_their_process(tmp_path: Path) -> None:
     class Delivered(Publisher):
         def __init__(self) -> None:
             self.records: list[tuple[str, str, Mapping[str, Any]]] = []

@@ -12,7 +12,7 @@ from clienthealth.spark.losses import Losses
 from clienthealth.spark.self_monitoring import SelfMetrics
 
 
-def test_a_topic_that_is_not_there_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_topic_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     losses = Losses(MagicMock(), Settings(), SelfMetrics())
     there = losses._admin.listTopics.return_value.names.return_value.get
@@ -28,7 +28,7 @@ def test_a_topic_that_is_not_there_is_told_once(caplog: pytest.LogCaptureFixture
     assert caplog.text.count("the topic client-metrics is there now") == 1
 
 
-def test_what_waits_is_told_from_the_start_until_spark_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_records_are_counted_from_the_start_until_spark_does(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = SelfMetrics()
     losses = Losses(MagicMock(), Settings(), metrics)
     losses._admin.listTopics.return_value.names.return_value.get.return_value = {"client-metrics", "client-logs"}

@@ -58,7 +58,7 @@ def served() -> Iterator[Any]:
         yield server(Settings(), asker(started.url, ""))
 
 
-def test_the_tools_are_read_only_and_say_what_they_do(served: Any) -> None:
+def test_the_tools_are_read_only_and_described(served: Any) -> None:
     async def listed() -> tuple[str | None, list[Any]]:
         async with Client(served) as client:
             return client.instructions, (await client.list_tools()).tools
@@ -120,7 +120,7 @@ def test_what_clients_write_stays_data_below_the_notice_and_secrets_are_hidden()
     assert details["data"]["options"] == {"sasl.jaas.config": "(hidden)", "acks": "all"}
 
 
-def test_every_answer_is_bounded_and_says_what_is_left_out() -> None:
+def test_every_answer_is_bounded_and_counts_what_is_left_out() -> None:
     rows = [{"key": f"k{number}", "text": "x" * 5000} for number in range(5000)]
     text = answer({"rows": rows})
     shown = json.loads(text)
@@ -129,7 +129,7 @@ def test_every_answer_is_bounded_and_says_what_is_left_out() -> None:
     assert "(5000 characters)" in shown["data"]["rows"][0]["text"]
 
 
-def test_without_its_exporter_it_says_so() -> None:
+def test_without_its_exporter_it_reports_that() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
     failed, answer = ask(server(Settings(), asker(f"http://127.0.0.1:{port}", "")), "unhealthy_clients")

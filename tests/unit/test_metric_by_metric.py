@@ -147,7 +147,7 @@ def judged_by_style(verdicts: list[Verdict]) -> list[object]:
     return [(v.mode, v.status, v.since_ms, v.detail) for v in verdicts]
 
 
-def test_its_departure_is_judged_by_all_that_it_said_last(clients: dict[tuple[str, str], Recorded]) -> None:
+def test_its_departure_is_judged_by_its_last_metrics(clients: dict[tuple[str, str], Recorded]) -> None:
     verdicts = {
         style: [(v.status, v.detail) for v in judge_windows([clients[style, "orders"].departure], {}, absence=True)]
         for style in STYLES

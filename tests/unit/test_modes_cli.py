@@ -31,7 +31,7 @@ def test_modes_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("mode", list(modes()))
-def test_explain_tells_all_in_80_columns(capsys: pytest.CaptureFixture[str], mode: str) -> None:
+def test_explain_prints_everything_in_80_columns(capsys: pytest.CaptureFixture[str], mode: str) -> None:
     code, out, _ = run(capsys, "explain", mode)
     assert code == 0
     for heading in ("What to do", "How it comes about", "Not to be confused with", "Thresholds in force", "Evidence"):
@@ -62,7 +62,7 @@ def test_an_unknown_mode_is_answered_with_the_known_ones(capsys: pytest.CaptureF
     ("arguments", "usage"),
     [(["demo", "--folder", "x"], "kafka-health demo"), (["export", "jvm", "--folder", "x"], "kafka-health export jvm")],
 )
-def test_what_a_command_does_not_know_it_says_with_its_own_usage(
+def test_an_unknown_argument_is_reported_with_the_commands_usage(
     arguments: list[str], usage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, error = run(capsys, *arguments)

@@ -55,7 +55,7 @@ def test_a_query_that_hangs_turns_both_bad_until_a_batch_ends() -> None:
     assert monitor.probes() == (200, 200)
 
 
-def test_how_new_clients_are_is_not_said_by_groups_of_the_same_topic() -> None:
+def test_groups_do_not_count_for_the_age_of_client_data() -> None:
     """The client's record has no time and counts from its arrival at 22:00; the group's is from 18:40:30."""
     (client,), (group,) = sample("kafka_python_producer_metrics.json"), sample("metricbeat_kafka_consumergroup.json")
     key = b"pricing|pricing-0:17|pricing-py"
@@ -130,7 +130,7 @@ def test_labels_of_the_installation_stand_on_every_series_of_the_monitor() -> No
     assert len(series) > 20 and all('{cluster="eu",env="prod"' in line for line in series)
 
 
-def test_a_port_that_is_taken_is_told_with_its_setting() -> None:
+def test_a_taken_port_is_reported_with_its_setting() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(ServiceError, match=r"\[monitor\] metrics_port"),

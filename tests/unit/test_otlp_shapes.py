@@ -96,7 +96,7 @@ def in_order(decoded: Decoded) -> Any:
 
 
 @pytest.mark.parametrize("layout", range(60))
-def test_what_is_remembered_says_what_the_same_push_says_as_json(layout: int) -> None:
+def test_cached_shapes_give_the_same_as_json(layout: int) -> None:
     for numbers in range(4):
         data = push(layout, numbers)
         result = decoded(data.SerializeToString())
@@ -130,7 +130,7 @@ def metrics_of(value: bytes) -> dict[str, float]:
     return snapshot.metrics
 
 
-def test_numbers_of_the_same_size_are_told_apart_by_how_they_are_written() -> None:
+def test_numbers_of_the_same_size_are_distinguished_by_their_encoding() -> None:
     as_double, as_int = one({"as_double": 7.0}), one({"as_int": 7})
     assert len(as_double) == len(as_int)
     for _ in range(2):
@@ -157,7 +157,7 @@ def test_fields_in_another_order_are_read() -> None:
             assert result.snapshots[0].ts_ms == AT_NS // 1_000_000
 
 
-def test_the_same_bytes_mean_another_client_where_the_settings_say_so() -> None:
+def test_the_same_bytes_mean_another_client_under_other_settings() -> None:
     data = MetricsData()
     metric = data.resource_metrics.add().scope_metrics.add().metrics.add(name="kafka.producer.select_total")
     point = metric.gauge.data_points.add(time_unix_nano=AT_NS, as_double=1.0)

@@ -129,7 +129,7 @@ def served(tmp_path: Path, *records: dict[str, object]) -> Exporter:
     return Exporter(settings, states, lambda: None, clock=lambda: NOW_MS / 1000)
 
 
-def test_metrics_say_who_owns_services_and_groups(tmp_path: Path) -> None:
+def test_metrics_contain_the_owners_of_services_and_groups(tmp_path: Path) -> None:
     member = record(service="billing", client_id="c", kind="consumer", group="invoices")
     exporter = served(
         tmp_path,
@@ -189,7 +189,7 @@ def test_a_file_that_changes_is_read_again_and_one_that_is_broken_is_not(
     assert force.current() is force.current()
 
 
-def test_the_doctor_names_who_has_no_owner_and_who_owns_nothing() -> None:
+def test_the_doctor_lists_services_without_owner_and_owners_without_service() -> None:
     rows = [
         Row(PAYMENTS, ("orders-*",), (), "f, line 1"),
         Row(PLATFORM, ("gone",), (), "f, line 9"),

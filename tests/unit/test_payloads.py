@@ -72,7 +72,7 @@ def test_json_in_a_frame_needs_no_registry() -> None:
     assert is_the_reading(metrics(b"\0\0\0\0\x07" + json.dumps(READING).encode()))
 
 
-def test_avro_without_a_registry_is_rejected_and_says_what_to_set() -> None:
+def test_avro_without_a_registry_is_rejected_with_the_missing_setting() -> None:
     assert metrics(framed(7)).errors == ["binary: framed with schema 7, and no registry is set ([registry] url)"]
 
 

@@ -120,7 +120,7 @@ class Query:
 @pytest.mark.parametrize("sign", [HEAP, WORKER, KILLED])
 @pytest.mark.parametrize("parts", [1, 2, 7])
 @pytest.mark.parametrize("bombs", [1, 3])
-def test_all_but_the_deadly_records_are_read_once_and_these_are_told_of(
+def test_all_but_the_deadly_records_are_read_once_and_these_are_reported(
     parts: int, bombs: int, sign: str | None
 ) -> None:
     sizes: dict[Part, int] = {(n % 2, f"topic-{n % 2}", n): 1500 + n for n in range(parts)}
@@ -138,7 +138,7 @@ def test_all_but_the_deadly_records_are_read_once_and_these_are_told_of(
     assert query.starts <= (starts * bombs if sign else 3 * starts * bombs + 2 * KILLS * bombs)
 
 
-def test_somebody_who_kills_it_again_and_again_makes_it_lose_nothing() -> None:
+def test_repeated_kills_from_outside_lose_nothing() -> None:
     sizes: dict[Part, int] = {(0, "metrics", 0): 3000, (1, "logs", 0): 50}
     query = Query(sizes)
     chosen = random.Random(7)

@@ -96,7 +96,7 @@ def test_sums_of_a_service() -> None:
     assert of("kafka_client_service_producer_buffer_used_ratio_max", lines) == ['{service="a"} 1']
 
 
-def test_a_client_of_which_nothing_is_heard_is_unknown_in_the_sums() -> None:
+def test_a_stale_client_is_unknown_in_the_sums() -> None:
     settings, now = Settings(), [NOW]
     states = States(settings, clock=lambda: now[0])
     states.put(*wire(deadlock()))

@@ -120,7 +120,7 @@ def test_no_bytes_at_random_break_it(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.text == ""
 
 
-def test_slow_readers_are_sent_from_one_copy_and_others_told_to_come_again() -> None:
+def test_slow_readers_share_one_copy_and_others_must_retry() -> None:
     with ExitStack() as stack:
         server = stack.enter_context(serving(answer))
         before = memory()
@@ -187,7 +187,7 @@ def test_of_a_crowd_that_only_waits_the_first_make_room_for_probes_and_scrapes(
         assert received(crowd[-1]).startswith(b"HTTP/1.1 200 "), "who came last still has its time"
 
 
-def test_where_all_are_being_answered_one_more_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_all_places_are_taken_one_more_must_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web, "MAX_CONNECTIONS", 4)
     with ExitStack() as stack:
         server = stack.enter_context(serving(answer))

@@ -94,7 +94,7 @@ def test_series_vanish_after_the_time_to_live(states: States, clock: Clock) -> N
 
 
 @pytest.mark.parametrize(("seconds", "unknown"), [(180, False), (181, True), (100_000, True)])
-def test_where_nothing_arrives_nobody_is_ok_and_no_failure_ends(
+def test_without_input_no_client_is_ok_and_no_failure_ends(
     states: States, clock: Clock, seconds: int, unknown: bool
 ) -> None:
     """If nothing arrives from any client, or the monitor is down, missing data proves nothing about a single client."""
@@ -117,7 +117,7 @@ def test_where_nothing_arrives_nobody_is_ok_and_no_failure_ends(
     assert 'status="confirmed"} 1' in text
 
 
-def test_a_client_that_is_heard_of_again_is_judged_again(states: States, clock: Clock) -> None:
+def test_a_client_that_reports_again_is_judged_again(states: States, clock: Clock) -> None:
     put(states, record(worst="ok"))
     clock.now += 600
     assert [state.urgency for state in states.live()] == [10]
@@ -207,7 +207,7 @@ def test_unreadable_record_is_counted_and_the_known_state_stays(states: States, 
     assert shown(states) == [("order-producer", 0)]
 
 
-def test_a_newer_schema_is_counted_and_said_once_a_minute(
+def test_a_newer_schema_is_counted_and_logged_once_a_minute(
     states: States, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for seconds in (0, 1, 60):
@@ -226,7 +226,7 @@ def test_fields_of_a_later_version_are_no_error(states: States) -> None:
     assert states.decode_errors == 0 and len(states.live()) == 1
 
 
-def test_the_list_is_made_anew_only_when_something_changed(states: States, clock: Clock) -> None:
+def test_the_list_is_rebuilt_only_after_a_change(states: States, clock: Clock) -> None:
     put(states, record())
     listed = states.live()
     clock.now += 10

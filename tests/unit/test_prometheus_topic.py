@@ -133,7 +133,7 @@ def records(*keys: str) -> list[Record]:
     return [Record(key.encode(), b"{}") for key in keys]
 
 
-def test_reads_everything_and_says_how_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_everything_and_reports_how_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = Reading(Broker({0: records("a", "b", "c"), 1: records("d")}), monkeypatch)
     reading.broker.polls = [reading.note, reading.note, reading.note]
     assert reading.topic.trouble == "starting"
@@ -239,7 +239,7 @@ def test_topic_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (reading.seen, reading.topic.trouble) == ([b"a"], None)
 
 
-def test_a_codec_that_is_missing_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_codec_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = Reading(Broker({0: records("a")}), monkeypatch)
 
     def packed() -> None:

@@ -118,7 +118,7 @@ def test_behind_a_proxy_all_links_stay_under_its_path() -> None:
     assert any("client_id=order-producer" in address for address in seen)
 
 
-def test_health_says_why() -> None:
+def test_health_contains_the_reason() -> None:
     with serving(trouble="Kafka at b:9092 is lost: timeout") as server:
         assert get(f"{server.url}/healthz")[::2] == (503, b"Kafka at b:9092 is lost: timeout\n")
 
@@ -180,7 +180,7 @@ def test_password_guards_all_but_the_probe(tmp_path: Path) -> None:
         ("- s3cret\n", "Expected `object`, got `array`"),
     ],
 )
-def test_what_is_wrong_in_a_web_config_is_told_without_its_secrets(text: str, message: str, tmp_path: Path) -> None:
+def test_mistakes_in_a_web_config_are_reported_without_its_secrets(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=message) as error:
         Server(config(tmp_path, text), lambda _: Response(""), PROBES)
     assert "s3cret" not in str(error.value)
@@ -218,7 +218,7 @@ def test_tls_and_a_peer_that_never_shakes_hands(certificate: tuple[str, str]) ->
             urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=trusted)
 
 
-def test_whose_certificate_is_not_verified_does_not_get_in(certificate: tuple[str, str], tmp_path: Path) -> None:
+def test_a_client_with_an_unverified_certificate_is_refused(certificate: tuple[str, str], tmp_path: Path) -> None:
     cert, key = certificate
     text = f"tls_server_config: {{cert_file: {cert}, key_file: {key}, client_ca_file: {cert}, "
     with serving(config(tmp_path, text + "client_auth_type: RequireAndVerifyClientCert}\n")) as server:
@@ -231,12 +231,12 @@ def test_whose_certificate_is_not_verified_does_not_get_in(certificate: tuple[st
             assert answer.read() == b"ok\n"
 
 
-def test_a_web_config_that_is_not_there_is_told() -> None:
+def test_a_missing_web_config_is_reported() -> None:
     with pytest.raises(SettingsError, match=r"^\[prometheus\] web_config_file /nowhere: cannot be read: No such file"):
         Server(replace(LOCAL, web_config_file="/nowhere"), lambda _: Response(""), PROBES)
 
 
-def test_port_in_use_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with serving() as server, pytest.raises(ServiceError, match="Address already in use; choose another"):
         Server(replace(LOCAL, port=server.server_address[1]), lambda _: Response(""), PROBES)
 

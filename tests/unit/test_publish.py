@@ -85,7 +85,7 @@ def test_a_full_publisher_makes_its_source_wait() -> None:
     assert publisher.close() == 0
 
 
-def test_a_topic_that_is_missing_is_told_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_topic_is_reported_with_advice(caplog: pytest.LogCaptureFixture) -> None:
     kafka = FakeProducer(KafkaTimeoutError("Failed to update metadata after 5.0 secs."))
     publisher = Publisher(kafka, pause_seconds=0.01)
     publisher.send("t", "k", {"n": 1})

@@ -68,12 +68,12 @@ def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
     ("header", "interval_ms"),
     [("10000", 10_000), ("300000", 300_000), ("-1", 30_000), ("soon", 30_000), ("9" * 30, 60_000), ("0", 60_000)],
 )
-def test_brokers_since_4_2_tell_how_often_a_client_is_asked(header: str, interval_ms: int) -> None:
+def test_brokers_since_4_2_send_the_push_interval(header: str, interval_ms: int) -> None:
     """Without this header, the push's time span counts, or else a minute; first and last pushes span less."""
     assert read(push(push_interval_ms=header)).interval_ms == interval_ms
 
 
-def test_the_last_push_says_so() -> None:
+def test_the_last_push_is_marked() -> None:
     assert read(push(terminating="true")).metrics["terminating"] == 1.0
     assert read(push()).metrics["terminating"] == 0.0
 

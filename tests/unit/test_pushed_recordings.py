@@ -131,7 +131,7 @@ def test_a_slow_callback_is_measured(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in OF_JAVA if TRUTH[name]["mode"] and TRUTH[name]["mode"] not in SEEN])
-def test_who_pushes_on_the_thread_that_is_stuck_falls_silent_and_is_not_called_healthy(name: str) -> None:
+def test_a_client_that_pushes_on_its_stuck_thread_goes_stale_and_is_not_healthy(name: str) -> None:
     results = results_of(name)
     assert max(snapshot.ts_ms or 0 for snapshot in pushed(name)) < TRUTH[name]["onset_ms"] + 60_000
     assert results[-1].verdicts.get(TRUTH[name]["mode"]) != "ok"
@@ -170,7 +170,7 @@ def of_the_deadlock(monitor: Stepped) -> list[tuple[str, str, float]]:
 
 
 @pytest.mark.parametrize("every", [10, 30])
-def test_a_deadlocked_one_whose_neighbour_goes_on_is_suspected_and_stays_so(every: int) -> None:
+def test_a_deadlocked_producer_beside_a_working_one_stays_suspected(every: int) -> None:
     """Its buffer filled and nothing was sent until it stopped pushing; its neighbour in the process keeps pushing."""
     monitor = deadlock_beside("4.1", every, seconds=400)
     ((mode, change, _),) = of_the_deadlock(monitor)
@@ -208,7 +208,7 @@ def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of
 
 
 @pytest.mark.parametrize("name", OF_LIBRDKAFKA)
-def test_of_librdkafka_s_few_metrics_nobody_is_accused_nor_called_healthy(name: str) -> None:
+def test_the_few_metrics_of_librdkafka_prove_neither_failure_nor_health(name: str) -> None:
     """Its connection count shows the interval that a push covers; the last push shows that it closes."""
     snapshots, results = [*pushed(name)], results_of(name)
     assert all(one.client.library == "librdkafka" and one.client.version == "2.16.0" for one in snapshots)
@@ -217,7 +217,7 @@ def test_of_librdkafka_s_few_metrics_nobody_is_accused_nor_called_healthy(name: 
     assert bool(snapshots[-1].metrics["terminating"]) == (TRUTH[name]["mode"] is None)
 
 
-def test_librdkafka_pushes_on_while_its_application_hangs_and_says_that_nobody_polls() -> None:
+def test_librdkafka_keeps_pushing_while_its_application_hangs() -> None:
     """`max.poll.interval.ms` was 30 s; after that it gave up its partition."""
     truth = TRUTH["librdkafka-handler-hangs-2.16-10s"]
     of_seconds = [

@@ -54,7 +54,7 @@ def test_a_file_is_one_document_or_a_record_per_line(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "broken.log.gz").write_bytes(b"\x1f\x8b broken")
     with pytest.raises(InputError, match="cannot be read"):
         read([tmp_path / "broken.log.gz"])

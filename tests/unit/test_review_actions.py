@@ -80,7 +80,7 @@ def test_no_file_is_no_action(tmp_path: Path) -> None:
         ("[[action]", "not valid TOML"),
     ],
 )
-def test_a_wrong_file_says_where(tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_file_is_reported_with_the_place(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "actions.toml"
     file.write_text(text)
     with pytest.raises(InputError) as caught:

@@ -78,7 +78,7 @@ def settings(post: Post, **changes: object) -> ReviewSettings:
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 
-def test_the_mail_says_the_headline_and_carries_the_files(post: Post, tmp_path: Path) -> None:
+def test_the_mail_contains_the_headline_and_the_files(post: Post, tmp_path: Path) -> None:
     reviewed = review()
     files = write(reviewed, tmp_path)
     send(settings(post), reviewed, files)
@@ -134,7 +134,7 @@ def test_a_server_without_tls_gets_nothing_where_tls_is_wanted(post: Post, tmp_p
         ({"smtp_user": "u", "smtp_password_file": "f"}, "its password would be sent without TLS"),
     ],
 )
-def test_settings_that_cannot_work_are_told_before_any_work(
+def test_settings_that_cannot_work_are_reported_before_any_work(
     post: Post, changes: dict[str, object], message: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:

@@ -194,7 +194,7 @@ def test_a_full_buffer_has_a_class_of_its_own() -> None:
     assert distribution.now == (2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1)
 
 
-def test_gaps_are_what_nobody_watched() -> None:
+def test_gaps_are_minutes_without_monitoring() -> None:
     start = 1_794_182_400  # Monday 2026-11-09 00:00
     hour = Period(utc(start), utc(start + 3600))
     minutes = [start + 60 * n for n in range(60) if n not in (0, 1, 30, 59)]
@@ -294,7 +294,7 @@ def test_a_storm_is_one_page_where_the_rule_makes_it_one() -> None:
 @pytest.mark.parametrize(
     ("lasts", "loses", "needed_nobody"), [(10, False, True), (11, False, False), (5, True, False), (None, False, False)]
 )
-def test_a_page_that_was_over_within_ten_minutes_with_nothing_lost_needed_nobody(
+def test_a_page_over_within_ten_minutes_without_loss_needed_no_action(
     lasts: int | None, loses: bool, needed_nobody: bool
 ) -> None:
     assert page("s", 0, lasts, loses).needed_nobody is needed_nobody
@@ -319,6 +319,6 @@ def test_a_night_is_named_by_the_day_on_which_it_ends(hours: tuple[int, int], ho
 
 
 @pytest.mark.parametrize(("env", "quiet"), [("staging", True), ("dev-3", True), ("prod", False), ("", False)])
-def test_who_pages_is_decided_as_the_rules_do(env: str, quiet: bool) -> None:
+def test_paging_is_decided_as_in_the_rules(env: str, quiet: bool) -> None:
     settings = Settings(monitor=MonitorSettings(cluster="eu"), prometheus=PrometheusSettings(labels={"env": env}))
     assert opens_tickets_only(settings) is quiet

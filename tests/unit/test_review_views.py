@@ -82,13 +82,13 @@ def different(page: str, text: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize(
     "reviewed", [everything("orders_api*1"), review(), review(pages=None)], ids=["all", "", "mute"]
 )
-def test_page_and_text_say_the_same(reviewed: Review) -> None:
+def test_page_and_text_have_the_same_content(reviewed: Review) -> None:
     only_page, only_text = different(html(reviewed), markdown(reviewed))
     assert only_page == PLOTS
     assert [line for line in only_text if not line.startswith(KEYS)] == []
 
 
-def test_page_and_text_of_several_clusters_say_the_same(tmp_path: Path) -> None:
+def test_page_and_text_of_several_clusters_have_the_same_content(tmp_path: Path) -> None:
     reviews = [everything("orders-api"), review()]
     named = [dataclasses.replace(one, cluster=f"c{n}") for n, one in enumerate(reviews)]
     page, text, _ = (file.read_text("utf-8") for file in write_all(side_by_side(named), tmp_path)[""])

@@ -27,7 +27,7 @@ def sentences(value: object) -> list[str]:
     return [s.replace(NB, " ") for s in value.headline]  # type: ignore[attr-defined]
 
 
-def test_an_empty_week_says_that_it_knows_nothing() -> None:
+def test_an_empty_week_reports_missing_data() -> None:
     assert sentences(review()) == [
         "No client was observed this week, so nothing can be said of their health.",
         "No failure was found this week; nobody watched for 7 d (100.0 % of the week), which counts neither way.",
@@ -238,7 +238,7 @@ def alerts_of(**changes: object) -> str:
     return text.partition("## Alerts")[2].partition("## Suspicions that cleared")[0]
 
 
-def test_pages_are_told_by_service_and_by_night_without_zeros() -> None:
+def test_pages_are_listed_by_service_and_by_night_without_zeros() -> None:
     tuesday = date(2026, 11, 10)
     pages = [
         paged("orders-api", 9, 23, tuesday),
@@ -258,7 +258,7 @@ def test_a_storm_of_many_services_is_not_one_services_page() -> None:
     assert "| many at once | 1 |" in alerts_of(pages=[paged("", 11, 12, None)])
 
 
-def test_no_page_is_said_and_an_environment_without_pages_is_told_apart() -> None:
+def test_zero_pages_differ_from_an_environment_without_paging() -> None:
     assert "Nobody was paged." in alerts_of()
     staging = alerts_of(pages=None, environment="staging")
     assert "opens tickets only" in staging
@@ -266,7 +266,7 @@ def test_no_page_is_said_and_an_environment_without_pages_is_told_apart() -> Non
     assert ", environment staging" in markdown(review(pages=None, environment="staging"))
 
 
-def test_each_service_is_told_to_ship_or_to_freeze() -> None:
+def test_each_service_gets_the_advice_to_ship_or_to_freeze() -> None:
     well, ill = service("audit", FINE, FINE, FINE, FINE), service("orders-api", ILL, ILL, ILL, ILL)
     text = markdown(review(overall=well, services=[ill, well], quality=watched()))
     of_orders, of_audit = (
@@ -310,7 +310,7 @@ def test_what_is_ill_in_staging_spends_no_budget_of_production(tmp_path: Path) -
     assert json.loads(numbers)["environments"]["prod"]["client_minutes"]["unhealthy"] == 0
 
 
-def test_trouble_that_no_mode_is_about_is_told_by_service_with_what_to_do() -> None:
+def test_known_issues_without_a_mode_are_listed_by_service_with_advice() -> None:
     rows = [AlsoSeen("tls", "orders", 1200, 2, 7), AlsoSeen("of-a-later-release", "billing", 1, 1, 0)]
     text = markdown(review(also_seen=rows)).replace(NB, " ").partition("## Also seen")[2].partition("\n## ")[0]
     assert "TLS failed" in text and "orders" in text and "1,200" in text and "of-a-later-release" in text

@@ -51,6 +51,6 @@ def test_a_failure_stays_one_incident(failure: Failure, roll: str) -> None:
 
 @pytest.mark.parametrize("roll", ROLLS)
 @pytest.mark.parametrize("client", WELL, ids=lambda client: client.recording)
-def test_nobody_who_is_well_is_accused(client: Failure, roll: str) -> None:
+def test_no_healthy_client_is_accused(client: Failure, roll: str) -> None:
     assert list(rolled(client, *ROLLS[roll]))
     assert changes_of(client, roll) == []

@@ -112,7 +112,7 @@ def test_java_compiles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RUNBOOKS)
-def test_it_stands_when_and_whom_to_call(name: str) -> None:
+def test_the_runbook_shows_when_and_whom_to_call(name: str) -> None:
     """The table is above the explanations, so that it is found at night."""
     do_now, _, _ = RUNBOOKS[name].partition("## Meaning")
     _, _, table = do_now.partition("\n### When to call whom\n\n| when | to whom | with what |\n|---|---|---|\n")

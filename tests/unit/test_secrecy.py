@@ -90,7 +90,7 @@ def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     assert next(messages(lambda: load(str(file), {}))) == f"{file}: not UTF-8"
 
 
-def test_where_a_file_is_wrong_is_told(tmp_path: Path) -> None:
+def test_the_place_of_a_mistake_in_a_file_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(f'[kafka.options]\n"sasl.jaas.config" = {PLANTED}\n', "utf-8")
     assert next(messages(lambda: load(str(file), {}))) == f"{file}: not valid TOML (at line 2, column 22)"

@@ -41,7 +41,7 @@ def test_lists_come_comma_separated_from_the_environment() -> None:
         ("[kafka\n", "not valid TOML"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said(tmp_path: Path, text: str, complaint: str) -> None:
+def test_mistakes_in_a_file_are_reported(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint.replace("[", r"\[").replace("]", r"\]")):
         load(written(tmp_path, text), {})
 

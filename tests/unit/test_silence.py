@@ -61,7 +61,7 @@ def test_the_time_away_is_at_least_what_the_newest_sign_shows() -> None:
     assert (verdict.detail["thread"], verdict.detail["frame"]) == ("MainThread", "app.reprice")
 
 
-def test_a_producer_whose_process_logs_on_has_not_ended() -> None:
+def test_a_producer_in_a_process_that_keeps_logging_has_not_ended() -> None:
     verdict = diagnosed(RECORDINGS / "librdkafka-not-polled")[OUT, NOT_CLOSED]
     assert verdict.status == "unknown"
 
@@ -128,7 +128,7 @@ def changes(monitor: Stepped, client: str) -> list[tuple[str, str, str]]:
         ("librdkafka-slow-70s", IN, None),
     ],
 )
-def test_the_stream_says_the_same(name: str, client: str, expected: tuple[str, str, str] | None) -> None:
+def test_the_stream_gives_the_same(name: str, client: str, expected: tuple[str, str, str] | None) -> None:
     monitor = streamed([*inputs_of(name)], 150)
     found = [change for change in changes(monitor, client) if change[0] in (STALLED, DEADLOCK)]
     assert found[:1] == ([expected] if expected else [])
@@ -165,7 +165,7 @@ def test_a_client_beside_it_in_another_process_of_the_host_is_no_sign_of_life() 
     assert not changes(monitor, "in")
 
 
-def test_one_that_had_nothing_to_handle_accuses_nobody() -> None:
+def test_a_consumer_without_records_is_not_accused() -> None:
     """It was probably closed."""
     lines: list[Any] = [logged(s, "connection-failed", "beside", instance="h:1") for s in range(0, 400, 20)]
     monitor = streamed([*lines, *(consumer(s, lag=0.0) for s in range(0, 100, 10))], 10)
@@ -209,7 +209,7 @@ def test_how_a_python_process_ended(
 
 
 @pytest.mark.parametrize(("name", "client", "_status", "_words", "_lost", "opened"), EXITS, ids=[n for n, *_ in EXITS])
-def test_the_stream_says_how_it_ended(
+def test_the_stream_reports_how_it_ended(
     name: str, client: str, _status: str, _words: str, _lost: object, opened: str | None
 ) -> None:
     found = [change for change in changes(streamed([*inputs_of(name)], 150), client) if change[0] == NOT_CLOSED]

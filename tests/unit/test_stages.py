@@ -56,7 +56,7 @@ def test_what_a_program_leaves_running_is_named_and_killed(tmp_path: Path, monke
     assert running(pids) == []
 
 
-def test_whoever_ends_a_run_all_of_it_ends(tmp_path: Path) -> None:
+def test_however_a_run_ends_all_of_it_ends(tmp_path: Path) -> None:
     """With SIGTERM, and with SIGKILL, after which the run itself cannot end its children."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         pids = tmp_path / number.name
@@ -111,7 +111,7 @@ def test_what_is_long_is_run_by_the_whole_alone() -> None:
     assert stages.STAGES["lint"].chosen(TEST) == stages.STAGES["lint"].chosen(ALL)
 
 
-def test_a_stage_that_takes_half_as_much_again_as_it_is_to_is_told_and_does_not_fail(
+def test_a_stage_over_budget_by_half_is_reported_and_does_not_fail(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stages, "STAGES", {name: Stage("", [["true"]], {TEST: 100}) for name in ("frugal", "greedy")})
@@ -124,5 +124,5 @@ def test_a_stage_that_takes_half_as_much_again_as_it_is_to_is_told_and_does_not_
     ]
 
 
-def test_the_page_says_what_runs_where() -> None:
+def test_the_page_lists_what_runs_where() -> None:
     assert stages.table() in stages.README.read_text("utf-8"), "write it: python -m tests.stages --table"

@@ -74,7 +74,7 @@ def text(page: str) -> str:
     return re.sub(r"\s+", " ", " ".join(parsed(page).words))
 
 
-def test_says_who_what_since_when_why_and_what_to_do() -> None:
+def test_a_card_shows_client_failure_onset_evidence_and_advice() -> None:
     page = text(get(deadlock()))
     mode = modes()["producer-callback-deadlock"]
     parts = [
@@ -123,7 +123,7 @@ def test_worst_first_and_counted() -> None:
     assert "confirmed 1 suspected 1 lagging 1 ok 1" in page
 
 
-def test_who_is_judged_in_part_is_not_called_healthy() -> None:
+def test_a_partly_judged_client_is_not_shown_as_healthy() -> None:
     blind = verdict("send-blocked-on-metadata", "unknown", reason="no line of its log was ever read")
     fine = [verdict(mode, "ok") for mode in ("delivery-stalled", "producer-callback-deadlock")]
     page = text(get(record(*fine, blind, worst="unknown"), healthy()))
@@ -229,13 +229,13 @@ def test_nothing_is_fetched_from_elsewhere() -> None:
         (10, "Kafka at x:9092 is lost: NoBrokersAvailable", "Kafka at x:9092 is lost: NoBrokersAvailable"),
     ],
 )
-def test_blind_monitor_says_so(age: int, trouble: str | None, reason: str | None) -> None:
+def test_a_blind_monitor_is_shown(age: int, trouble: str | None, reason: str | None) -> None:
     page = text(get(healthy(), now=NOW + age, trouble=trouble))
     assert ("The monitor is blind" in page) is (reason is not None)
     assert reason is None or reason.lower() in page.lower()
 
 
-def test_no_client_yet_tells_where_to_look() -> None:
+def test_an_empty_page_links_to_help() -> None:
     assert "No client has reported. Does anything write to client-metrics" in text(get())
 
 
@@ -300,7 +300,7 @@ def failing(mode: str, status: str, cause: str, **names: Any) -> dict[str, Any]:
     return record(verdict(mode, status, detail={"cause": cause}), worst=status, **names)
 
 
-def test_what_is_wrong_and_whose_stands_above_the_cards() -> None:
+def test_failures_and_owners_stand_above_the_cards() -> None:
     blocked = "send-blocked-on-metadata"
     records = [
         *(failing(blocked, "confirmed", "topic-missing", service=f"s-{n % 5}", instance=f"i{n}") for n in range(40)),
@@ -356,7 +356,7 @@ WHO = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "cli
 NAMED = {name: WHO[name] for name in ("service", "instance", "client_id")}
 
 
-def test_a_clients_page_shows_its_last_hour_and_says_it_in_words() -> None:
+def test_a_clients_page_shows_its_last_hour_also_in_words() -> None:
     page = get(*tracked(1800), path="/client", query=NAMED)
     (line,) = re.findall(r"<desc>(Buffer, last hour[^<]*)</desc>", page)
     assert line == "Buffer, last hour: 0 % to 100 %, last 100 %, 61 readings"
@@ -382,7 +382,7 @@ def test_a_clients_page_has_the_options_that_judgement_looks_at() -> None:
     assert "Its configuration" not in get(deadlock(), path="/client", query=NAMED)
 
 
-def test_a_clients_page_says_what_its_options_cost_what_it_measures_itself_first() -> None:
+def test_a_clients_page_lists_measured_costs_of_options_first() -> None:
     options = {"acks": "1", "max.block.ms": "60000"}  # four threads wait in send()
     shown = text(get(deadlock(config=options), path="/client", query=NAMED))
     measured, hint = "callers waiting: waiting_threads = 4, max.block.ms = 60000", "all replicas hint : acks = 1"
@@ -426,7 +426,7 @@ def test_a_plot_has_gaps_where_nothing_is_known() -> None:
     assert plot("Lag", [(NOW, None)], NOW) is None
 
 
-def test_the_fleet_by_hour_by_version_and_who_went_silent() -> None:
+def test_the_fleet_by_hour_by_version_and_stale_clients() -> None:
     ill = [deadlock(end_ms=NOW_MS - hours * 3_600_000, instance=f"i-{hours}") for hours in (0, 2)]
     fine = [healthy(number) for number in range(30)]
     away = healthy(99, departed=True)

@@ -33,7 +33,7 @@ def evidence(monitor: Stepped, client_id: str) -> int:
     return sum(len(window.logs) for window in monitor.clients[client_id].windows if window.start_ms == START)
 
 
-def test_two_clients_of_a_process_are_told_apart_and_a_nameless_line_is_of_all_of_its_kind() -> None:
+def test_two_clients_of_a_process_are_distinguished_and_a_nameless_line_is_of_all_of_its_kind() -> None:
     monitor = Stepped()
     monitor.batch(
         [

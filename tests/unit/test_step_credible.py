@@ -74,7 +74,7 @@ REFUTED: list[tuple[str, Callable[..., Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("mode", "client", "lines"), REFUTED)
-def test_old_lines_with_new_times_accuse_nobody_whose_metrics_say_otherwise(
+def test_old_lines_with_new_times_accuse_no_client_with_contrary_metrics(
     mode: str, client: Callable[..., Any], lines: list[Any]
 ) -> None:
     """The shipper reads a file from its beginning; lines without a time get the time of reading."""
@@ -93,14 +93,14 @@ def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
     assert verdict["status"] == "unknown" and "refute" in verdict["reason"]
 
 
-def test_a_thread_that_has_died_is_that_of_the_client_whose_selects_ended() -> None:
+def test_a_dead_thread_is_that_of_the_client_without_further_selects() -> None:
     """A canary beside the old version: the same client id and host, and log lines with neither."""
     inputs = [producer(s, "a") for s in range(0, 420, 10)] + [producer(s, "b", 200) for s in range(3, 420, 10)]
     changes = run(Stepped(), [*inputs, logged(200, "io-thread-died", "p")])
     assert [(c.client.instance, c.change, c.verdict.status) for c in changes] == [("b", "opened", "confirmed")]
 
 
-def test_who_was_thrown_out_of_its_group_is_the_one_that_did_not_poll() -> None:
+def test_the_client_expelled_from_its_group_is_the_one_that_did_not_poll() -> None:
     inputs = [consumer(s, "a") for s in range(0, 420, 10)] + [consumer(s, "b", 140) for s in range(3, 420, 10)]
     changes = run(Stepped(), [*inputs, logged(200, "poll-timeout-expired", "c")])
     assert {c.client.instance for c in changes} == {"b"}
@@ -118,7 +118,7 @@ def test_lines_alone_open_an_incident_once_the_metrics_after_them_do_not_speak_a
     assert opened <= 23
 
 
-def test_a_client_whose_metrics_end_with_the_line_is_accused_by_the_lines_that_follow() -> None:
+def test_a_client_without_later_metrics_is_accused_by_later_lines() -> None:
     """Its agent fails together with its I/O thread, so nothing contradicts its later log lines."""
     inputs: list[Any] = [producer(s) for s in range(0, 200, 10)]
     inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 500, 20)]
@@ -136,7 +136,7 @@ def test_other_libraries_count_otherwise() -> None:
     assert [(c.verdict.mode, c.change) for c in changes][:1] == [("send-blocked-on-metadata", "opened")]
 
 
-def test_an_option_that_is_no_number_costs_nobody_his_log() -> None:
+def test_an_option_that_is_no_number_costs_no_client_its_log() -> None:
     monitor, samples = Stepped(), [consumer(s) for s in range(0, 420, 10)]
     for reading in samples:
         reading.config = {"max.poll.interval.ms": "soon"}

@@ -44,7 +44,7 @@ def run(monitor: Stepped, until: int, *arriving: tuple[int, Sequence[Any]]) -> l
     return [(c.client.instance, c.verdict.mode, c.change) for c in changes if c.change != "escalated"]
 
 
-def test_an_hour_that_is_sent_once_more_opens_no_incident_of_who_has_gone() -> None:
+def test_an_hour_that_is_sent_again_opens_no_incident_of_gone_clients() -> None:
     """A restart ended the deadlock at 400 s; at 2000 s a collector begins to send everything again."""
     monitor = Stepped()
     stuck = [producer(s, "h:1", stuck_since=120) for s in range(0, 400, 10)]
@@ -57,20 +57,20 @@ def test_an_hour_that_is_sent_once_more_opens_no_incident_of_who_has_gone() -> N
     assert sum(published.late for published in monitor.published) == len(stuck)
 
 
-def test_an_end_is_told_once_though_metrics_and_log_come_again_after_it_was_shown_for_an_hour() -> None:
+def test_an_end_is_reported_once_though_its_data_comes_again_an_hour_later() -> None:
     readings = [producer(s, "h:1") for s in range(0, 200, 10)]
     end = [logged(200, "producer-closing", "p", timeout="5000"), logged(205, "producer-force-close", "p")]
     changes = run(Stepped(), 5400, (0, [*readings, *end]), (4500, [*readings, *end]))
     assert changes == [("h:1", "producer-not-closed", "opened"), ("h:1", "producer-not-closed", "closed")]
 
 
-def test_a_log_file_that_is_shipped_anew_repeats_no_failure_of_who_reports_nothing() -> None:
+def test_a_log_file_shipped_again_repeats_no_failure_of_clients_without_metrics() -> None:
     failed = [logged(s, "topic-not-in-metadata", "q", topic="t", waitMs="60000") for s in range(100, 250, 5)]
     changes = run(Stepped(), 3000, (0, failed), (2000, failed))
     assert changes == [("h", "send-blocked-on-metadata", "opened"), ("h", "send-blocked-on-metadata", "closed")]
 
 
-def test_who_comes_back_is_heard() -> None:
+def test_a_client_that_returns_is_judged() -> None:
     """A job with the same name runs every ten minutes; its second run hangs."""
     first = [producer(s, "job") for s in range(0, 60, 10)]
     second = [producer(s, "job", born=600, stuck_since=620) for s in range(610, 800, 10)]

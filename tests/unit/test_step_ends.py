@@ -55,7 +55,7 @@ def forced_close(second: float, instance: str | None = None) -> list[Any]:
     ]
 
 
-def test_a_deadlocked_client_that_is_killed_is_one_failure_that_says_what_may_be_lost() -> None:
+def test_a_killed_deadlocked_client_is_one_failure_with_its_possible_loss() -> None:
     monitor = Stepped()
     stuck = {
         "select-total": 4000.0,
@@ -120,7 +120,7 @@ def test_one_of_two_pods_on_a_node_that_is_closed_by_force_accuses_only_itself()
     assert [(c.client.instance, c.verdict.status) for c in changes(monitor)] == [("a", "suspected")]
 
 
-def test_a_service_whose_clients_come_and_go_opens_no_tickets() -> None:
+def test_a_service_with_short_lived_clients_opens_no_tickets() -> None:
     """One client id on one host, a process every 40 s, each closed properly with some records in flight."""
     monitor = Stepped()
     inputs: list[Any] = []
@@ -134,7 +134,7 @@ def test_a_service_whose_clients_come_and_go_opens_no_tickets() -> None:
     assert not changes(monitor)
 
 
-def test_a_process_whose_successor_closes_well_had_not_closed_itself() -> None:
+def test_a_successors_good_close_is_not_the_predecessors() -> None:
     """If the log contains instances, each is judged by its own lines."""
     monitor = Stepped()
     inputs = [logged(0, "producer-config", "p", instance="h:1"), *(reading(s, "h:1", 4e6) for s in range(2, 60, 10))]

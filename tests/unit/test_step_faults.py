@@ -180,7 +180,7 @@ def test_an_incident_that_cannot_be_saved_goes_with_its_process(monkeypatch: pyt
     assert len(monitor.faults) == 1 and not [*monitor.state.incidents.all]
 
 
-def test_what_raises_without_any_process_is_the_fault_of_none_and_forgets_nobody(
+def test_an_error_without_a_process_blames_and_forgets_no_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monitor = Stepped(apart=True)

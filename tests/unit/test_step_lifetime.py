@@ -95,7 +95,7 @@ def consumer(second: int) -> Snapshot:
 
 
 @pytest.mark.long
-def test_a_loop_whose_log_is_thinned_stays_one_incident_of_its_client_until_the_process_has_gone() -> None:
+def test_a_loop_with_a_thinned_log_stays_one_incident_until_its_process_is_gone() -> None:
     monitor = Stepped()
     begin, end = 120, 1120
     for second in range(0, 1600, 5):
@@ -131,7 +131,7 @@ def test_a_shutdown_that_completes_ends_the_incident_at_once() -> None:
     assert at(changes(monitor, LOOP)[-1]) <= 190
 
 
-def test_what_a_nameless_process_said_is_its_clients_once_that_is_known() -> None:
+def test_lines_of_a_nameless_process_count_for_its_client_once_that_is_known() -> None:
     monitor = Stepped()
     for second in range(0, 120, 5):
         batch: list[Any] = [snapshot(second, {"select-total": second}, OTHER)]
@@ -158,7 +158,7 @@ def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> Non
 
 
 @pytest.mark.long
-def test_where_nothing_arrives_from_anybody_nobody_has_departed() -> None:
+def test_without_any_input_no_client_is_gone() -> None:
     """A collector fails for ten minutes: the failure stays one incident, and no healthy client is reported as gone."""
     monitor = Stepped()
     begin, out, back, end = 120, 900, 1500, 2100

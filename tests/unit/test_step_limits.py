@@ -63,7 +63,7 @@ def test_of_clients_that_reported_once_a_batch_takes_in_few_and_the_others_when_
     assert {record["samples"] for key, record in monitor.records.items() if key.startswith("shop|")} == {1, 3}
 
 
-def test_a_client_that_is_not_taken_in_is_told_of_by_nobody_until_it_is() -> None:
+def test_a_client_over_the_limit_is_not_published_until_there_is_room() -> None:
     monitor = Stepped(limited(max_new_clients=1))
     published = monitor.batch(fleet(0, "shop", 0, 3), 1)
     assert [key.partition("|")[0] for key, _ in published.records] == ["shop"]

@@ -54,7 +54,7 @@ def test_every_minute_of_every_client_is_written_once() -> None:
     assert counts == Counter((name, START + 60_000 * n) for name in CLIENTS for n in range(15))
 
 
-def test_what_a_minute_says() -> None:
+def test_the_content_of_a_minute() -> None:
     (row,) = (row for row in rows(ONE_BATCH) if row["client_id"] == "a" and row["minute"] == START + 120_000)
     assert (row["samples"], row["kind"], row["service"], row["instance"]) == (60, "producer", "shop", "h:a")
     assert row["buffer_used_ratio_max"] == pytest.approx(0.02)

@@ -110,7 +110,7 @@ def test_a_hung_consumer_that_pushes_no_more_stays_open_and_shown_for_an_hour(mo
     assert not monitor.kept.former and not [*monitor.kept.incidents.all]
 
 
-def test_one_whose_handler_returns_after_half_an_hour_is_the_same_incident_until_it_polls(monitor: Monitor) -> None:
+def test_a_handler_that_returns_after_half_an_hour_is_one_incident_until_the_next_poll(monitor: Monitor) -> None:
     back = [push_of(after) for after in range(1800, 2400, 30)]
     monitor.run([*OF_HANGS, *back], ONSET + 2400, ONSET)
     assert monitor.of("order-billing") == [(STALLED, "opened"), (STALLED, "closed")]
@@ -119,7 +119,7 @@ def test_one_whose_handler_returns_after_half_an_hour_is_the_same_incident_until
     assert record is not None and not record.get("departed")
 
 
-def test_one_that_says_that_it_closes_has_ended(monitor: Monitor) -> None:
+def test_a_client_that_reports_its_close_has_ended(monitor: Monitor) -> None:
     monitor.run([*OF_HANGS, push_of(310, **{"last-poll-seconds-ago": 310, "terminating": 1})], ONSET + 900, ONSET)
     assert monitor.of("order-billing") == [(STALLED, "opened"), (STALLED, "closed")]
     assert monitor.changes[-1][4] - ONSET == pytest.approx(310, abs=1)
@@ -127,7 +127,7 @@ def test_one_that_says_that_it_closes_has_ended(monitor: Monitor) -> None:
 
 
 @pytest.mark.parametrize("after", [320, 900])
-def test_a_line_that_says_that_it_has_closed_ends_it(monitor: Monitor, after: int) -> None:
+def test_a_line_about_its_close_ends_it(monitor: Monitor, after: int) -> None:
     line = logged(ONSET + after, "consumer-unregistered", None, service="order-billing", client="order-billing")
     line.host = "127.0.0.1"
     monitor.run([*OF_HANGS, line], ONSET + 1800, ONSET)
@@ -176,7 +176,7 @@ def stuck(until: int, begin: int = 0) -> list[Snapshot]:
     ]
 
 
-def test_a_deadlocked_producer_that_falls_silent_stays_and_says_what_may_be_lost(monitor: Monitor) -> None:
+def test_a_deadlocked_producer_that_goes_stale_stays_with_its_possible_loss(monitor: Monitor) -> None:
     monitor.run(stuck(200), 1800, 0)
     assert monitor.of("p")[0] == (DEADLOCK, "opened")
     assert (DEADLOCK, "closed") not in monitor.of("p")

@@ -36,7 +36,7 @@ def statuses(monitor: Stepped, client_id: str) -> set[str]:
     return {verdict["status"] for verdict in monitor.records[f"shop|h:1|{client_id}"]["verdicts"]}
 
 
-def test_a_reading_that_is_repeated_says_nothing_of_its_client() -> None:
+def test_a_repeated_sample_proves_nothing_about_its_client() -> None:
     """Both clients end at 200 s; their last samples are repeated until 600 s."""
     monitor = Stepped()
     for second in range(0, 600, 10):
@@ -47,7 +47,7 @@ def test_a_reading_that_is_repeated_says_nothing_of_its_client() -> None:
     assert not any(published.changes for published in monitor.published)
 
 
-def test_an_idle_client_says_that_time_passes() -> None:
+def test_an_idle_client_shows_that_time_passes() -> None:
     """Nothing is sent or selected for a while, but the age of its metadata grows."""
     monitor = Stepped()
     for second in range(0, 100, 10):

@@ -49,7 +49,7 @@ def test_a_failure_after_a_clock_was_set_back_is_seen_as_soon_and_as_one(shifts:
 
 
 @pytest.mark.parametrize("shifts", [[(0, 0), (300, -300)], [(0, 0), (200, 270), (300, 0)]])
-def test_who_is_well_stays_well_when_its_clock_is_set_back(shifts: list[tuple[int, int]]) -> None:
+def test_a_healthy_client_stays_ok_when_its_clock_is_set_back(shifts: list[tuple[int, int]]) -> None:
     monitor = Stepped()
     assert run(monitor, 800, shifts, 1e9) == []
     assert {v["status"] for v in monitor.records["shop|h:1|p"]["verdicts"] if v["mode"] == DEADLOCK} == {"ok"}

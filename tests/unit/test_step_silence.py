@@ -85,7 +85,7 @@ def test_silence_of_all_is_noticed_where_batches_are_seldom(trigger: int) -> Non
     assert len(wait(monitor, 300, 300 + 4 * trigger, trigger)) == len(CLIENTS)
 
 
-def test_what_is_known_of_them_stays_and_who_comes_back_is_as_before() -> None:
+def test_their_state_stays_and_returning_clients_are_as_before() -> None:
     monitor = Stepped()
     report(monitor, 0, 200, CLIENTS, stuck="p3")
     opened = [(c.client.client_id, c.verdict.mode, c.change) for c in changes(monitor)]
@@ -113,7 +113,7 @@ def test_what_a_client_logged_of_its_end_is_judged_at_once() -> None:
     assert monitor.records["shop|p5:1|p5"]["verdicts"][0]["status"] == "confirmed"
 
 
-def test_a_monitor_that_slept_accuses_nobody() -> None:
+def test_a_suspended_monitor_accuses_no_client() -> None:
     """It was suspended for an hour, and its first step finds no input yet."""
     monitor = Stepped()
     report(monitor, 0, 100, CLIENTS)
@@ -124,7 +124,7 @@ def test_a_monitor_that_slept_accuses_nobody() -> None:
     assert not changes(monitor)
 
 
-def test_a_failure_that_is_over_when_they_are_heard_of_again_is_closed() -> None:
+def test_a_failure_that_is_over_when_they_report_again_is_closed() -> None:
     """All input arrives at once, as after a night without the monitor: one batch advances time and has the recovery."""
     monitor = Stepped()
     report(monitor, 0, 200, CLIENTS, stuck="p3")

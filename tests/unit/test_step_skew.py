@@ -19,7 +19,7 @@ from tests.unit.test_step_time import by_batch, honest, in_order, metrics
         (-45, None),
     ],
 )
-def test_the_record_and_the_minutes_of_a_client_say_how_far_its_clock_is_off(ahead: int, text: str | None) -> None:
+def test_the_record_and_the_minutes_of_a_client_contain_its_clock_skew(ahead: int, text: str | None) -> None:
     usual = by_batch(honest(600))
     wrong = by_batch(
         [snapshot(s + ahead, metrics(s), "wrong", instance="h:w", host="hw") for s in range(0, 600, 10)], ahead
@@ -52,7 +52,7 @@ def test_a_client_alone_on_its_topic_is_measured_by_the_clock_of_this_machine() 
     assert monitor.records["shop|h:1|alone"]["indicators"]["clock"]["text"] == "clock ahead by 199 s"
 
 
-def test_who_has_gone_within_a_long_backlog_of_few_clients_has_no_wrong_clock() -> None:
+def test_a_client_gone_within_a_long_backlog_has_no_wrong_clock() -> None:
     # Four clients report for half a minute each and end; five begin after the others are gone, and continue.
     early = [
         snapshot(s, metrics(s), f"early-{n}", instance=f"h:e{n}", host=f"e{n}") for n in range(4) for s in (0, 15, 30)

@@ -68,7 +68,7 @@ def departed(monitor: Stepped, client_id: str) -> str:
         ("process-killed-for-memory", ["q"], "confirmed"),  # it concerns all clients of the process
     ],
 )
-def test_whose_a_line_of_the_end_is(signature: str, others: list[str], expected: str) -> None:
+def test_which_client_a_line_of_the_end_belongs_to(signature: str, others: list[str], expected: str) -> None:
     monitor = Stepped()
     lines = [logged(20, signature, None, timeout="9223372036854775807"), logged(19, "buffer-exhausted", None)]
     readings = [snapshot(s, FULL, name) for s in (0, 10, 20) for name in ("p", *others)]
@@ -130,14 +130,14 @@ def test_of_several_producers_only_the_failing_one_is_accused() -> None:
     assert {name: of[BLOCKED] for name, of in two.items()} == {"ad": "confirmed", "orders": "ok"}
 
 
-def test_of_two_producers_without_metrics_the_topic_tells_which(tmp_path: Path) -> None:
+def test_of_two_producers_without_metrics_the_topic_decides(tmp_path: Path) -> None:
     source = RECORDINGS / "send-blocked-two-producers-2.8" / "app.log.gz"
     (tmp_path / "app.log.gz").write_bytes(source.read_bytes())
     verdicts = judged(tmp_path)
     assert {name: of[BLOCKED] for name, of in verdicts.items()} == {"ad": "confirmed", "orders": "unknown"}
 
 
-def test_a_bounded_blockade_says_for_how_long_and_that_it_is_over() -> None:
+def test_a_finished_blockade_is_reported_with_its_length() -> None:
     ((_, verdicts),) = diagnose(read([RECORDINGS / "callback-held-22s-3.1"]), Settings()).clients
     (deadlock,) = (verdict for verdict in verdicts if verdict.mode == DEADLOCK)
     assert deadlock.status == "suspected"
@@ -182,7 +182,7 @@ def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_
     assert statuses(sends=True, speaks=False) == {"ok"}
 
 
-def test_failures_of_a_producer_and_a_consumer_of_one_name_are_both_told() -> None:
+def test_failures_of_a_producer_and_a_consumer_of_one_name_are_both_reported() -> None:
     """They share a key (`deploy/operate.md`, known gaps): the health of one must not hide the other's failure."""
     stuck = {"buffer-total-bytes": 4e6, "select-total": 7.0, "record-send-total": 9.0}
     unhealthy: dict[str, set[str]] = {}

@@ -109,7 +109,7 @@ def test_without_a_key_lines_of_two_hosts_are_never_taken_for_one(monkeypatch: p
     assert decoded.calls == 40 * 50
 
 
-def test_rejects_of_a_storm_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_of_a_burst_are_reported_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f'{{"message": "Failed to fetch consumer metadata from broker-{n}'.encode() for n in range(4000)]
     decoded = Decoded(lines, [b"shop|web-7:1|"] * 4000, monkeypatch)
     counts = {count.reason: count.records for count in decoded.counts}

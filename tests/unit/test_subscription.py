@@ -104,7 +104,7 @@ def test_one_for_java_does_not_ask_librdkafka() -> None:
         ("another", "4.0.0", None),
     ],
 )
-def test_who_is_asked(name: str, version: str, asked: str | None) -> None:
+def test_which_clients_are_asked(name: str, version: str, asked: str | None) -> None:
     """As in brokers, each regular expression has to match the whole text."""
     client = {"client_software_name": name, "client_software_version": version}
 
@@ -123,7 +123,7 @@ def test_the_command_of_an_administrator() -> None:
     assert of_librdkafka[-1] == Subscription.ours()[1].match
 
 
-def test_the_doctor_tells_what_is_missing() -> None:
+def test_the_doctor_lists_what_is_missing() -> None:
     with_plugin, ours = f"x.Y,{PLUGIN}", {one.name: dict(one.config) for one in Subscription.ours()}
     assert findings(with_plugin, with_plugin, subscriptions=ours) == [
         ("ok", "All 2 broker(s) have our plugin."),
@@ -151,13 +151,13 @@ def test_the_doctor_tells_what_is_missing() -> None:
         ("x.Y", UnsupportedVersionError(), "The brokers are older than 3.7"),
     ],
 )
-def test_who_is_heard_by_other_ways_is_not_failed(reporters: str | None, subscriptions: Any, text: str) -> None:
+def test_a_client_reporting_by_other_ways_is_not_failed(reporters: str | None, subscriptions: Any, text: str) -> None:
     ((state, sentence),) = findings(reporters, subscriptions=subscriptions)
     assert state == "skipped"
     assert sentence.startswith(text)
 
 
-def test_the_doctor_counts_who_pushes() -> None:
+def test_the_doctor_counts_clients_that_push() -> None:
     def record(instance: str, version: str) -> RawRecord:
         headers = {"client_instance_id": instance.encode(), "client_software_version": version.encode()}
         return RawRecord(b"", Source("m", 0, 0), 0, headers={**headers, "client_software_name": b"apache-kafka-java"})

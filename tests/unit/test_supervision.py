@@ -63,7 +63,7 @@ def test_a_checkpoint_that_cannot_be_locked_is_none_of_the_lock_s_business(check
         pass
 
 
-def test_whoever_runs_after_an_exhausted_heap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_after_an_exhausted_heap_gets_that_information(monkeypatch: pytest.MonkeyPatch) -> None:
     _, commands, _ = supervised([monitor.HEAP, monitor.AGAIN, 0], monkeypatch)
     assert ["--heap-ran-out" in command for command in commands] == [False, True, False]
 
@@ -75,7 +75,7 @@ def test_what_a_new_start_does_not_mend_ends_it(code: int, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_spark_submit_is_told_heap_stack_logging_and_to_end_without_memory(
+def test_spark_submit_gets_heap_stack_logging_and_an_exit_without_memory(
     mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "health.toml"
@@ -129,7 +129,7 @@ def test_doctor_shows_limits_and_what_they_left_out() -> None:
     assert finding.state == "skipped" and "does not answer" in finding.text
 
 
-def test_a_batch_that_ends_before_it_begins_is_of_a_topic_that_was_made_anew() -> None:
+def test_a_batch_that_ends_before_it_begins_is_of_a_recreated_topic() -> None:
     metrics = SelfMetrics()
     source = {
         "startOffset": {"a": {"0": 30, "1": 7}},

@@ -100,7 +100,7 @@ def osv_url() -> Iterator[str]:
         server.shutdown()
 
 
-def test_what_osv_knows_and_the_list_does_not_is_told(osv_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_advisory_missing_from_the_list_is_reported(osv_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit.has_news([jar("1.2"), jar("1.3"), jar("1.3", used_by="broker")], osv_url)
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(". ")[0] for line in lines[:2]] == [
@@ -125,7 +125,7 @@ def test_osv_out_of_reach_is_neither_good_nor_bad(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.long
-def test_most_jars_of_pyspark_say_their_group() -> None:
+def test_most_jars_of_pyspark_contain_their_group() -> None:
     pyspark = [one for one in installed(()) if one.used_by == "pyspark"]
     groups = {one.name: one.group for one in pyspark}
     assert groups["netty-codec-http"] == "io.netty"

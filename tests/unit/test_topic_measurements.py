@@ -170,7 +170,7 @@ def reported(rows: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, list
     return {client: rows[client]["lag"] for client in CASES}
 
 
-def test_the_lag_that_a_consumer_tells(reported: dict[str, list[dict[str, Any]]]) -> None:
+def test_the_lag_that_a_consumer_reports(reported: dict[str, list[dict[str, Any]]]) -> None:
     assert reported["rising"] == [
         {"topic": "orders", "partition": 3, "records": 400, "quality": "exact", "state": "WARN", "paused": False}
     ]
@@ -203,7 +203,7 @@ def test_its_state(reported: dict[str, list[dict[str, Any]]]) -> None:
     }
 
 
-def test_partitions_are_told_apart(reported: dict[str, list[dict[str, Any]]]) -> None:
+def test_partitions_are_distinguished(reported: dict[str, list[dict[str, Any]]]) -> None:
     assert [(row["topic"], row["partition"], row["records"], row["paused"]) for row in reported["many"]] == [
         ("a", 0, 30, True),
         ("a", 1, 0, False),
@@ -235,7 +235,7 @@ def test_the_saturation_of_queues(rows: dict[str, dict[str, list[dict[str, Any]]
     }
 
 
-def test_one_window_alone_is_told_alike(rows: dict[str, dict[str, Any]]) -> None:
+def test_one_window_alone_gives_the_same(rows: dict[str, dict[str, Any]]) -> None:
     for window in (*CASES.values(), *QUEUES.values()):
         assert client_indicators(window.table, LIMITS) == [rows[window.client.client_id]]
 

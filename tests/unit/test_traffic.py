@@ -67,7 +67,7 @@ RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
 
 
 @pytest.mark.parametrize("recording", RECORDED)
-def test_what_a_real_client_says_is_what_prometheus_gets(recording: str) -> None:
+def test_prometheus_gets_what_a_real_client_reports(recording: str) -> None:
     values = scraped(recording)
     assert {series: values[series] for series in RECORDED[recording]} == pytest.approx(RECORDED[recording])
 
@@ -78,7 +78,7 @@ def test_what_is_zero_of_nearly_all_clients_has_a_series_while_it_is_not() -> No
     assert rare.isdisjoint(name for _, name, _ in scraped("healthy-3.9"))
 
 
-def test_a_metric_that_nobody_has_gives_no_series() -> None:
+def test_a_metric_that_no_client_has_gives_no_series() -> None:
     assert {name for client_id, name, _ in scraped("consumer-rejoins-3.9") if client_id == "order-billing"}.isdisjoint(
         {"consumer_commit_latency_seconds", "producer_slowest_broker_latency_seconds", "producer_batch_size_bytes"}
     )

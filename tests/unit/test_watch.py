@@ -113,7 +113,7 @@ def exit_code(*arguments: str) -> int:
     return int(str(ended.value.code))
 
 
-def test_a_stuck_producer_is_found_and_the_evidence_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stuck_producer_is_found_and_the_evidence_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with agent(jvm(stuck=True)) as url:
         assert exit_code(f"orders={url}", "--for", "3.5") == 1
     shown = capsys.readouterr().out
@@ -230,7 +230,7 @@ def test_a_healthy_producer_is_not_accused(capsys: pytest.CaptureFixture[str]) -
     assert set(statuses.values()) <= {"ok", "unknown"}
 
 
-def test_of_a_glance_nobody_is_called_healthy() -> None:
+def test_a_glance_calls_no_client_healthy() -> None:
     with agent(jvm(stuck=False)) as url:
         assert exit_code(f"orders={url}", "--for", "0.05") == 3
 
@@ -431,7 +431,7 @@ def test_after_a_watch_that_was_killed_its_agent_is_taken_out_and_the_next_one_w
 
 
 @pytest.mark.long
-def test_an_agent_with_a_password_that_is_not_ours_stays_and_what_to_do_is_said(tmp_path: Path) -> None:
+def test_an_agent_with_another_password_stays_and_advice_is_printed(tmp_path: Path) -> None:
     config = tmp_path / "agent.properties"
     config.write_text("user=operator\npassword=secret\n", encoding="utf-8")
     jar = agent_jar(None)
@@ -476,7 +476,7 @@ def has_agent(pid: int) -> bool:
 
 
 @pytest.mark.long
-def test_a_jvm_that_takes_no_agent_says_what_to_do(tmp_path: Path) -> None:
+def test_a_jvm_that_takes_no_agent_gives_advice(tmp_path: Path) -> None:
     with (
         sleeping(tmp_path, "-XX:+DisableAttachMechanism") as process,
         pytest.raises(InputError, match=f"process {process.pid} could not be attached to"),

@@ -148,7 +148,7 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
     assert newest["shop|h:1|p"] is None
 
 
-def test_a_dump_of_one_process_says_nothing_of_its_neighbour_of_the_same_name() -> None:
+def test_a_dump_of_one_process_does_not_count_for_its_namesake() -> None:
     """Two replicas on one host: neither has reported yet, and the starting one waits for its first metadata."""
     monitor = Stepped()
     for second in (0, 40, 80):
@@ -205,7 +205,7 @@ def test_an_io_thread_that_never_came_back_was_busy_all_the_time() -> None:
     assert indicators(*(snapshot(s, stuck) for s in (0, 10, 20)))["io_thread_busy_ratio"] == 1.0
 
 
-def test_a_select_in_progress_says_nothing_of_how_busy_the_io_thread_is() -> None:
+def test_a_select_in_progress_does_not_change_the_busy_ratio() -> None:
     # 8 of 10 s outside the selector, then one select of 10 s, which is not counted yet.
     counts = (selector(0, 0, 0, 0), selector(100, 0.5e9, 1.5e9, 80), selector(100, 0.5e9, 1.5e9, 80))
     measured = indicators(*(snapshot(10 * n, one) for n, one in enumerate(counts)))

@@ -132,7 +132,7 @@ def words_in(line: str) -> list[str]:
 
 
 @every_entry
-def test_it_finds_the_lines_that_it_is_for_and_what_they_say(entry: Entry) -> None:
+def test_a_pattern_finds_its_lines_and_their_captures(entry: Entry) -> None:
     wrong = list(faults(entry))
     assert not wrong, "\n".join(wrong)
 
@@ -179,7 +179,7 @@ def test_a_wrong_one_is_named_with_its_file_and_what_to_do(change: dict[str, Any
         ({"patern": "x"}, "modes/a/mode.toml: lines.lost, wording x: Object contains unknown field `patern`"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_which_entry_is_wrong(wrong: dict[str, Any], fault: str) -> None:
+def test_an_unreadable_file_is_reported_with_the_wrong_entry(wrong: dict[str, Any], fault: str) -> None:
     with pytest.raises(CatalogueError) as raised:
         meanings({"lost": {"says": "x", "wordings": [{**GOOD, **wrong}]}}, Meaning, "modes/a/mode.toml: lines.")
     assert str(raised.value) == fault
