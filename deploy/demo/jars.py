@@ -5,9 +5,11 @@ python -m deploy.demo.jars [SET…]      fetches the named sets, or those of the
 
 from __future__ import annotations
 
-from clienthealth.platform.jars import SETS, JarSet, cache, classpath, main
+from pathlib import Path
 
-__all__ = ["LOG4J_1", "SETS", "JarSet", "cache", "classpath"]
+from clienthealth.platform.jars import PINNED, SETS, JarSet, cache, classpath, main, pins
+
+__all__ = ["LOG4J_1", "PINNED", "SETS", "JarSet", "cache", "classpath", "pins"]
 
 LOG4J_1 = ("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")
 SETS.update(
@@ -29,6 +31,7 @@ SETS.update(
         ),
     }
 )
+PINNED.update({name: Path(__file__).with_suffix(".sha256") for name in SETS if name not in PINNED})
 
 if __name__ == "__main__":
     main()

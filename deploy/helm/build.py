@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -20,7 +22,6 @@ from clienthealth.platform import locations
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import keys
 from clienthealth_exporters.alerts.build import FILES, routes_of
-from deploy.supply.dist import project
 
 CHART = "deploy/helm/kafka-client-health"
 #: Values with Kubernetes' own types, which Kubernetes checks.
@@ -40,6 +41,13 @@ def generate() -> dict[str, str]:
         f"{CHART}/values.schema.json": json.dumps(schema(values), indent=1, ensure_ascii=False) + "\n",
         f"{CHART}/files/alertmanager.json": json.dumps(routing(), separators=(",", ":")) + "\n",
     }
+
+
+def project() -> Mapping[str, Any]:
+    """Return what pyproject.toml says of the project: name, version, licence, addresses."""
+    text = (locations.checkout() / "pyproject.toml").read_text(encoding="utf-8")
+    described: Mapping[str, Any] = tomllib.loads(text)["project"]
+    return described
 
 
 def routing() -> Schema:

@@ -10,10 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from clienthealth.model.errors import ServiceError
 from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
@@ -36,13 +33,6 @@ def main() -> int:
             sizes = ", ".join(f"{where.name} {megabytes(where):.1f} MB" for where in (alone, with_diagnose))
         print(f"{built}: installs alone and works ({sizes})")
     return 0
-
-
-def project() -> Mapping[str, Any]:
-    """Return what pyproject.toml says of the project: name, version, licence, addresses."""
-    text = (checkout() / "pyproject.toml").read_text(encoding="utf-8")
-    described: Mapping[str, Any] = tomllib.loads(text)["project"]
-    return described
 
 
 def build(out: Path) -> list[Path]:

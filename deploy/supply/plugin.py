@@ -20,7 +20,7 @@ from clienthealth.model.errors import DependencyError, ServiceError
 from clienthealth.platform.jars import java
 from clienthealth.platform.locations import checkout
 from deploy.demo import jars
-from deploy.supply.dist import project
+from deploy.helm.build import project
 
 SOURCES = "deploy/broker-plugin"
 #: The oldest Java that a broker of 3.7 to 3.9 runs on, and jars that have their interface and the one since 4.2.

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from clienthealth.model.errors import DependencyError, HealthError, SettingsError
 from clienthealth.platform.locations import checkout
-from deploy.helm.build import CHART
+from deploy.helm.build import CHART, project
 from deploy.supply import dist, helm, plugin, sbom
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
@@ -42,7 +42,7 @@ def main() -> int:
     if helm.installed() is None:
         raise DependencyError(helm.MISSING)
     tagged = refuse(version)
-    if not tagged and dist.project()["version"] != version:
+    if not tagged and project()["version"] != version:
         raise_to(version, datetime.now(UTC).strftime("%Y-%m-%d"))
         _git("commit", "--quiet", "--all", "--message", f"release: {version}")
     made = build(version, out, int(_git("log", "-1", "--format=%ct")))
@@ -64,7 +64,7 @@ def refuse(version: str) -> bool:
     if tagged and _git("rev-parse", f"{tag}^{{commit}}") != _git("rev-parse", "HEAD"):
         at = _git("rev-parse", "--short", f"{tag}^{{commit}}")
         raise SettingsError(f"{tag} exists already, as commit {at}: take a higher version, or `git checkout {tag}`")
-    present = dist.project()["version"]
+    present = project()["version"]
     if not tagged and _numbers(version) < _numbers(present):
         raise SettingsError(f"the version is {present} already; take a higher one than {version}")
     newest, text = next(iter(_sections().items()))
@@ -87,7 +87,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
     """Build all files of a release, their checksums last; `epoch` is the time in them (s). Raises ServiceError."""
     out.mkdir(parents=True, exist_ok=True)
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)
-    name = dist.project()["name"]
+    name = project()["name"]
     chart, bill, notes = out / f"{name}-{version}.tgz", out / f"{name}-{version}.cdx.json", out / NOTES
     _run([str(helm.installed()), "package", str(checkout() / CHART), "--destination", str(out)])
     made = [*dist.build(out), chart, *plugin.publication(out), bill, notes]
@@ -119,7 +119,7 @@ def settled(archive: bytes, epoch: int) -> bytes:
 
 def publishing(version: str, out: Path) -> Iterator[str]:
     """Yield the commands that publish a release, in their order. `example.org` stands for the project's own servers."""
-    where, name = os.path.relpath(out), dist.project()["name"]
+    where, name = os.path.relpath(out), project()["name"]
     image, jar = f"registry.example.org/{name}:{version}", f"{where}/{plugin.NAME}-{version}"
     yield f"(cd {where} && sha256sum --check {SUMS} && gpg --armor --detach-sign {SUMS})"
     yield f"git push origin HEAD v{version}"

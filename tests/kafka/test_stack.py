@@ -234,6 +234,29 @@ def test_a_jar_with_a_wrong_checksum_is_refused(mirrored: Path) -> None:
         jars.classpath("jolokia")
 
 
+def test_a_jar_with_another_content_than_is_pinned_is_refused_and_deleted(mirrored: Path, tmp_path: Path) -> None:
+    mirrored.write_bytes(b"what an intruder put there, with its checksum")
+    digests = [hashlib.new(name, mirrored.read_bytes()).hexdigest() for name in ("sha1", "sha256")]
+    mirrored.with_name(f"{mirrored.name}.sha1").write_text(digests[0], encoding="utf-8")
+    with pytest.raises(DependencyError, match=rf"jars\.sha256 pins.*\n{digests[1]}  {mirrored.name}$"):
+        jars.classpath("jolokia")
+    assert list(tmp_path.glob("cache/**/*.jar")) == []
+
+
+def test_a_jar_that_is_not_pinned_is_refused(mirrored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pins").write_text(f"{'0' * 64}  another.jar\n", "utf-8")
+    monkeypatch.setattr("clienthealth.platform.jars.PINNED", {"jolokia": tmp_path / "pins"})
+    with pytest.raises(DependencyError, match=r"jars\.sha256 pins"):
+        jars.classpath("jolokia")
+
+
+def test_what_is_pinned_is_what_is_there() -> None:
+    """All jars of the product and of the demo, those of an older cache too; every pin is needed."""
+    assert len(jars.PINNED) > 10
+    there = {path.name: path for name in jars.PINNED for path in jars.classpath(name)}
+    assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()} == jars.pins()
+
+
 def test_a_port_in_use_leads_to_another() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

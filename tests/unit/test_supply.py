@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from clienthealth.ops.reference.rooms import ROOT
 from deploy.supply import audit, osv, sbom
 from deploy.supply.jars import Jar, installed, judged, vulnerabilities
 
@@ -143,3 +145,17 @@ def test_the_bill_names_packages_and_jars(tmp_path: Path, monkeypatch: pytest.Mo
     assert bill["bomFormat"] == "CycloneDX"
     assert {"pkg:pypi/kafka-python@3.0.12", "pkg:maven/org.apache.kafka/kafka-clients@3.9.2"} <= purls
     assert all(len(c["hashes"][0]["content"]) == 64 for c in bill["components"] if "maven" in c.get("purl", ""))
+
+
+def test_forms_of_issues_are_as_github_takes_them() -> None:
+    """https://docs.github.com/en/communities/using-templates-to-encourage-useful-issues-and-pull-requests"""
+    folder = ROOT / ".github/ISSUE_TEMPLATE"
+    forms = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yml")}
+    assert forms.pop("config").keys() == {"blank_issues_enabled", "contact_links"}
+    assert forms.keys() == {"bug", "false-verdict", "feature"}
+    for name, form in forms.items():
+        assert form.keys() == {"name", "description", "labels", "body"}, name
+        assert len({part["id"] for part in form["body"]}) == len(form["body"]), name
+        for part in form["body"]:
+            assert part["type"] in ("input", "textarea", "dropdown") and part["attributes"]["label"], name
+            assert bool(part["attributes"].get("options")) == (part["type"] == "dropdown"), name

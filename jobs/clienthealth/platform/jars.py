@@ -1,8 +1,9 @@
 """The Java of this machine, and Java archives from Maven Central, which the Ivy of PySpark downloads once.
 
 `classpath("spark")` gives the paths of a named set. The first call resolves the set and keeps the jars under `.cache/`
-of the checkout (or $KAFKA_HEALTH_CACHE). Ivy compares each jar with its SHA-1, and continues an interrupted download.
-Every further call only reads a list. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+of the checkout (or $KAFKA_HEALTH_CACHE). Each jar must have the SHA-256 that `jars.sha256` pins, because a checksum
+from the same server proves only that the download is complete. Ivy continues an interrupted download. Every further
+call only reads a list. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
     python -m clienthealth.platform.jars [SET…]      downloads the named sets, or all of them
 """
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -60,6 +61,8 @@ class JarSet:
 
 
 SETS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JarSet], "jars.toml")
+#: The sets of which every jar is pinned → the file with the pins, as `sha256sum` writes it.
+PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 
 
 def classpath(name: str) -> list[Path]:
@@ -81,10 +84,31 @@ def classpath(name: str) -> list[Path]:
                     paths = [_downloaded(module, folder) for module in jar_set.modules]
                 else:
                     paths = _resolved(name, jar_set, folder, listing)
+                if name in PINNED:
+                    refuse_other(name, paths)
                 draft = listing.with_name(f"{listing.name}.draft")
                 draft.write_text("".join(f"{jar.relative_to(folder)}\n" for jar in paths), encoding="utf-8")
                 draft.replace(listing)
     return paths
+
+
+def pins() -> Mapping[str, str]:
+    """Return the SHA-256 of every pinned jar, by its file name. Sets share jars."""
+    lines = (line for path in {*PINNED.values()} for line in path.read_text(encoding="utf-8").splitlines())
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def refuse_other(name: str, paths: Sequence[Path]) -> None:
+    """Delete jars that differ from their pins or have none. Raises DependencyError, which lists them."""
+    pinned, digests = pins(), {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    if other := [path for path, digest in digests.items() if pinned.get(path.name) != digest]:
+        for path in other:
+            path.unlink()
+        lines = "\n".join(f"{digests[path]}  {path.name}" for path in other)
+        raise DependencyError(
+            f"{_failure(name)}: these jars are not those that jars.sha256 pins, and were deleted; if you raised a "
+            f"version, compare them with what their project publishes, and enter them:\n{lines}"
+        )
 
 
 def cache() -> Path:
