@@ -52,7 +52,7 @@ def _text(titles: Mapping[str, str], kept: Sequence[Kept], quick: bool) -> str:
     parts = [
         "# What the monitor costs\n\nWritten by `make bench`; not by hand. The complete monitor as a user starts it, "
         "all sinks on, on the project's own broker, with generated data, all on the cores of one machine. "
-        "How each figure was measured is said below it."
+        "Below each figure is how it was measured."
     ]
     if quick:
         parts.append("**These are short runs, to try the benchmark itself: no results.**")

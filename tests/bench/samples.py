@@ -96,7 +96,7 @@ def otlp() -> Template:
 
 @dataclass(frozen=True)
 class Packed:
-    """Records whose variable parts have a fixed length: seven digits for the client, eight bytes for a time."""
+    """Records with variable parts of fixed length: seven digits for the client, eight bytes for a time."""
 
     value: bytes
     clients: int

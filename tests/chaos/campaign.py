@@ -109,7 +109,7 @@ class Campaign:
         calm.monitor.stop()
         wrong = [*compare.strangers(calm, self._slices), *self._incomplete(calm)]
         if wrong:
-            raise HealthError(f"the undisturbed run tells what it should not: {'; '.join(wrong)}")
+            raise HealthError(f"the undisturbed run is wrong: {'; '.join(wrong)}")
         self._say(f"the undisturbed run of {len(self._slices)} slices took {time.monotonic() - began:.0f} s")
         return calm
 

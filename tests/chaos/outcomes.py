@@ -65,7 +65,7 @@ class Outcomes:
             return
         document = json.loads(self._file.read_text(encoding="utf-8"))
         if document["campaign"] != self._campaign:
-            raise InputError(f"{self._file} is of a campaign of other faults: leave out --resume to begin anew")
+            raise InputError(f"{self._file} belongs to a campaign with other faults: leave out --resume to start again")
         self._of = {one["number"]: Outcome(**one) for one in document["outcomes"]}
         self.seconds, self.load, self.conditions = document["seconds"], document["load"], document["conditions"]
 

@@ -35,7 +35,7 @@ def _lines(
         "them. Each fault strikes in the midst of six minutes of that input of its own. It has passed when the history "
         "of these (minutes, verdicts, quality) is that of an undisturbed run of the same input, each row once; when "
         "decoded and rejected are what was sent; when the exporter shows the newest state again, and the real clients "
-        "go on. What a fault hid must be counted, and not be told of as if it had been seen. Recovery is counted from "
+        "go on. What a fault hid must be counted, and not be reported as if it had been seen. Recovery is counted from "
         "the end of the fault until all that was sent by then is worked off and shown."
     )
     yield ""

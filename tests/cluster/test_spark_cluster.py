@@ -111,7 +111,7 @@ def tried(cluster: SparkCluster, trial: Trial) -> None:
     run.wait("no executors", lambda: as_started(run, 1) and len(cluster.executors()) == 2, WAIT_SECONDS)
     trial.executors = list(cluster.executors().values())
     trial.drivers = [command for _, command in run.monitor.processes(parts.jvm)]
-    run.wait("nobody works", lambda: cluster.at_work() > 0, WAIT_SECONDS)
+    run.wait("no worker works", lambda: cluster.at_work() > 0, WAIT_SECONDS)
     os.kill(next(iter(cluster.executors())), signal.SIGKILL)
     at_leisure(run, live.portions(0, 80))
     run.publish(live.between(80, 120))

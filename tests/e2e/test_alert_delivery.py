@@ -131,7 +131,7 @@ scrape_configs:
 
 
 def failed_rules(address: str) -> list[str]:
-    """The rules whose last evaluation by Prometheus failed, each with its error."""
+    """Return the rules that failed in Prometheus' last evaluation, each with its error."""
     with urllib.request.urlopen(f"http://{address}/api/v1/rules", timeout=30) as answer:
         groups = json.load(answer)["data"]["groups"]
     return [f"{rule['name']}: {rule['lastError']}" for of in groups for rule in of["rules"] if rule["health"] == "err"]
@@ -191,7 +191,7 @@ def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
         address = stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
         # A first notification for a group delays later ones of the group by five minutes.
         eventually(lambda: scraped(address), "both are scraped")
-        eventually(lambda: not running.known(), "nobody is thought to be down")
+        eventually(lambda: not running.known(), "nothing counts as down")
         begun = time.monotonic()
         show(running)
         page = ("KafkaClientProducerCallbackDeadlock", "critical")

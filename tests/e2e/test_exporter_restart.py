@@ -120,4 +120,4 @@ def test_a_restart_of_the_exporter_neither_resolves_a_page_nor_sends_it_again(
     time.sleep(3)
     assert prometheus.series(FAILING)
     assert {(alert["status"], alert["startsAt"]) for alert in pages(world)} == {("firing", pages(world)[0]["startsAt"])}
-    assert len(pages(world)) == 1, "told once"
+    assert len(pages(world)) == 1, "sent once"

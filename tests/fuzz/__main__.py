@@ -208,7 +208,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make fuzz", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("targets", nargs="*", choices=[*TARGETS, []], help="all of them, if none is named")
     parser.add_argument("--minutes", type=float, default=60, help="for all targets together (60)")
-    parser.add_argument("--keep", action="store_true", help="make the corpus in the repository anew")
+    parser.add_argument("--keep", action="store_true", help="rebuild the corpus in the repository")
     given = parser.parse_args(arguments)
     chosen = given.targets or TARGETS
     for target in chosen:

@@ -137,7 +137,7 @@ def test_modern_clients_report_through_their_brokers_alone(
                 apart = sorted(host or "" for host, _ in steady_ones) == [ELSEWHERE, "here", "here"]
                 return found if len(found) >= 5 and apart else set()
 
-            found = eventually(all_clients, "all clients are heard")
+            found = eventually(all_clients, "all clients have pushed")
             of_group = {who for who in found if who[3] == "consumer"}
             assert found - of_group == {
                 ("steady", "here", "steady", "producer", "java"),
@@ -152,7 +152,7 @@ def test_modern_clients_report_through_their_brokers_alone(
 
             pushed = eventually(moving, "what was sent is counted")
             assert (pushed.delta, pushed.topics[0].topic) == (True, TOPIC)
-            assert jar_set != NEWEST or pushed.interval_ms == 1000, "as the broker tells it"
+            assert jar_set != NEWEST or pushed.interval_ms == 1000, "as sent by the broker"
             assert {"buffer-total-bytes", "buffer-available-bytes", "select-total", "io-wait-time-ns-total"} <= set(
                 pushed.metrics
             )
@@ -180,7 +180,7 @@ def test_modern_clients_report_through_their_brokers_alone(
             def closed() -> set[str | None]:
                 return {one.client.client_id for one in all_pushes(settings) if one.metrics["terminating"]}
 
-            eventually(lambda: "rd" in closed(), "librdkafka says that it closes")
+            eventually(lambda: "rd" in closed(), "librdkafka reports its close")
 
 
 def test_a_broker_starts_whatever_the_settings_of_the_plugin_are(tmp_path: Path) -> None:

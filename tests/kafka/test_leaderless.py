@@ -180,7 +180,7 @@ def test_the_exporter_goes_on_names_the_partitions_and_recovers(half: Half) -> N
     with program(half, "export", "prometheus", "--port", "0") as (process, log):
         eventually(lambda: "status page at" in log.read_text() or process.poll() is not None, "the second exporter")
         url = log.read_text().split("status page at ")[1].split("/,")[0]
-        eventually(lambda: get(f"{url}/healthz") == (503, trouble), "it says what is missing")
+        eventually(lambda: get(f"{url}/healthz") == (503, trouble), "it reports what is missing")
         assert get(f"{url}/metrics")[0] == 503
         half.two.start()
         for each in (half.exporter, url):

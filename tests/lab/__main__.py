@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same cases (default: 1)")
     parser.add_argument("--cases", type=int, default=60, help="how many (default: 60)")
     parser.add_argument("--jobs", type=int, default=6, help="how many at once (default: 6)")
-    parser.add_argument("--only", default="", metavar="NAME,…", help="mechanisms whose names contain one of these")
+    parser.add_argument("--only", default="", metavar="NAME,…", help="mechanisms with one of these in their name")
     parser.add_argument("--family", default="", metavar="NAME,…", help="the same of families of clients")
     parser.add_argument("--number", default="", metavar="N,…", help="these cases of the seed alone")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where recordings go (default: .cache/lab/SEED)")

@@ -62,7 +62,7 @@ def test_every_scenario_is_judged_as_it_must_be(mode: Mode) -> None:
         if verdict.status != scenario.expected:
             wrong[scenario.name] = (scenario.expected, verdict)
     assert wrong == {}, (
-        "scenario: what it expects, and what the mode says; `fires` is for confirmed, `suspects` for suspected"
+        "scenario: its expected status, and the mode's; `fires` is for confirmed, `suspects` for suspected"
     )
 
 

@@ -347,7 +347,7 @@ def colours(board: Board) -> Iterator[str]:
 def no_value(board: Board) -> Iterator[str]:
     for panel in panels(board):
         if panel["type"] not in WITHOUT_DATA and not panel["fieldConfig"]["defaults"].get("noValue"):
-            yield f"{panel['title']}: nothing is said where there is no data"
+            yield f"{panel['title']}: no text for missing data"
 
 
 @rule

@@ -130,7 +130,7 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
             *[{"format": "otlp_metrics", "error": "wrong-types"}] * 3,
         ],
     ),
-    "OTLP: what is said per topic and partition is added up": (
+    "OTLP: values per topic and partition are added up": (
         otlp(
             resource(
                 gauge(PUSHED + "consumed.rate", 2, topic="a"),
@@ -366,7 +366,7 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
         },
         [snapshot("prometheus_adapter", {**P, "host": "h", "instance": "h:1"}, {}, interval_ms=60_000)],
     ),
-    "adapter: of one broker nobody knows whether it is the slowest": (
+    "adapter: one broker alone need not be the slowest": (
         {
             "timestamp": "2026-11-20T18:40:30Z",
             "value": "7",
@@ -425,7 +425,7 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
             )
         ],
     ),
-    "canonical: what no client can have is dropped and told": (
+    "canonical: impossible values are dropped and reported": (
         '{"ts": 1795200030000, "client": {"client_id": "p", "kind": "producer"}, "metrics": {"io-ratio": 0.5, '
         '"buffer-total-bytes": 1e30, "waiting-threads": 2147483648, "select-total": 18446744073709551616, '
         '"record-send-total": 9007199254740992, "metadata-age": 1.7976931348623157e308}, "config": '
@@ -442,7 +442,7 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
             impossible("canonical", "select-total, buffer-total-bytes, waiting-threads and 2 more"),
         ],
     ),
-    "KIP-714: what no client can have is dropped and told": (
+    "KIP-714: impossible values are dropped and reported": (
         otlp(
             resource(gauge("org.apache.kafka.producer.buffer.total.bytes", 1e30), client_id="p"),
             resource(gauge(WAIT, 0.5), client_id="q"),
@@ -453,21 +453,21 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
             impossible("otlp_metrics", "buffer-total-bytes"),
         ],
     ),
-    "librdkafka: what no client can have is dropped and told": (
+    "librdkafka: impossible values are dropped and reported": (
         stats(msg_size_max=2**70, msg_size=0, txmsgs=7),
         [
             snapshot("librdkafka_stats", RDKAFKA, {"record-send-total": 7, "connection-count": 0}, interval_ms=30_000),
             impossible("librdkafka_stats", "buffer-total-bytes and buffer-available-bytes"),
         ],
     ),
-    "line protocol: what no client can have is dropped and told": (
+    "line protocol: impossible values are dropped and reported": (
         "kafka_producer,client-id=p,host=h select-total=1e308,io-ratio=0.5 1795200030000000000",
         [
             snapshot("influx", {**P, "host": "h", "instance": "h"}, {"io-ratio": 0.5}),
             impossible("influx", "select-total"),
         ],
     ),
-    "Jolokia: what no client can have is dropped and told": (
+    "Jolokia: impossible values are dropped and reported": (
         [mbean("kafka.consumer:type=consumer-metrics,client-id=c", {"last-poll-seconds-ago": 1e12, "select-total": 5})],
         [
             snapshot("jolokia", C, {"select-total": 5}),

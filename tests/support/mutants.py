@@ -256,7 +256,7 @@ class Tried:
         seconds = json.loads(self._timed.read_text(encoding="utf-8"))
         if not seconds:
             raise SystemExit(
-                f"No test was run: {self._log} says why. Repair that, remove {self._data}, and begin again."
+                f"No test was run: see {self._log} for the reason. Repair that, remove {self._data}, and start again."
             )
         data = CoverageData(str(self._data))
         data.read()

@@ -158,7 +158,7 @@ def test_every_mode_has_both_alerts_as_it_declares_them() -> None:
     for mode in modes().values():
         assert (mode.id, "confirmed", mode.confirmed.severity, mode.confirmed.hold) in named
         assert (mode.id, "suspected", mode.suspected.severity, mode.suspected.hold) in named
-        assert mode.suspected.severity != "critical", "nobody is paged for a client that may be fine"
+        assert mode.suspected.severity != "critical", "no page for a client that may be fine"
 
 
 @pytest.mark.parametrize("path", sorted(RUNBOOKS.glob("*.md")), ids=lambda path: path.stem)

@@ -89,7 +89,7 @@ FLEET = {"alertname": "KafkaClientFleetUnhealthy", **CRITICAL}
             {"alertname": "KafkaClientHealthReplicaBlind", **WARNING},
             {**DEADLOCK, **CONFIRMED},
             False,
-            id="one blind exporter of two mutes nobody",
+            id="one blind exporter of two mutes nothing",
         ),
         pytest.param(
             {"alertname": "KafkaClientHealthExporterBlind", **CRITICAL}, {**DEADLOCK, **CONFIRMED}, True, id="all blind"
@@ -115,7 +115,7 @@ FLEET = {"alertname": "KafkaClientFleetUnhealthy", **CRITICAL}
         pytest.param(FLEET, {**RETENTION, **CRITICAL}, False, id="data that is about to be lost is news"),
         pytest.param(FLEET, {**DEADLOCK, **CONFIRMED, "cluster": "us"}, False, id="another cluster is fine"),
         pytest.param(
-            {**DEADLOCK, **CONFIRMED, **WARNING}, {**DEADLOCK, **SUSPECTED}, True, id="also where nobody is paged"
+            {**DEADLOCK, **CONFIRMED, **WARNING}, {**DEADLOCK, **SUSPECTED}, True, id="also while paging is off"
         ),
         pytest.param(FLEET_SUSPECTED, {**DEADLOCK, **SUSPECTED}, False, id="the rules hold back what begins with it"),
         pytest.param(FLEET_SUSPECTED, {**DEADLOCK, **CONFIRMED}, False, id="what is sure is news"),

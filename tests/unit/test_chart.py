@@ -211,7 +211,7 @@ def test_what_release_02_installed_from_files_is_gone_on_with(tmp_path: Path) ->
             one.get("persistentVolumeClaim") for one in spec["volumes"]
         ]
         assert spec["containers"][0]["envFrom"] == [{"secretRef": {"name": "kafka-client-health"}}]
-        assert spec["securityContext"]["fsGroup"] == 10001, "whose files they are"
+        assert spec["securityContext"]["fsGroup"] == 10001, "owner of the files"
     monitor = settings(resources, tmp_path).monitor
     places = ("/var/lib/kafka-client-health/checkpoints", "/var/lib/kafka-client-health/history", 32)
     assert (monitor.checkpoint, monitor.history, monitor.buckets) == places

@@ -93,7 +93,7 @@ def test_workers_in_an_archive_are_each_a_process(tmp_path: Path) -> None:
     assert [(c.instance, c.client_id) for c, _ in found.clients] == [(f"workers/worker-{n}", "p") for n in (1, 2, 3)]
     assert [v.detail["failed_sends"] for _, of in found.clients for v in of if v.mode == BLOCKED] == [1, 1, 1]
     text = report(found.clients, found.inputs)
-    assert all(f"(workers/worker-{n}, producer" in text for n in (1, 2, 3)), "namesakes are told apart"
+    assert all(f"(workers/worker-{n}, producer" in text for n in (1, 2, 3)), "namesakes are distinguished"
 
 
 @pytest.mark.parametrize(

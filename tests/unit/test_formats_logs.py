@@ -266,7 +266,7 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
         '{"msg": "m", "exception": {"type": "a.X"}}',
         {"format": "json_log", "message": "m", "stack": '{"type":"a.X"}'},
     ),
-    "JSON that nobody decoded, of logback": (
+    "undecoded JSON of logback": (
         json.dumps(
             {"@timestamp": "2026-11-20T20:00:01Z", "message": '{"message": "x", "HOSTNAME": "own", "level": "INFO"}'}
         ),
@@ -278,7 +278,7 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
             "client": {"service": "s", "host": "own"},
         },
     ),
-    "JSON that nobody decoded, with half a character": (
+    "undecoded JSON with half a character": (
         json.dumps({"@timestamp": "2026-11-20T20:00:01Z", "message": r'{"message": "\ud800", "x": NaN}'}),
         {"format": "ecs", "ts_ms": 1795204801000, "message": r'{"message": "\ud800", "x": NaN}'},
     ),

@@ -482,7 +482,7 @@ def test_an_idle_group_without_members_is_read_less_and_less_often() -> None:
     cluster = Cluster("1-left", "1-used")
     cluster.states["1-used"], cluster.owners["1-used"] = "Stable", description("web")
     readings = read_at(cluster, range(0, 1210, 10))
-    assert all("1-used" in names for names in readings), "nothing but its offsets tells that it committed"
+    assert all("1-used" in names for names in readings), "only its offsets show that it committed"
     left = [10 * number for number, names in enumerate(readings) if "1-left" in names]
     assert left[:11] == list(range(0, 110, 10)), "a tenth of the time for which it stood"
     assert {later - earlier for earlier, later in pairwise(left) if earlier >= 700} == {60}, "but once a minute"

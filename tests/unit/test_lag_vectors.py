@@ -26,7 +26,7 @@ VECTORS = json.loads((Path(__file__).parents[1] / "golden" / "lag-vectors.json")
 
 FLAT = "the end offset stands at 1100 throughout: IDLE, never STOP or STALL"
 SOONER = "STOP by time: silent for 400 s, four of the group's commit gaps; Burrow waits for the fifth"
-FLOOR = "STOP by time: silent for 18 s; below 60 s nobody counts as stopped"
+FLOOR = "STOP by time: silent for 18 s; below 60 s no group counts as stopped"
 
 #: Cases that we judge differently from Burrow on purpose. With Burrow's rule for STOP only the idle topic remains.
 AS_BURROW = {6: ("IDLE", FLAT)}

@@ -48,7 +48,7 @@ def test_unread_records_are_counted_from_the_start_until_spark_does(monkeypatch:
     metrics.batches = 1
     ends["client-logs", 0] = 70
     losses.look({("client-logs", 0): 50})
-    assert waits("client-logs") == 10, "Spark says it now, as it was when the batch was planned"
+    assert waits("client-logs") == 10, "Spark reports it now, as of the time when the batch was planned"
 
 
 def test_what_is_deleted_is_counted_once_and_nothing_where_all_was_read(

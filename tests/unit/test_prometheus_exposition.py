@@ -189,13 +189,13 @@ def test_beyond_the_bound_the_gone_make_room_then_the_healthy_for_those_that_fai
     first = [gone, healthy(2, instance="b"), healthy(3, instance="c")]
     assert ids(room(3, *first, healthy(4, instance="d"))) == {"b", "c", "d"}
     again = room(3, *first, healthy(4, instance="d"), healthy(5, instance="e"))
-    assert ids(again) == {"b", "c", "d"} and again.left_out == 1, "nobody healthy makes room for the healthy"
+    assert ids(again) == {"b", "c", "d"} and again.left_out == 1, "no healthy client is removed for another healthy one"
     failing = room(3, *first, deadlock(instance="f"), deadlock(instance="g"), deadlock(instance="h"))
     assert ids(failing) == {"f", "g", "h"} and failing.left_out == 0
     failing.put(*wire(deadlock(instance="i")))
     assert ids(failing) == {"f", "g", "h"} and failing.left_out == 1
     failing.put(*wire(deadlock(instance="h", end_ms=NOW_MS + 10_000)))
-    assert failing.left_out == 1, "who is known stays"
+    assert failing.left_out == 1, "known clients stay"
 
 
 def test_ids_without_end_fill_neither_memory_nor_page() -> None:
@@ -294,7 +294,7 @@ def test_no_record_breaks_a_scrape(outer: list[tuple[str, Any]], inside: list[tu
 
 
 def evidence(scraped: list[str]) -> dict[str, list[tuple[str, float]]]:
-    """By metric whose evidence is served, and what it says."""
+    """Return metric → (client id, value) of each served evidence series."""
     found: dict[str, list[tuple[str, float]]] = {}
     for family in ALL_FAMILIES:
         for line in scraped if family.evidence else ():
@@ -306,7 +306,7 @@ def evidence(scraped: list[str]) -> dict[str, list[tuple[str, float]]]:
 
 @pytest.mark.parametrize("client_series", ["all", "unhealthy"])
 def test_evidence_is_served_of_the_unhealthy_and_of_five_like_them(client_series: str) -> None:
-    """Nine others of the service and kind are healthy; its consumer and another service are compared with nobody."""
+    """Nine others of the service and kind are healthy; no client is compared with its consumer or another service."""
     ill = deadlock()
     ill["indicators"] |= {"select_rate": 0.0, "undelivered_seconds": 58.0}
     numbers = {"select_rate": 12.0, "metadata_age_seconds": 90.0}

@@ -196,7 +196,7 @@ def test_a_shard_without_news_goes_on_aging_by_those_of_the_others() -> None:
     mine = len(states.live())
     assert 0 < mine < 10
     now[0] += 901
-    assert len(states.live()) == mine, "nothing is heard of anybody: time stands still"
+    assert len(states.live()) == mine, "no client reports, so time stands still"
     for number in range(10):
         name, value, _ = wire(healthy(number + 100))
         states.put(name, value, round(now[0] * 1000))

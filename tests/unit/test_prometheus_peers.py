@@ -182,9 +182,9 @@ def test_of_a_crowd_that_only_waits_the_first_make_room_for_probes_and_scrapes(
         for path in (b"/livez", b"/metrics") * 20:
             assert exchange(server, b"GET %b HTTP/1.0\r\n\r\n" % path).startswith(b"HTTP/1.1 200 ")
         eventually(lambda: len(server._deadlines) <= web.MAX_CONNECTIONS)
-        assert received(crowd[0]) == b"", "who came first has waited longest"
+        assert received(crowd[0]) == b"", "the first peer has waited longest"
         crowd[-1].sendall(b"GET /metrics HTTP/1.0\r\n\r\n".removeprefix(begun))
-        assert received(crowd[-1]).startswith(b"HTTP/1.1 200 "), "who came last still has its time"
+        assert received(crowd[-1]).startswith(b"HTTP/1.1 200 "), "the last peer still has time"
 
 
 def test_if_all_places_are_taken_one_more_must_retry(monkeypatch: pytest.MonkeyPatch) -> None:

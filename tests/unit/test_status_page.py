@@ -320,7 +320,7 @@ def test_failures_and_owners_stand_above_the_cards() -> None:
     assert f'href="./?mode={blocked}&amp;cause=topic-missing"' in page
     filtered = get(*records, query={"mode": blocked, "cause": "unreachable"})
     assert filtered.count("<article") == 7 and "get-in-callback" not in filtered.partition("<main")[2]
-    assert "What is wrong" not in get(deadlock()), "a card says it already"
+    assert "What is wrong" not in get(deadlock()), "a card shows it already"
 
 
 def test_the_header_leads_to_the_fleet_and_a_clients_page_has_a_heading() -> None:

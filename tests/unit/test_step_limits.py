@@ -57,7 +57,7 @@ def test_of_clients_that_reported_once_a_batch_takes_in_few_and_the_others_when_
     again = monitor.batch([*fleet(19, "flood", 1000, 500), *fleet(19, "shop", 0, 40)], 20)
     known = [who.service for who in monitor.state.whos]
     assert (known.count("shop"), known.count("flood")) == (40, 20), (
-        "the other thirty came back, nobody of the flood did"
+        "the other thirty came back, no client of the flood did"
     )
     assert again.left_out == {"new-clients": 490}
     assert {record["samples"] for key, record in monitor.records.items() if key.startswith("shop|")} == {1, 3}
@@ -84,7 +84,7 @@ def test_a_flood_that_is_over_leaves_nothing_behind() -> None:
     monitor.batch(fleet(0, "flood", 0, 100), 1)
     assert len(monitor.state.reported_once) == 95
     monitor.batch([], 2)
-    assert len(monitor.state.reported_once) == 95, "nothing was read: nobody could report again"
+    assert len(monitor.state.reported_once) == 95, "nothing was read, so no client could report again"
     monitor.batch(fleet(10, "shop", 0, 1), 11)
     assert not len(monitor.state.reported_once)
 

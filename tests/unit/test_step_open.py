@@ -98,7 +98,7 @@ def test_a_hung_consumer_that_pushes_no_more_stays_open_and_shown_for_an_hour(mo
     ]
     assert opened[0] - ONSET < 300
     assert last + HOUR < closed[0] <= last + HOUR + 60
-    assert closed[4] == pytest.approx(last, abs=1), "it was heard of last by its last push"
+    assert closed[4] == pytest.approx(last, abs=1), "its last push is its last sign"
     times = [t for t, key, v in monitor.records if key.endswith("|order-billing") and v]
     ttl = monitor.settings.prometheus.ttl_seconds
     ends = [*times[1:], closed[0]]

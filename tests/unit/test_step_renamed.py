@@ -72,7 +72,7 @@ def test_what_it_suffers_from_is_one_failure_of_one_client() -> None:
         [producer(s, "h:2", delta=True) for s in range(205, 400, 10)],
         [producer(s, "h:2", born=-3000) for s in range(205, 400, 10)],
     ],
-    ids=["counts from nothing", "was started", "tells no totals", "counted more before"],
+    ids=["counts from nothing", "was started", "reports no totals", "counted more before"],
 )
 def test_one_that_only_follows_it_is_another(successor: list[Any]) -> None:
     monitor = Stepped()

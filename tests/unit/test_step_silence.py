@@ -40,7 +40,7 @@ def wait(monitor: Stepped, begin: int, end: int, step: int = 10) -> dict[str, in
     for second in range(begin, end, step):
         for key, value in monitor.batch([], second).records:
             if value is not None and json.loads(value).get("departed"):
-                assert key not in gone, "said once"
+                assert key not in gone, "reported once"
                 gone[key] = second - begin
     return gone
 

@@ -138,11 +138,11 @@ def test_a_client_that_returns_withdraws_its_departure() -> None:
 
 def test_how_often_a_slow_reporter_reports_is_the_middle_of_its_gaps_and_others_are_believed() -> None:
     times = {
-        "says 10, gaps 30 31 90": (10, [0, 30, 61, 151]),
-        "says 10, gaps 20 50": (10, [0, 20, 70]),
-        "says 60, gaps 10 10 10 300": (60, [0, 10, 20, 30, 330]),
-        "says 60, too few": (60, [0, 10]),
-        "says 10, gaps 10 11": (10, [0, 10, 21]),
+        "reports 10, gaps 30 31 90": (10, [0, 30, 61, 151]),
+        "reports 10, gaps 20 50": (10, [0, 20, 70]),
+        "reports 60, gaps 10 10 10 300": (60, [0, 10, 20, 30, 330]),
+        "reports 60, too few": (60, [0, 10]),
+        "reports 10, gaps 10 11": (10, [0, 10, 21]),
     }
     monitor = Stepped()
     monitor.batch([snapshot(s, metrics(s), name, every=every) for name, (every, at) in times.items() for s in at], 400)

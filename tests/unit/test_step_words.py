@@ -178,7 +178,7 @@ def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_
         return {v["status"] for v in verdicts if v["mode"] == "send-blocked-on-metadata"}
 
     assert statuses(sends=False, speaks=False) == {"unknown"}
-    assert statuses(sends=False, speaks=True) == {"ok"}, "its log, which was read once, would tell"
+    assert statuses(sends=False, speaks=True) == {"ok"}, "its log, which was read once, would show it"
     assert statuses(sends=True, speaks=False) == {"ok"}
 
 

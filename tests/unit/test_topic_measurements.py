@@ -77,7 +77,7 @@ CASES = {
     "keeps up": lagging("keeps up", *one(100, 115, 130, 145), rate=100.0),
     "many": lagging("many", *({"a-0": 10 * i, "a-1": 0, "b-0": 500.0 + 100 * i} for i in range(4)), paused=("a-0",)),
     "given up": lagging("given up", {"a-0": 5, "a-1": 7}, {"a-0": 5, "a-1": 7}, {"a-1": 0}),
-    "no lag told": lagging("no lag told", {}, {}, {}),
+    "no lag reported": lagging("no lag reported", {}, {}, {}),
     "allowed": lagging("allowed", *one(10, 25, 40, topic="audit-0"), rate=None, group="batch-7"),
     "fetches": lagging("fetches", *one(0, 0, 0), fetch_total=[7, 7, 8]),
     "stuck": lagging("stuck", *one(0, 0, 0, 0), fetch_total=[7, 8, 8, 8]),
@@ -175,7 +175,7 @@ def test_the_lag_that_a_consumer_reports(reported: dict[str, list[dict[str, Any]
         {"topic": "orders", "partition": 3, "records": 400, "quality": "exact", "state": "WARN", "paused": False}
     ]
     assert reported["idle"][0]["seconds"] == 0.0
-    assert reported["no lag told"] == []
+    assert reported["no lag reported"] == []
     unknown = {"topic": "orders", "partition": 3, "quality": "unknown", "state": "UNKNOWN", "paused": False}
     assert reported["stuck"] == reported["stuck Scala"] == [unknown]
 
@@ -194,7 +194,7 @@ def test_its_state(reported: dict[str, list[dict[str, Any]]]) -> None:
         "keeps up": ["OK"],
         "many": ["UNKNOWN", "OK", "WARN"],
         "given up": ["OK"],
-        "no lag told": [],
+        "no lag reported": [],
         "allowed": ["OK"],
         "fetches": ["OK"],
         "stuck": ["UNKNOWN"],
@@ -251,7 +251,7 @@ def test_the_history_keeps_the_fullest_queue_and_the_partition_furthest_behind()
     (producer,) = figures(QUEUES["librdkafka producer"])
     assert (producer["queue_used_ratio_max"], producer["queue_topic"]) == (0.9, "orders")
     assert (producer["buffer_used_ratio_max"], producer["callback_source"]) == (0.00012, "unknown")
-    many, idle, stuck, silent = figures(*(CASES[name] for name in ("many", "idle", "stuck", "no lag told")))
+    many, idle, stuck, silent = figures(*(CASES[name] for name in ("many", "idle", "stuck", "no lag reported")))
     assert (many["lag_records"], many["lag_seconds"], many["lag_topic"]) == (800, None, "b")
     assert (idle["lag_records"], idle["lag_seconds"], idle["lag_topic"]) == (0, 0.0, "orders")
     assert (stuck["lag_records"], stuck["lag_seconds"], stuck["lag_topic"]) == (None, None, "orders")

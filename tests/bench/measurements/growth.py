@@ -70,7 +70,7 @@ def measure(scope: Scope) -> Result:
     how = (
         "CPU of a batch of 10 s: one bucket of 32 is fed a reading of each of its clients through the function that "
         f"Spark calls, {BATCHES} times; those that fail hang in a callback from the seventh on. The driver takes in "
-        "what 32 such buckets tell it. State: compressed, of a client."
+        "the summaries of 32 such buckets. State: compressed, of a client."
     )
     notes = [f"{g.clients:,} clients: {g.changes * BUCKETS:,} changes of incidents" for g in grown]
     return Result(figures, how, [Table([*head, "state"], list(map(_row, grown)))], notes)

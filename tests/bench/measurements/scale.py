@@ -73,7 +73,7 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"{many:,} producers, each a snapshot of 1.5 kB every {INTERVAL_SECONDS} s, evenly, for {long:.0f} s; before, "
-        f"{few:,} clients at the same rate of records for {short:.0f} s, whose own time runs "
+        f"{few:,} clients at the same rate of records for {short:.0f} s, with a clock that runs "
         f"{rate * 10 / few:.0f} times as fast. {PARTITIONS} partitions; the second half counts. CPU of a record: the "
         "monitor's, without the broker. What a batch read counts as worked off when the next one is due, 10 s later."
     )

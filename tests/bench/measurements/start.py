@@ -44,7 +44,7 @@ def measure(scope: Scope) -> Result:
     how = (
         f"{filled.records:,} readings of {CLIENTS} clients on the topic, of the last {HISTORY_SECONDS:.0f} s; one "
         f"hangs in a callback for {FAILING_SECONDS:.0f} s already. From `kafka-health monitor`, without checkpoint and "
-        "history, to the record that says so, as a consumer sees it. All processes of the monitor."
+        "history, to the record that reports it, as a consumer sees it. All processes of the monitor."
     )
     rows = [[str(n), f"{s.planned:.1f}", f"{s.verdict:.1f}", f"{s.cpu:.1f}"] for n, s in enumerate(starts, 1)]
     return Result(figures, how, [Table(["start", "first batch planned s", "verdict s", "CPU s"], rows)])
