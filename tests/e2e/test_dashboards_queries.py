@@ -381,7 +381,7 @@ def test_every_panel_shows_something_while_clients_fail(name: str, failing: Prom
 
 
 def of_failing(panel: Mapping[str, Any]) -> bool:
-    """True if the panel shows the clients that fail in a mode alone."""
+    """True if the panel shows only clients that fail in a mode."""
     exprs = [target["expr"] for target in panel.get("targets", [])]
     return panel["type"] != "stat" and any("kafka_client_failure_mode{mode=" in expr for expr in exprs)
 

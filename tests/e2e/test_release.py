@@ -1,4 +1,4 @@
-"""`make release` in a clean clone: commit, tag, and files that a user of each of them accepts."""
+"""Run `make release` in a clean clone: commit, tag, and files that work for their users."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def git(clone: Path, *arguments: str) -> str:
 
 
 def release(clone: Path, version: str) -> subprocess.CompletedProcess[str]:
-    """What the target of the Makefile runs, by the environment of this checkout."""
+    """Run the command of the Makefile's target in this checkout's environment."""
     found = helm.installed()
     assert found is not None
     environment = {
@@ -55,7 +55,7 @@ def release(clone: Path, version: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone with a release of it."""
+    """Return a clone with a release of it."""
     clone = tmp_path_factory.mktemp("clone")
     git(clone, "clone", "--quiet", str(ROOT), ".")
     (clone / "CHANGELOG.md").write_text(CHANGELOG, "utf-8")
@@ -99,7 +99,7 @@ def test_a_maven_repository_takes_the_plugin(clone: Path) -> None:
     begin = f"{clone}/dist/{BEGIN}-broker-plugin-{VERSION}"
     place = {"m": "http://maven.apache.org/POM/4.0.0"}
     pom = ElementTree.parse(f"{begin}.pom")
-    # What Maven Central asks of every POM: https://central.sonatype.org/publish/requirements/
+    # Maven Central's requirements for a POM: https://central.sonatype.org/publish/requirements/
     for path in ("name", "description", "url", "licenses/license/name", "developers/developer/name", "scm/url"):
         assert pom.findtext("/".join(f"m:{part}" for part in path.split("/")), namespaces=place), path
     assert pom.findtext("m:version", namespaces=place) == VERSION

@@ -11,10 +11,10 @@ import java.util.Arrays;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Kafka's command line tools in one JVM, one after the other: a start of a JVM for each takes longer than they do.
+ * Runs Kafka's command line tools in one JVM, one after another, because starting a JVM takes longer than a tool.
  *
- * Prints its port. A request is a line: main class and arguments, between them the character 1. The answer is the exit
- * code, on a line, and what the tool wrote, to either output.
+ * Prints its port. A request is a line with main class and arguments, separated by the character 1. The answer is the
+ * exit code on a line, followed by everything that the tool printed.
  */
 public class KafkaTools {
     private static final class Exited extends RuntimeException {}
@@ -51,7 +51,7 @@ public class KafkaTools {
             Object arguments = Arrays.copyOfRange(words, 1, words.length);
             scala.Console$.MODULE$.withOut(output, new Main(words[0], arguments));
         } catch (Exited exited) {
-            // as it would have ended
+            // the exit code of a tool that ends this way
         } catch (RuntimeException error) {
             error.printStackTrace(output);
             return 1;

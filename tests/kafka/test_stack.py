@@ -251,7 +251,7 @@ def test_a_jar_that_is_not_pinned_is_refused(mirrored: Path, tmp_path: Path, mon
 
 
 def test_what_is_pinned_is_what_is_there() -> None:
-    """All jars of the product and of the demo, those of an older cache too; every pin is needed."""
+    """Covers all jars of the product and the demo, including those in an older cache; every pin is needed."""
     assert len(jars.PINNED) > 10
     there = {path.name: path for name in jars.PINNED for path in jars.classpath(name)}
     assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()} == jars.pins()

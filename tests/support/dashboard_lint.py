@@ -200,7 +200,7 @@ def target_scope(board: Board) -> Iterator[str]:
         if node.name in EVIDENCE and not {f"${name}" for name in CLIENT[1:]} & {
             m.value for m in node.matchers.matchers
         }:
-            # The healthiest of the service, whichever client is chosen.
+            # A panel about the healthiest clients of the service, whichever client is chosen.
             wanted -= set(CLIENT[1:])
         matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
         missing = {name for name in wanted & variables if f"${name}" not in matched}

@@ -1,4 +1,4 @@
-// Opens a page in headless Chromium: how wide it is, what axe-core finds, and (optionally) a picture.
+// Opens a page in headless Chromium; measures its width, runs axe-core and optionally takes a picture.
 // node page_check.mjs MODULES CHROMIUM URL WIDTH light|dark [PICTURE]  →  one JSON object on standard output
 import { createRequire } from "node:module";
 
@@ -18,7 +18,7 @@ try {
   const size = await page.evaluate(() => ({
     wide: document.documentElement.scrollWidth,
     screen: document.documentElement.clientWidth,
-    // Elements that stick out of the screen, the innermost ones.
+    // The innermost elements that extend beyond the screen.
     out: [...document.querySelectorAll("body *")]
       .filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest("svg, thead"))
       .map((e) => e.outerHTML.slice(0, 120)),

@@ -1,6 +1,6 @@
-// The status page in headless Chromium: every page at every width and scheme, its refresh in place, and without scripts.
+// Checks the status page in headless Chromium: all pages, widths and schemes, refresh in place, and no scripts.
 // node status_page_check.mjs MODULES CHROMIUM URL PATH…  →  one JSON object on standard output
-// The server answers /change by changing what the pages show.
+// A request for /change changes what the pages show.
 import { createRequire } from "node:module";
 
 const [modules, chromium, url, ...paths] = process.argv.slice(2);
@@ -10,7 +10,7 @@ const axe = require.resolve("axe-core/axe.min.js");
 const { readFileSync } = await import("node:fs");
 const rules = readFileSync(axe, "utf-8");
 
-// Words of ours that go on in the next line; names of others may.
+// Our own words that break across lines; names from outside may break.
 const brokenWords = () => {
   const words = new Set();
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -30,7 +30,7 @@ const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-
 const found = { looks: [], refresh: {}, plain: {} };
 try {
   const page = await browser.newPage();
-  await page.setBypassCSP(true); // for axe-core alone; the server's own policy is asked for below
+  await page.setBypassCSP(true); // only for axe-core; the server's own policy is checked below
   for (const [width, scheme] of [[1200, "light"], [390, "dark"]]) {
     await page.setViewport({ width, height: 900, isMobile: width < 500 });
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);

@@ -17,8 +17,8 @@ import org.apache.kafka.server.telemetry.ClientTelemetryPayload;
 import org.apache.kafka.server.telemetry.ClientTelemetryReceiver;
 
 /**
- * The plugin in a JVM without a broker. Each argument is a case: settings `name=value`, one a line, and what to do with
- * them. Prints a line `case N` before each; what the plugin logs goes to the same output.
+ * Runs the plugin in a JVM without a broker. Each argument is a case: settings `name=value`, one per line, and the
+ * action to take. Prints a line `case N` before each; the plugin's log goes to the same output.
  */
 public class PluginCases {
     private static final ObjectName COUNTERS = name("clienthealth:type=ClientTelemetryToTopic");
@@ -51,7 +51,7 @@ public class PluginCases {
         clock();
     }
 
-    /** Losses over three minutes of a clock that is set by hand. */
+    /** Losses over three minutes of a simulated clock. */
     private static void clock() {
         long[] now = {0};
         List<String> lines = new ArrayList<>();

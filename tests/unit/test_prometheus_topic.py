@@ -147,7 +147,7 @@ def test_reads_everything_and_reports_how_much_is_left(monkeypatch: pytest.Monke
 
 
 def test_it_is_whole_only_once_what_was_read_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first page of 20,000 clients takes seconds: whoever asks is refused until it is there."""
+    """Rendering the first page of 20,000 clients takes seconds; until it is ready, requests are refused."""
     reading = Reading(Broker({0: records("a", "b", "c"), 1: records("d")}), monkeypatch)
     reading.broker.polls = [reading.note, reading.note, reading.note]
     reading.run()

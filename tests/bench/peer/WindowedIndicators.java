@@ -26,14 +26,14 @@ import org.apache.kafka.streams.processor.TimestampExtractor;
 import org.apache.kafka.streams.state.WindowStore;
 
 /**
- * The peer of the benchmark: what a team would write that wants five indicators of each client and no verdicts.
+ * The peer of the benchmark: what a team would write to get five indicators per client and no verdicts.
  *
- * <p>Each snapshot is parsed as a whole, once, and counted in windows of 60 s that begin every 30 s, in a RocksDB store
- * with its changelog; whenever the store lets go of a window, its five indicators are computed. It ends by itself when
- * it has taken in as many records as it was told.
+ * <p>It parses each snapshot once as a whole, and counts it in windows of 60 s that begin every 30 s. A RocksDB store
+ * with a changelog holds the windows. When the store releases a window, its five indicators are computed. The program
+ * ends after the given number of records.
  *
  * <p>Arguments: brokers, topic, records, threads, folder of the state. Output, every 50 ms: epoch milliseconds, records
- * taken in, nanoseconds of CPU, windows let go of.
+ * read, nanoseconds of CPU, windows released.
  */
 public final class WindowedIndicators {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -43,7 +43,7 @@ public final class WindowedIndicators {
   private static final CountDownLatch done = new CountDownLatch(1);
   private static volatile double sink;
 
-  /** What is used of a snapshot. */
+  /** The used part of a snapshot. */
   record Reading(long ts, double free, double size, double latency, double errors, double queued, double waited) {
     static final int BYTES = 7 * 8;
 
@@ -77,7 +77,7 @@ public final class WindowedIndicators {
     }
   }
 
-  /** What a window keeps of the readings in it. */
+  /** What a window keeps of its samples. */
   static final class Summary {
     static final int BYTES = 10 * 8;
     long count;
@@ -109,7 +109,7 @@ public final class WindowedIndicators {
       return this;
     }
 
-    /** Fullest buffer, mean latency, errors a second, longest stay in the queue, share of time waited. */
+    /** Fullest buffer, mean latency, errors per second, longest time in the queue, share of waiting time. */
     double[] indicators() {
       double seconds = Math.max(1, (lastTs - firstTs) / 1000.0);
       return new double[] {
@@ -145,7 +145,7 @@ public final class WindowedIndicators {
     }
   }
 
-  /** The time that a snapshot says, without parsing it a second time. */
+  /** The snapshot's own time, without parsing it a second time. */
   public static final class SaidTime implements TimestampExtractor {
     @Override
     public long extract(ConsumerRecord<Object, Object> record, long partitionTime) {

@@ -9,8 +9,8 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * As many producers as the system property `producers` says in one JVM, each of which sends a record to `topic` every
- * `every.seconds`. Prints READY once each of them had one acknowledged; runs until SIGTERM.
+ * Runs `producers` (a system property) producers in one JVM; each sends a record to `topic` every `every.seconds`.
+ * Prints READY once each of them has had a record acknowledged; runs until SIGTERM.
  */
 public class ManyProducers {
     private static final byte[] PAYLOAD = new byte[100];

@@ -1,4 +1,4 @@
-// Shows dashboards one after the other in headless Chromium, and prints what can be seen of each.
+// Shows dashboards one after another in headless Chromium, and prints what is visible in each.
 // node boards.mjs PUPPETEER_MODULES CHROMIUM BUNDLE < {"boards": [{"name", "board", "asked", "picture"}]}  →  {name: [panels]}
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -7,9 +7,9 @@ import { join } from "node:path";
 
 const [modules, chromium, bundle] = process.argv.slice(2);
 const puppeteer = createRequire(`${modules}/`)("puppeteer-core");
-const HIGH = 1050; // of a picture, px: a page has room for it, and it is compressed to less than 150 kB
+const HIGH = 1050; // height of a picture in px: it fits a page, and compresses to less than 150 kB
 const { boards } = JSON.parse(readFileSync(0, "utf-8"));
-// A page from somewhere, as Grafana's components keep what was chosen in the storage of its origin.
+// A page with an origin, because Grafana's components store choices in its storage.
 const empty = '<!doctype html><meta charset="utf-8"><title>dashboards</title><link rel="icon" href="data:,"><div id="board"></div>';
 const server = createServer((_, response) => response.setHeader("Content-Type", "text/html").end(empty)).listen(0, "127.0.0.1");
 const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"], protocolTimeout: 300_000 });

@@ -1,4 +1,4 @@
-// Bundles draw.jsx with Grafana's components, React and Grafana's letters: one script and one style sheet.
+// Bundles draw.jsx with Grafana's components, React and Grafana's fonts into one script and one style sheet.
 // node bundle.mjs MODULES FOLDER  →  FOLDER/draw.js, FOLDER/draw.css
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 const [modules, folder] = process.argv.slice(2);
 const require = createRequire(`${modules}/`);
 const here = dirname(fileURLToPath(import.meta.url));
-// Grafana takes the default export of a CommonJS module in two ways at once; esbuild lets it have one of them.
+// Grafana imports the default export of a CommonJS module in two ways; esbuild supports only one of them.
 const scrollbars = {
   name: "scrollbars",
   setup(build) {

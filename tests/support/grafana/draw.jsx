@@ -1,5 +1,5 @@
-// Draws a dashboard with Grafana's own components, and tells what can be seen: the page's part, bundled by bundle.mjs.
-// Grafana publishes no plugin of a panel: timelines of states and the list of alerts are drawn here, in its colours.
+// Draws a dashboard with Grafana's own components, and returns what is visible: the page's part, bundled by bundle.mjs.
+// Grafana publishes no panel plugins, so state timelines and alert lists are drawn here, in its colours.
 import React from "react";
 import { createRoot } from "react-dom/client";
 import "./draw.css";
@@ -10,11 +10,11 @@ import {
 
 const theme = data.createTheme({ colors: { mode: "dark" } });
 const BESIDE = 8; // between panels, as in Grafana, px
-const ROW = 38; // a row of the grid with what is beside it, px
+const ROW = 38; // a row of the grid with its margin, px
 const SCRAPE_SECONDS = 15;
-// An axis has at most this share of a panel; longer names are cut (UPlotAxisBuilder).
+// Largest share of a panel for an axis; longer names are cut (UPlotAxisBuilder).
 const AXIS_SHARE = 0.4;
-// Names are measured before their font has come, by one that is narrower.
+// Names are measured before their font is loaded, with a font that is narrower by this factor.
 const NARROWER = 1.12;
 
 data.setTimeZoneResolver(() => "utc");
@@ -22,11 +22,11 @@ data.locationUtil.initialize({
   config: { appSubUrl: "", appUrl: "http://grafana.example.org/" },
   getVariablesUrlParams: () => ({}), getTimeRangeForUrl: () => ({}),
 });
-// One of them has two names.
+// One of them is listed under two names.
 const known = [...new Set(Object.values(data.standardTransformers))];
 data.standardTransformersRegistry.setInit(() =>
   known.map((transformation) => ({ id: transformation.id, name: transformation.name, transformation, editor: null })));
-// Which settings of a field there are is known to Grafana's application alone.
+// Only Grafana's application contains the list of field settings.
 const registry = new data.FieldConfigOptionsRegistry();
 const option = (id, isCustom) => registry.register({
   id: isCustom ? `custom.${id}` : id, path: id, isCustom, name: id, process: (value) => value, shouldApply: () => true,
@@ -37,7 +37,7 @@ const option = (id, isCustom) => registry.register({
   "thresholdsStyle", "axisSoftMax", "axisSoftMin", "lineStyle", "drawStyle", "lineInterpolation", "spanNulls", "hideFrom",
   "axisPlacement", "axisLabel", "pointSize", "stacking", "gradientMode"].forEach((id) => option(id, true));
 
-/** Variables in texts, queries and links as Grafana replaces them. */
+/** Variables in texts, queries and links, replaced as in Grafana. */
 function replacing(asked, board) {
   const values = { datasource: "prometheus", ...asked.choice };
   for (const variable of board.templating.list) {
@@ -88,7 +88,7 @@ async function query(asked, replace, target, points) {
   return answer.data.resultType === "scalar" ? [{ metric: {}, value: answer.data.result }] : answer.data.result;
 }
 
-/** What Grafana's data source makes of an answer. */
+/** Data frames as made by Grafana's data source from an answer. */
 function frames(asked, target, series, alone, points) {
   if (target.format === "table") {
     const labels = [...new Set(series.flatMap((one) => Object.keys(one.metric)))].sort();
@@ -203,7 +203,7 @@ function Body({ panel, asked, replace, shown, firing, timeRange, width, height }
   throw new Error(`a panel of type ${panel.type} is drawn by nobody`);
 }
 
-/** Panels from the top with their places in pixels; rows that are collapsed are opened. */
+/** Panels from the top with their positions in pixels; collapsed rows are opened. */
 function placed(board, width) {
   const column = (width - 23 * BESIDE) / 24;
   const list = [];
@@ -227,7 +227,7 @@ async function settled() {
   watcher.disconnect();
 }
 
-/** Texts of which not all can be seen, without scrolling downwards in a table or a legend. */
+/** Texts that are not fully visible, except for scrolling downwards in a table or a legend. */
 function cut(element) {
   const missing = [];
   const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);

@@ -1,4 +1,4 @@
-// The JSON schema of a dashboard, from the types that Grafana publishes: nothing that they do not know is allowed.
+// Makes the JSON schema of a dashboard from Grafana's published types; unknown fields are not allowed.
 // node schema.mjs MODULES PACKAGE  →  JSON schema
 import { readdirSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -15,7 +15,7 @@ import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.sink.SinkTask;
 
-/** A worker of Connect and a sink in it, with the options of Plain's consumers; `clients`: its tasks. */
+/** A Connect worker with a sink, with the options of Plain's consumers; `clients`: number of tasks. */
 public class Connect extends SinkConnector {
     private Map<String, String> given;
 
@@ -80,7 +80,7 @@ public class Connect extends SinkConnector {
         return "1";
     }
 
-    /** A thread and a consumer of its own. */
+    /** Each task has its own thread and consumer. */
     public static class Task extends SinkTask {
         private Trouble trouble;
 

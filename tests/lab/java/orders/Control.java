@@ -13,9 +13,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the lab asks for, by lines on standard input: `go` (the trouble begins), `over` (it ends), `end` (so does the
- * program, as `end` says). Ways to end: close, flush, a number (closes within so many milliseconds), exit (closes
- * nothing), halt, throw, return; end.ms: how long it takes beside that. Without input there is no lab any more.
+ * Command words from the lab, one per line on standard input: `go` (the trouble begins), `over` (it ends), `end` (the
+ * program ends as the option `end` demands). Values of `end`: close, flush, a number (close within that many
+ * milliseconds), exit (close nothing), halt, throw, return. end.ms: additional time before the end. The end of the
+ * input means that the lab is gone.
  */
 final class Control {
     private static final Logger LOG = LoggerFactory.getLogger("orders.Main");
@@ -30,12 +31,12 @@ final class Control {
     private Control() {
     }
 
-    /** True while what goes wrong goes wrong. */
+    /** True while the trouble lasts. */
     static boolean wrong() {
         return go && !over;
     }
 
-    /** Of the n-th client. */
+    /** Options of the n-th client. */
     static Properties options(String prefix, int number) {
         Properties options = new Properties();
         for (String name : System.getProperties().stringPropertyNames()) {
@@ -88,7 +89,7 @@ final class Control {
         Runtime.getRuntime().halt(9);
     }
 
-    /** One garbage collection after the other, of a heap with many small objects. */
+    /** Causes one garbage collection after another, with a heap of many small objects. */
     private static void collect() {
         LinkedList<Object> cache = new LinkedList<>();
         while (true) {
@@ -102,7 +103,7 @@ final class Control {
         }
     }
 
-    /** Lines of other programs, as one that watches logs repeats them. */
+    /** Logs quoted lines of other programs, as a log watcher does. */
     private static void quote() {
         Random random = new Random(Long.getLong("quotes"));
         String[] quotes = System.getProperty("quoted").split("\u0001");
@@ -115,7 +116,7 @@ final class Control {
         }
     }
 
-    /** Blocks until the program is to end, and ends it. */
+    /** Blocks until the program must end, and ends it. */
     static void await() throws InterruptedException {
         END.await();
         ending = !HOW.equals("exit") && !HOW.equals("halt") && !HOW.equals("return");
@@ -145,7 +146,7 @@ final class Control {
         }
     }
 
-    /** SIGTERM: as a service is stopped. */
+    /** Runs at SIGTERM, as when a service is stopped. */
     static void hook() {
         if (!closed && Boolean.getBoolean("hook")) {
             ending = true;

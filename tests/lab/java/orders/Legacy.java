@@ -16,11 +16,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Consumers of kafka 0.8.2.1 with the options of Plain; topics are dealt out to the clients, each a connector with a
- * thread for each of its topics.
+ * Consumers of kafka 0.8.2.1 with the options of Plain. Topics are distributed over the clients; each client is a
+ * connector with one thread per topic.
  *
- * interrupted: how the first thread ends, with its flag set, where the program is to return: commits (brokers looked
- * up from memory: the second commit never returns), shuts-down (threads are left behind).
+ * interrupted: how the first thread ends with its interrupt flag set when the program must return. commits: brokers are
+ * looked up from memory, so the second commit never returns. shuts-down: threads are left behind.
  */
 public class Legacy {
     private static final Logger LOG = LoggerFactory.getLogger(Legacy.class);
@@ -39,7 +39,8 @@ public class Legacy {
         Control.await();
         WORKERS.get(0).interrupt();
         if (INTERRUPTED.equals("commits")) {
-            // A shutdown that begins before the first commit has failed makes it retry, which an interrupt ends.
+            // A shutdown before the first commit has failed would let that commit retry, and an interrupt ends the
+            // retry.
             LOOKING.await();
             Method looks = Class.forName("LegacyShutdown").getDeclaredMethod("looksForCoordinator", Thread.class);
             looks.setAccessible(true);
@@ -89,7 +90,7 @@ public class Legacy {
             truth.in = "commit";
             connector.commitOffsets(); // fails and closes the channel to the coordinator
             LOOKING.countDown();
-            connector.commitOffsets(); // looks for the coordinator again, for ever
+            connector.commitOffsets(); // looks for the coordinator again, forever
         } else if (INTERRUPTED.equals("shuts-down")) {
             truth.in = "close";
             connector.shutdown();

@@ -12,7 +12,7 @@ import java.util.concurrent.Executors;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.producer.Producer;
 
-/** A page of Micrometer's, as Spring Boot's actuator serves one; micrometer.port. */
+/** A Micrometer page like that of Spring Boot's actuator; micrometer.port. */
 public final class Page {
     private Page() {
     }

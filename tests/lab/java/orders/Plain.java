@@ -24,11 +24,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Producers or consumers of kafka-clients 0.11 to 4.1, whatever goes wrong with them. System properties: role, topic,
- * clients (how many), threads (that send), thread (their names), rate (records/s of each client), size, sync (wait for
- * each), every (log one line in so many records), p.NAME and c.NAME (options of the clients); those of Trouble and End.
+ * Producers or consumers of kafka-clients 0.11 to 4.1 with any trouble. System properties: role, topic, clients
+ * (number), threads (that send), thread (their names), rate (records/s of each client), size, sync (wait for each
+ * record), every (one log line per this many records), p.NAME and c.NAME (client options); those of Trouble and
+ * Control.
  *
- * Compiled once, with 2.2: what differs between versions is called by name.
+ * Compiled once, with 2.2; parts that differ between versions are called by reflection.
  */
 public class Plain {
     private static final Logger LOG = LoggerFactory.getLogger(Plain.class);
@@ -196,7 +197,7 @@ public class Plain {
         }
     }
 
-    /** How it was asked to: wait, so many milliseconds, or only flush. */
+    /** Closes as requested: waits, waits that many milliseconds, or only flushes. */
     static void close(String how) {
         for (Thread loop : LOOPS) {
             join(loop, CONSUMERS.isEmpty() ? 200 : 0);

@@ -10,7 +10,10 @@ import reactor.core.Disposables;
 import reactor.kafka.receiver.KafkaReceiver;
 import reactor.kafka.receiver.ReceiverOptions;
 
-/** Receivers of Reactor Kafka, with the options of Plain's consumers: who is slow is not asked for more, and polls go on. */
+/**
+ * Receivers of Reactor Kafka with the options of Plain's consumers: a slow handler gets no more records, while polls
+ * continue.
+ */
 public class Reactor {
     public static void main(String[] args) throws Exception {
         Disposable.Composite receivers = Disposables.composite();

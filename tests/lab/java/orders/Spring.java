@@ -21,7 +21,7 @@ import org.springframework.kafka.listener.ContainerProperties;
 import org.springframework.kafka.listener.MessageListener;
 import org.springframework.kafka.support.ProducerListener;
 
-/** A listener or a template of Spring Kafka, with the options of Plain; `clients`: the listener's concurrency. */
+/** A listener or a template of Spring Kafka with the options of Plain; `clients`: the listener's concurrency. */
 public class Spring {
     private static final Logger LOG = LoggerFactory.getLogger(Spring.class);
     private static final Pattern NUMBER = Pattern.compile("-(\\d+)-C-");

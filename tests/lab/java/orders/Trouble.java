@@ -20,9 +20,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What goes wrong, in a callback, a handler, or with what is sent: `trouble` names it, `trouble.ms` says how long it
- * takes where it ends by itself, `trouble.in` where it happens (callback, handler, or revoked: as the consumer is
- * closed), `trouble.clients` to how many of the clients, slow.topic to the records of which topic alone.
+ * Trouble in a callback, in a handler, or with the records that are sent. `trouble`: its kind. `trouble.ms`: its
+ * duration if it ends by itself. `trouble.in`: its place (callback, handler, or revoked: while the consumer is closed).
+ * `trouble.clients`: number of affected clients. slow.topic: the only affected topic.
  */
 final class Trouble implements Callback {
     private static final Logger LOG = LoggerFactory.getLogger("orders.Gateway");
@@ -67,7 +67,7 @@ final class Trouble implements Callback {
         return mine && WHERE.equals(where) && Control.wrong();
     }
 
-    /** How many records are sent next. */
+    /** The number of records to send next. */
     int due() {
         if (mine && Control.go && WHAT.equals("burst") && !once) {
             once = true;
@@ -98,7 +98,7 @@ final class Trouble implements Callback {
                 truth.acked.incrementAndGet();
             } else {
                 truth.failure(error, false);
-                // Not more often than somebody reads it.
+                // Not faster than they are read.
                 if (System.currentTimeMillis() - logged >= 500) {
                     logged = System.currentTimeMillis();
                     LOG.warn("order not delivered", error);
@@ -125,7 +125,7 @@ final class Trouble implements Callback {
         }
     }
 
-    /** One record of a topic. */
+    /** Handles one record of a topic. */
     void handle(String topic) {
         truth.in = "handler";
         LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(Long.getLong("handle.ms", 5)));
@@ -142,14 +142,14 @@ final class Trouble implements Callback {
         }
     }
 
-    /** What frameworks call, which poll by themselves. */
+    /** For frameworks, which poll by themselves. */
     void handled(String topic) {
         truth.polls.incrementAndGet();
         handle(topic);
         truth.in = "framework";
     }
 
-    /** The group takes partitions away. */
+    /** Called when the group revokes partitions. */
     void revoked() {
         if (Control.ending && wrong("revoked")) {
             happen();
@@ -198,7 +198,7 @@ final class Trouble implements Callback {
         }
     }
 
-    /** The part of an application that does not return, or not soon. */
+    /** The part of an application that does not return, or returns late. */
     static final class Ledger {
         private Ledger() {
         }

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** What a client really does, counted by the program itself; lines `TRUTH json` on standard output. */
+/** The real actions of a client, counted by the program itself; lines `TRUTH json` on standard output. */
 final class Truth {
     private static final List<Truth> ALL = new CopyOnWriteArrayList<>();
     private static final AtomicLong TOKENS = new AtomicLong();
@@ -15,13 +15,13 @@ final class Truth {
     final AtomicLong attempted = new AtomicLong();
     final AtomicLong acked = new AtomicLong();
     final AtomicLong failed = new AtomicLong();
-    /** Given up after delivery.timeout.ms; sends that waited for metadata or for memory in vain. */
+    /** Records given up after delivery.timeout.ms; sends that waited in vain for metadata or for memory. */
     final AtomicLong expired = new AtomicLong();
     final AtomicLong unknown = new AtomicLong();
     final AtomicLong exhausted = new AtomicLong();
     final AtomicLong polls = new AtomicLong();
     final AtomicLong handled = new AtomicLong();
-    /** Of topics whose handler is not slow. */
+    /** Records of topics with a fast handler. */
     final AtomicLong others = new AtomicLong();
     final Map<Long, Long> sending = new ConcurrentHashMap<>();
     final Map<Long, Long> calling = new ConcurrentHashMap<>();
@@ -41,7 +41,7 @@ final class Truth {
         return truth;
     }
 
-    /** A call begins: into send(), or into a callback. */
+    /** A call of send() or of a callback begins. */
     long begin(Map<Long, Long> calls) {
         long token = TOKENS.incrementAndGet();
         calls.put(token, System.currentTimeMillis());
@@ -57,7 +57,7 @@ final class Truth {
         }
     }
 
-    /** A record is lost. `sending`: send() says so, not the callback. */
+    /** Counts a lost record. `sends`: the error came from send(), not from the callback. */
     void failure(Throwable error, boolean sends) {
         failed.incrementAndGet();
         StringBuilder texts = new StringBuilder();
@@ -83,7 +83,7 @@ final class Truth {
         System.out.flush();
     }
 
-    /** A line for each client. */
+    /** Prints a line for each client. */
     static void tell() {
         long now = System.currentTimeMillis();
         for (Truth t : ALL) {
