@@ -223,6 +223,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
     ),
     unknown(
-        "frozen-and-nothing-tells-why", window("legacy-consumer", legacy(still(900), {"a": still()}, {"a": still(5)}))
+        "frozen-and-nothing-shows-why", window("legacy-consumer", legacy(still(900), {"a": still()}, {"a": still(5)}))
     ),
 )

@@ -126,7 +126,7 @@ def worker(frames: Sequence[str]) -> Thread:
 SCENARIOS: tuple[Scenario, ...] = (
     fires("handler-hangs", window("consumer", polling(lambda s: max(0.0, s - 10), **ANSWERED), config=THIRTY)),
     suspects(
-        "handler-hangs-and-nothing-tells-of-answers",
+        "handler-hangs-and-nothing-shows-answers",
         window("consumer", polling(lambda s: max(0.0, s - 10)), config=THIRTY),
     ),
     unknown(
@@ -158,7 +158,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
     ),
     unknown(
-        "a-commit-waits-for-a-coordinator-nobody-knows",
+        "a-commit-waits-for-an-unknown-coordinator",
         window(
             "consumer",
             polling(
@@ -270,7 +270,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         window("consumer", logs=[line(20, "python-poll-timeout-expired", "Heartbeat poll expired, leaving group")]),
     ),
     suspects(
-        "old-client-whose-commits-are-refused-again-and-again",
+        "old-client-with-repeatedly-refused-commits",
         window("consumer", logs=[mine(line(s, "commit-refused")) for s in (5, 30, 55)]),
     ),
     suspects(
@@ -469,5 +469,5 @@ SCENARIOS: tuple[Scenario, ...] = (
             dumps=[dump(5, worker(HANDLER)), dump(50, worker(("com.example.Ledger.close", *HANDLER[1:])))],
         ),
     ),
-    unknown("polls-not-told", window("consumer", every(10, {"records-lag-max": still(5)}))),
+    unknown("polls-not-reported", window("consumer", every(10, {"records-lag-max": still(5)}))),
 )

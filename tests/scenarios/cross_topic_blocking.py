@@ -107,7 +107,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
     ),
     suspects(
-        "a-queue-of-one-chunk-and-nobody-says-how-many-it-may-hold",
+        "a-queue-of-one-chunk-with-unknown-capacity",
         window(
             "legacy-consumer",
             legacy(stuck_at(900, 20), {"a": still(1), "b": still()}, {"a": stuck_at(50, 20), "b": stuck_at(50, 20)}),
@@ -197,8 +197,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     near_miss("librdkafka-one-queue-that-is-worked-off-fast", in_turn(rate=100)),
     near_miss("librdkafka-one-queue-of-a-few-records", in_turn(rate=2, waiting=10)),
     unknown("librdkafka-records-of-two-topics-in-turn-and-slowly", in_turn(rate=2)),
-    unknown("polls-not-told", window("consumer", every(10, {"records-lag-max": still(5)}))),
-    unknown("queues-not-told", window("legacy-consumer", every(10, {"fetch-requests-total": rising()}))),
+    unknown("polls-not-reported", window("consumer", every(10, {"records-lag-max": still(5)}))),
+    unknown("queues-not-reported", window("legacy-consumer", every(10, {"fetch-requests-total": rising()}))),
     suspects(
         "away-from-poll-by-the-selector",
         by_selector(lambda s: min(s, 10.0) * 0.9, 10, lambda s: 100 + 2.0 * min(s, 10)),

@@ -193,7 +193,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         window(readings=sending(stuck_at(400, 10), select=stuck_at(400, 10), requests_in_flight=still(5))),
     ),
     unknown("nothing-counted", window(readings=producer(rising()))),
-    unknown("buffer-not-told", window(readings=every(10, {"record-send-total": still(400)}))),
+    unknown("buffer-not-reported", window(readings=every(10, {"record-send-total": still(400)}))),
     suspects(
         "answers-are-refusals-and-no-log",
         window(readings=sending(rising(20), record_retry_total=lambda s: 20 * max(0.0, s - 10))),

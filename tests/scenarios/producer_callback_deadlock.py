@@ -332,7 +332,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
     ),
     unknown("no-selector-counted", window(readings=every(10, {"record-send-rate": still(5)}))),
-    unknown("no-buffer-told", window(readings=every(10, {"select-total": rising()}))),
+    unknown("no-buffer-reported", window(readings=every(10, {"select-total": rising()}))),
     unknown("two-readings", window(readings=producer(rising(), until=15))),
     fires(
         "reports-every-5-min",

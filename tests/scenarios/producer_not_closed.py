@@ -56,7 +56,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
     ),
     fires(
-        "librdkafka-tells-its-loss",
+        "librdkafka-reports-its-loss",
         window(logs=[mine(line(12, "librdkafka-terminating", records="42", bytes="4200"))], departed=10),
     ),
     suspects(
@@ -150,7 +150,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     unknown("scaled-down-log-not-read", window(readings=last_reading(49_152), departed=10)),
     unknown(
-        "buffer-not-told", window(readings=[Reading(at(10), {"record-send-rate": 5.0})], logs=[STARTED], departed=10)
+        "buffer-not-reported",
+        window(readings=[Reading(at(10), {"record-send-rate": 5.0})], logs=[STARTED], departed=10),
     ),
     unknown("still-there", window(readings=last_reading(8 * MIB))),
     suspects(

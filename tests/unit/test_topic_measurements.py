@@ -267,7 +267,7 @@ def test_a_window_sees_only_its_own_readings() -> None:
 
 
 def test_records_per_second_of_each_topic_of_a_consumer_that_has_several() -> None:
-    """40 s: 400 records of the two partitions of orders, none of audit; what came to it meanwhile has no rate yet."""
+    """In 40 s: 400 records from orders' two partitions, none from audit; `late` was added meanwhile and has no rate."""
 
     def reading(seconds: int, *totals: tuple[str, int, float]) -> Reading:
         topics = tuple(TopicReading(t, p, None, {"records-consumed-total": value}) for t, p, value in totals)
