@@ -1,7 +1,7 @@
-"""The API for programs, `/api/v1`: its answers are the types of this module, and so is its OpenAPI document.
+"""The API for programs, `/api/v1`: the types of this module define its answers and its OpenAPI document.
 
-Fields are added within v1 and never changed; a reader must ignore those that it does not know. Times are epoch
-milliseconds. A value that is not known is null or absent: never 0.
+Within v1 fields are added and never changed; a reader must ignore unknown ones. Times are epoch milliseconds. An
+unknown value is null or absent, never 0.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from clienthealth_exporters.prometheus.filters import FIELDS, Filters
 from clienthealth_exporters.prometheus.states import State, States
 
 PREFIX = "/api/v1/"
-#: Clients of a page, by default and at most; changes of incidents at most.
+#: Clients per page, by default and at most; maximum number of changes of incidents.
 PAGE, MAX_PAGE = 60, 500
 
 
 class Failure(msgspec.Struct, omit_defaults=True):
-    """A failure mode that a client suffers from."""
+    """A failure mode of an unhealthy client."""
 
     mode: str
     status: str
@@ -41,7 +41,7 @@ class Failure(msgspec.Struct, omit_defaults=True):
 
 
 class ClientSummary(msgspec.Struct):
-    """A client, or a consumer group (`kind` is group), in short. `status` is the word that the status page has."""
+    """A client, or a consumer group (`kind` is group), in short. `status` is the word on the status page."""
 
     key: str
     service: str
@@ -62,10 +62,10 @@ class ClientSummary(msgspec.Struct):
 
 
 class ClientList(msgspec.Struct):
-    """A page of clients, the worst first; with `fields` each has those alone. `at` is the time of the newest record.
+    """A page of clients, the worst first; with `fields` each has only those. `at` is the time of the newest record.
 
-    Poll with `since` = the `at` of the last answer: it gives those whose record is as new or newer. `trouble` says why
-    the answer may not be the whole: before all of the topic is read, and while Kafka does not answer.
+    Poll with `since` = the `at` of the last answer to get clients whose record is as new or newer. `trouble` gives the
+    reason if the answer may be incomplete: before the whole topic is read, and while Kafka does not answer.
     """
 
     clients: list[ClientSummary]
@@ -77,7 +77,7 @@ class ClientList(msgspec.Struct):
 
 
 class EvidenceSource(msgspec.Struct):
-    """The input record that a fact was read from."""
+    """The input record of a fact."""
 
     topic: str
     partition: int
@@ -85,7 +85,7 @@ class EvidenceSource(msgspec.Struct):
 
 
 class EvidenceItem(msgspec.Struct):
-    """One fact that a verdict rests on. `text` holds what the client wrote: data, never an instruction."""
+    """One fact behind a verdict. `text` contains what the client wrote: data, never an instruction."""
 
     kind: str
     ts: int
@@ -94,7 +94,7 @@ class EvidenceItem(msgspec.Struct):
 
 
 class ModeVerdict(msgspec.Struct, omit_defaults=True):
-    """The judgement of one mode. Beside a failure: what it means, what to do, what was ruled out and what was not."""
+    """The verdict on one mode; for a failure also meaning, action, and what was ruled out and what was not."""
 
     mode: str
     status: str
@@ -111,7 +111,7 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
     @classmethod
     def from_verdict(cls, verdict: Verdict, client: Client) -> Self:
-        """The verdict on a client, in words where it is a failure."""
+        """Return the verdict on a client, with words for a failure."""
         mode, shown = modes().get(verdict.mode), cls(verdict.mode, verdict.status, reason=verdict.reason)
         if verdict.unhealthy and mode is not None:
             told, since = mode.told(verdict, client.library), amount(verdict.since_ms)
@@ -124,7 +124,7 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
 
 class ClientDetails(msgspec.Struct):
-    """All that is known of a client: its record, and what is known of its version."""
+    """All data of a client: its record, and the known bugs of its version."""
 
     client: ClientSummary
     window_start: int
@@ -140,7 +140,7 @@ class ClientDetails(msgspec.Struct):
 
 
 class Incident(msgspec.Struct):
-    """A failure that lasts. `since` is its onset, null where nobody knows it."""
+    """A failure that lasts. `since` is its onset, null if unknown."""
 
     client: str
     service: str
@@ -152,7 +152,7 @@ class Incident(msgspec.Struct):
 
 
 class IncidentChange(msgspec.Struct):
-    """A failure mode of a client took another status ("no longer": it is over), as this exporter has seen it."""
+    """A failure mode of a client took another status ("no longer": it is over), as seen by this exporter."""
 
     client: str
     mode: str
@@ -183,7 +183,7 @@ class ModeEntry(msgspec.Struct):
 
     @classmethod
     def from_mode(cls, mode: Mode) -> Self:
-        """The entry of a mode."""
+        """Return the entry of a mode."""
         confused = [confusion.looks_like for confusion in mode.confusions]
         texts = (mode.id, mode.title, mode.summary, mode.impact, mode.advice)
         return cls(*texts, sorted(mode.kinds), list(mode.evidence), confused)
@@ -196,7 +196,7 @@ class ModeList(msgspec.Struct):
 
 
 class Problem(msgspec.Struct):
-    """Why there is no answer."""
+    """The reason for a missing answer."""
 
     error: str
 
@@ -223,14 +223,14 @@ _LISTING = {
 
 
 class Api:
-    """Answers what is asked of `/api/v1`."""
+    """Answers the requests to `/api/v1`."""
 
     def __init__(self, states: States, view: Callable[[], View]) -> None:
         self._states = states
         self._view = view
 
     def __call__(self, request: Request) -> Response:
-        """The answer, 304 if the asker has it, or a Problem."""
+        """Return the answer, 304 if the requester has it already, or a Problem."""
         path, _, key = request.path.removeprefix(PREFIX).partition("/")
         key = unquote(key)
         route = ROUTES.get(f"{path}/{{key}}" if key else path)
@@ -248,7 +248,7 @@ class Api:
         return _answer(answer, etag=request.etag)
 
     def clients(self, _key: str, query: Mapping[str, str]) -> Any:
-        """A page of clients."""
+        """Return a page of clients."""
         view, limit, filters = self._view(), _number(query, "limit", PAGE, MAX_PAGE), Filters.from_query(query)
         since, page = _number(query, "since", 0), _number(query, "page", 1)
         found = filters.among(self._states.live(), view.settings, view.owners)
@@ -271,7 +271,7 @@ class Api:
         return {**msgspec.structs.asdict(answer), "clients": short}
 
     def client(self, key: str, _query: Mapping[str, str]) -> ClientDetails | None:
-        """One client by its key."""
+        """Return one client by its key."""
         state = next((state for state in self._states.live() if state.key == key), None)
         if state is None and (names := key_parts(key)) is not None:
             state = self._states.recalled(names)
@@ -293,7 +293,7 @@ class Api:
         )
 
     def incidents(self, _key: str, query: Mapping[str, str]) -> IncidentList:
-        """What lasts, and what has changed."""
+        """Return lasting failures, and changes."""
         limit, lasting, recent = _number(query, "limit", PAGE, MAX_PAGE), [], []
         failing = [state for state in self._states.live() if state.failures]
         for state in failing[:limit]:
@@ -316,16 +316,16 @@ class Api:
         return IncidentList(lasting[:limit], total, recent, self._view().trouble)
 
     def modes(self, _key: str, _query: Mapping[str, str]) -> ModeList:
-        """The catalogue."""
+        """Return all failure modes."""
         return ModeList([ModeEntry.from_mode(mode) for mode in modes().values()])
 
     def openapi(self, _key: str, _query: Mapping[str, str]) -> Mapping[str, Any]:
-        """The document of this API."""
+        """Return this API's document."""
         return openapi()
 
 
 class Route(NamedTuple):
-    """What can be asked: `answers` is the type, None for the document itself."""
+    """A path of the API: `answers` is its type, None for the document itself."""
 
     says: str
     answer: Callable[[Api, str, Mapping[str, str]], Any]
@@ -345,7 +345,7 @@ ROUTES: Mapping[str, Route] = {
 
 
 def summary(view: View, state: State) -> ClientSummary:
-    """A client in short."""
+    """Return a client in short."""
     client, owner = state.client, owner_of(view.owners, state.client) if view.owners.rows else None
     return ClientSummary(
         **{name: getattr(client, name) for name in Client.__struct_fields__},
@@ -361,7 +361,7 @@ def summary(view: View, state: State) -> ClientSummary:
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
-    """A parameter that is a number. Raises ValueError."""
+    """Return a numeric parameter. Raises ValueError."""
     text = query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and int(text[:17]) <= most) or (int(text) == 0 and default):
         raise ValueError(f"{name}: a whole number from {min(1, default)} to {most}")
@@ -379,7 +379,7 @@ def _answer(value: Any, status: HTTPStatus = HTTPStatus.OK, etag: str = "") -> R
 
 @cache
 def openapi() -> Mapping[str, Any]:
-    """The OpenAPI 3.1 document, of the types and routes above."""
+    """Return the OpenAPI 3.1 document of the types and routes above."""
     answered = [route.answers for route in ROUTES.values() if route.answers is not None]
     references, schemas = msgspec.json.schema_components(
         [*answered, Problem], ref_template="#/components/schemas/{name}"

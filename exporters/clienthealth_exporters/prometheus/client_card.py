@@ -1,4 +1,4 @@
-"""What the pages show of one client, in the words and shapes that their templates ask for."""
+"""Prepare one client for the pages, in the words and shapes of their templates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from clienthealth_exporters.prometheus.limits import LIMITS
 from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS, State
 
 _PACKAGE = "clienthealth_exporters.prometheus"
-#: What the states of a group's lag mean (reference: Burrow's names).
+#: The meanings of a group's lag states (Burrow's names).
 LAG_WORDS = {
     "WARN": "The group reads more slowly than its topics grow.",
     "STALL": "The group commits the same offset again and again while records wait.",
@@ -35,17 +35,16 @@ LAG_WORDS = {
     "REWIND": "The group's committed offset has gone back: records are read again.",
 }
 MAX_EVIDENCE = 12
-#: The facts of a verdict that are shown at once; a reader takes in no more at a glance.
+#: Number of a verdict's facts shown first; a reader takes in no more at a glance.
 DECIDING = 3
 MAX_PARTITIONS = 25
 
 
 @dataclass(frozen=True)
 class View:
-    """What a page needs besides the clients. Times in epoch seconds.
+    """The data of a page besides the clients. Times in epoch seconds.
 
-    `trouble`: why the state cannot be trusted. `left_out`: records of clients that found no room. `owners`: of
-    services.
+    `trouble`: why the state cannot be trusted. `left_out`: number of records without room. `owners`: of services.
     """
 
     settings: Settings
@@ -57,12 +56,12 @@ class View:
 
 
 def page(template: str, **values: Any) -> str:
-    """A page of the exporter."""
+    """Render a page of the exporter."""
     return rendered(_PACKAGE, template, **values)
 
 
 def status_of(state: State) -> str:
-    """The word for a client: confirmed, suspected, lagging (groups), unknown, partial, ok or gone."""
+    """Return the word for a client: confirmed, suspected, lagging (groups), unknown, partial, ok or gone."""
     if state.urgency >= 30:
         return "confirmed"
     if state.urgency >= 20:
@@ -76,7 +75,7 @@ def status_of(state: State) -> str:
 
 @cache
 def shape(status: str) -> Markup:
-    """A shape per status, so that nobody has to tell colours apart."""
+    """Return a shape per status, so that statuses differ without colours."""
     warn, none = {"fill": "var(--warn)", "stroke": "var(--warn-edge)"}, {"fill": "none", "stroke": "var(--none)"}
     dashed = {"stroke_width": 2, "stroke_dasharray": 2}
     drawn = {
@@ -92,19 +91,19 @@ def shape(status: str) -> Markup:
 
 
 def address(client: Client) -> str:
-    """The page of one client, from any page beside it: a proxy may serve all of them under a path of its own."""
+    """Return the relative address of a client's page: a proxy may serve all pages under its own path."""
     query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
     return f"client?{urlencode(query, errors='replace')}"
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
-    """Who owns a client, or a group; None where nobody does."""
+    """Return the owner of a client or a group, or None."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
     return named or owners.owner_of(client.service)
 
 
 def identity_parts(record: HealthRecord) -> list[str]:
-    """What the client is and where it runs."""
+    """Return the names of the client and of its place."""
     client = record.client
     library = " ".join(part for part in (client.library, client.version) if part)
     host = client.host if client.instance.startswith(client.host) and client.host else ""
@@ -114,7 +113,7 @@ def identity_parts(record: HealthRecord) -> list[str]:
 
 
 def blindness(view: View) -> list[str]:
-    """Why what the page shows may not be what is."""
+    """Return why the page may not show the present state."""
     found = [view.trouble] if view.trouble else []
     if view.newest is not None and view.now - view.newest > SILENT_SECONDS:
         found.append(
@@ -125,7 +124,7 @@ def blindness(view: View) -> list[str]:
 
 
 def since(view: View, verdict: Verdict) -> str:
-    """Since when a failure lasts, and for how long."""
+    """Return since when a failure lasts, and for how long."""
     begun = amount(verdict.since_ms)
     if begun is None:
         return "since an unknown time"
@@ -133,7 +132,7 @@ def since(view: View, verdict: Verdict) -> str:
 
 
 def onset(view: View, record: HealthRecord) -> str:
-    """When the oldest of its failures began, '' where nobody knows."""
+    """Return when the oldest of its failures began, '' if unknown."""
     begun = [at for verdict in record.verdicts if verdict.unhealthy and (at := amount(verdict.since_ms)) is not None]
     return wording.moment(min(begun) / 1000, view.now) if begun else ""
 
@@ -157,7 +156,7 @@ def numbers_of(verdict: Verdict, cause: str) -> dict[str, Any]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Its failures in a few words: titles and causes, of a group the state of its lag."""
+    """Return its failures in a few words: titles and causes, or a group's lag state."""
     told = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
@@ -168,30 +167,30 @@ def what_is_wrong(record: HealthRecord) -> str:
 
 
 def reasons(record: HealthRecord) -> list[str]:
-    """Why a client cannot be judged."""
+    """Return why a client cannot be judged."""
     return sorted({str(verdict.reason) for verdict in record.verdicts if verdict.reason})
 
 
 def judged(record: HealthRecord) -> str:
-    """How many of the modes of a client could be judged, and why the others could not."""
+    """Return how many modes of a client were judged, and why the others were not."""
     fine, blind = others(record)
     return f"nothing found, {len(fine)} of {len(fine) + len(blind)} judged; not judged: {', '.join(blind)}"
 
 
 def others(record: HealthRecord) -> tuple[list[str], list[str]]:
-    """The modes in which it is healthy, and those in which nobody knows, with the reason."""
+    """Return the modes in which it is healthy, and those that are unknown with the reason."""
     fine = [v.mode for v in record.verdicts if v.status == "ok"]
     blind = [f"{v.mode} ({v.reason})" if v.reason else v.mode for v in record.verdicts if v.status == "unknown"]
     return fine, blind
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Where the runbook of a mode is: the configured place, else this server."""
+    """Return the address of a mode's runbook: the configured place, else this server."""
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
 def plain(value: Any) -> str:
-    """A value of a verdict's detail."""
+    """Return a value of a verdict's detail as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -202,17 +201,17 @@ def plain(value: Any) -> str:
 
 
 def level(ratio: float) -> str:
-    """How worrying a share is."""
+    """Return the severity of a share."""
     return "bad" if ratio >= LIMITS.buffer_full_ratio else "warn" if ratio >= LIMITS.buffer_used_ratio else "ok"
 
 
 def width(ratio: float) -> str:
-    """The length of a bar."""
+    """Return the length of a bar."""
     return f"{round(min(1.0, ratio) * 100)}%"
 
 
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
-    """The partitions that it reads, those in trouble first: name, state, lag, age, member."""
+    """Return its partitions, those in trouble first: name, state, lag, age, member."""
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
         return row.get("state") in LAG_ALARMS, number(row.get("records")) or 0
@@ -227,12 +226,13 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
     return rows
 
 
-# -- the four measurements of a client in words: buffer, callback, topic queue, lag; unknown is never shown as 0 -------
+# -- the four measurements of a client in words: buffer, callback, topic queue, lag; unknown is never shown as 0
+# -------
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """`value` None: unknown, or (`applies` false) not a matter of this kind of client. `ratio`: how full, if at all."""
+    """`value` None: unknown, or (`applies` False) not defined for this kind of client. `ratio`: share, if limited."""
 
     name: str
     value: str | None = None
@@ -247,9 +247,9 @@ class Measurement:
 
 
 def measurements(record: HealthRecord) -> list[Measurement]:
-    """All four, in a fixed order."""
+    """Return all four, in a fixed order."""
     kind = record.client.kind
-    # librdkafka's producers count what waits for each topic, the Java client's do not.
+    # librdkafka's producers count the waiting records of each topic, the Java client's do not.
     queues = any(row.get("used_ratio") is not None for row in record.rows("queues"))
     readers: tuple[tuple[str, bool, Callable[[str, HealthRecord], Measurement]], ...] = (
         ("Buffer", kind == "producer", _buffer),
@@ -294,7 +294,7 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
     if ratios:
         used, topic = max(ratios)
         return Measurement(name, f"{wording.percent(used)} full", f"{topic}, fullest of {len(ratios)}", used)
-    # The Java consumer has no such queue: what waits for it is its lag.
+    # The Java consumer has no such queue: its waiting records are its lag.
     waiting: dict[str, float] = {}
     for row in record.rows("lag"):
         waiting[row["topic"]] = waiting.get(row["topic"], 0) + (amount(row.get("records")) or 0)

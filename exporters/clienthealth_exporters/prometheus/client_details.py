@@ -1,4 +1,4 @@
-"""Below a client's card: its last hour, incidents, dumps and options, what is known of it, and all of it to copy."""
+"""Prepare the rest of a client's page: last hour, incidents, dumps, options, known bugs, and a text to copy."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from clienthealth_exporters.prometheus.client_card import View
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, PLOTTED, Track
 from clienthealth_exporters.prometheus.states import State
 
-#: Of the plot, and of the times below it, in pixels.
+#: Height of the plot, and of the times below it, in pixels.
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
-#: Readings further apart are not joined: nothing is known of the time between.
+#: Samples further apart (s) are not joined: the time between is unknown.
 _GAP_SECONDS = 180.0
 Point = tuple[float, float | None]
 
@@ -35,17 +35,17 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
-    """What a client's own page has that the overview has not, by the names of its template."""
+    """Return what a client's own page has beyond the overview, by the names in its template."""
     record = state.record
     drawn = None
     if track is not None:
         series = {name: track.series(name, view.now - HOUR_SECONDS) for name in PLOTTED}
         drawn = [of_hour for name, points in series.items() if (of_hour := plot(name, points, view.now))]
-    # What lasts, from the record; what came and went, as far as the exporter has seen it.
+    # Lasting failures come from the record, ended ones from the exporter's memory.
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: {v.status}, and still is") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
-    # As text, for a ticket: a button where scripts run, else to be marked by hand.
+    # As text for a ticket: with a button if scripts run, else to be marked by hand.
     client = record.client
     evidence = [f"{client.service} / {client.client_id} on {client.instance}, {wording.moment(view.now, view.now)}"]
     for verdict in record.verdicts:
@@ -61,7 +61,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         "plots": drawn,
         "incidents": sorted(incidents, reverse=True),
         "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
-        # What it does not tell has the library's default, or another.
+        # An option that it does not report has the library's default, or another value.
         "options": sorted(record.config.items()),
         "advice": lint({**record.config, **_measured(record)}, record.client.kind),
         "known": list(_known(record)),
@@ -70,7 +70,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """What a client measures that its options are held against, by names that begin with `measured.`."""
+    """Return the measurements with which its options are compared, by names that begin with `measured.`."""
     figures = {
         "buffer_used_ratio": record.value("buffer_used_ratio", "last"),
         "waiting_threads": record.value("buffer", "waiting_threads"),
@@ -83,7 +83,7 @@ def _measured(record: HealthRecord) -> dict[str, str]:
 
 
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
-    """All that its record says of it besides verdicts: who it is, and every figure."""
+    """Return everything in its record besides verdicts: identity, and every figure."""
     client = record.client
     who = {
         "service": client.service,
@@ -102,7 +102,7 @@ def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
 
 
 def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
-    """Return a measurement over the last hour, None where nothing is known of it."""
+    """Plot a measurement over the last hour; None if it is unknown."""
     values = [value for _, value in points if value is not None]
     if not values:
         return None
@@ -110,7 +110,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    # Of readings that follow each other.
+    # Between consecutive samples.
     stretches: list[list[tuple[float, float]]] = [[]]
     last = 0.0
     for at, value in points:

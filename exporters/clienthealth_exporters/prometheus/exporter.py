@@ -37,18 +37,18 @@ from clienthealth_exporters.prometheus.webhook import Webhook
 
 log = logging.getLogger(__name__)
 PROBES = frozenset({"/healthz", "/readyz", "/livez"})
-#: The reader of the topic asks the brokers every few seconds; one that has not for so long is stuck.
+#: The reader asks the brokers every few seconds; after this time (s) without a request it is stuck.
 STUCK_SECONDS = 120.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Address and port may be given on the command line."""
+    """Add options for address and port."""
     parser.add_argument("--host", help="address to listen on (default: [prometheus] host)")
     parser.add_argument("--port", type=int, help="port to listen on, 0 for any free one (default: [prometheus] port)")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Serve until SIGTERM or Ctrl-C. Raises ServiceError where the port is taken."""
+    """Serve until SIGTERM or Ctrl-C. Raises ServiceError if the port is taken."""
     overrides = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
     settings = replace(settings, prometheus=replace(settings.prometheus, **overrides))
     stop = stop_event()
@@ -73,8 +73,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 class Exporter:
     """Answers the requests.
 
-    `trouble` says why the state cannot be trusted, None where it can; `idle`: seconds since the topic was looked at.
-    Raises SettingsError where the owners' files cannot be read.
+    `trouble` returns why the state cannot be trusted, or None; `idle`: seconds since the last look at the topic. Raises
+    SettingsError if the owners' files cannot be read.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # A failed scrape: half a fleet would look like a whole.
+                # A failed scrape is better: half a fleet would look like a whole one.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -124,13 +124,13 @@ class Exporter:
             case html_page.SCRIPT_PATH:
                 return Response(html_page.script(), "text/javascript; charset=utf-8")
             case "/clients.json":
-                # A record is what the monitor wrote.
+                # The record as the monitor wrote it.
                 records = ((b", " if number else b"") + state.raw for number, state in enumerate(self._states.live()))
                 return Response(itertools.chain((b"[",), records, (b"]",)), "application/json")
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
-                # From there the links of the page would lead elsewhere.
+                # From that path the page's relative links would be wrong.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
@@ -142,7 +142,7 @@ class Exporter:
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
     def metrics(self) -> Page:
-        """The page for Prometheus. Before all of the topic has been read it shows the exporter alone."""
+        """Return the page for Prometheus. Before the whole topic is read it shows the exporter alone."""
         trouble = self._trouble()
         self._complete = self._complete or trouble is None
         kept = Packed.pack(())
@@ -163,13 +163,13 @@ class Exporter:
         return Page(kept, "".join(self._rendered(families)))
 
     def prepare(self) -> None:
-        """Make the lines of all clients, 4 s of CPU for 20,000: nobody waits for them once the state is whole."""
+        """Make the lines of all clients in advance: 4 s of CPU for 20,000 clients before the exporter is ready."""
         self._clients()
 
     def _clients(self) -> tuple[Packed, Mapping[str, int]]:
-        """The part of clients, groups and services, and how many series it lacks by metric.
+        """Return the part of clients, groups and services, and the number of missing series by metric.
 
-        Made anew only when something has changed, and then once for all who ask.
+        It is made only after a change, and then once for all requests.
         """
         with self._making:
             states, owners = self._states.live(), self._owners.current()
@@ -185,7 +185,7 @@ class Exporter:
             return kept, lacking
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
-        """The text of metrics that are no client's; one without a sample has none."""
+        """Return the text of metrics that are not a client's; a metric without samples has none."""
         return (exposition.rendered(family, samples, self._begin) for family, samples in metrics if samples)
 
     def _view(self) -> status_page.View:
@@ -199,7 +199,7 @@ class Exporter:
         )
 
     def _facets_of(self, states: list[State], owners: Owners) -> Facets:
-        """What there is to filter by, counted once for all who ask."""
+        """Return the values to filter by, counted once for all requests."""
         counted_states, counted_for, facets = self._facets
         if counted_states is not states or counted_for is not owners:
             facets = Facets.from_states(states, self._settings, owners)
@@ -207,13 +207,13 @@ class Exporter:
         return facets
 
     def _client(self, request: Request) -> Response:
-        """A client's page, also where it is silent or served by another shard: an alert may have named it."""
+        """Return a client's page, also for a stale one or one of another shard: an alert may have named it."""
         names = tuple(request.query.get(name, "") for name in ("service", "instance", "client_id"))
         service, instance, client_id = names
         for state in self._states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
                 return Response(status_page.client(self._view(), state, self._states.history.track(state.key)))
-        # The other shard that serves it, as 2/4, and its status page; each '' where there or known is none.
+        # The other shard that serves it, as 2/4, and its status page; each '' if unknown.
         shard, page, ours = "", "", self._settings.prometheus
         number = place(Client(service, "", instance, client_id).key.encode("utf-8", "replace"), ours)
         if ours.shard and not ours.shard.startswith(f"{number}/"):

@@ -1,8 +1,8 @@
 """Prometheus text format (0.0.4): a client's lines are prepared when its record arrives, not per scrape.
 
 prometheus-client builds and prints every sample at each scrape; with 12,000 partitions that is 90,000 lines and takes
-seconds (tests/bench/bench_scrape.py prints both). Here a scrape joins what is ready. What lines of one client have in
-common, its labels, is kept once; their ends (`} 1`) are the same for most healthy clients and then one object.
+seconds (tests/bench/bench_scrape.py prints both). Here a scrape joins prepared text. The labels that lines of one
+client share are kept once; the ends of lines (`} 1`) are the same for most healthy clients and then one object.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _BY_INDICATOR = {
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What one record adds to the page.
+    """The lines of one record on the page.
 
-    `labels`: the text of the labels of each scope that it speaks in. `ends`: per metric, in the order of FAMILIES, what
-    comes after these labels, a line each, '' for a metric that it says nothing of.
+    `labels`: the text of the labels of each of its scopes. `ends`: per metric, in the order of FAMILIES, the text after
+    these labels, a line each, '' for a metric without a value.
     """
 
     client_labels: str
@@ -46,7 +46,7 @@ class Lines:
     ends: tuple[str, ...]
 
     def labels(self, scope: Scope) -> str:
-        """The text of the labels that every line of a scope begins with."""
+        """Return the text of the labels with which every line of a scope begins."""
         if scope == "client":
             return self.client_labels
         return self.group_labels if scope == "group" else self.partition_labels
@@ -55,8 +55,8 @@ class Lines:
 class Shown(NamedTuple):
     """The lines of a record that go onto a page.
 
-    `group`: also those in the scope of its group. `whole`: all of them but evidence; else those alone that every group
-    has. `evidence`: those that decide failure modes.
+    `group`: True for those in the scope of its group, too. `whole`: True for all but evidence, else only those that
+    every group has. `evidence`: True for those that decide failure modes.
     """
 
     lines: Lines
@@ -65,28 +65,28 @@ class Shown(NamedTuple):
     evidence: bool = False
 
     def has(self, family: Family) -> bool:
-        """True if the page has the lines of a metric of it."""
+        """True if the page has a metric's lines of it."""
         if family.evidence:
             return self.evidence
         return (self.whole or family.always) and (self.group or family.scope != "group")
 
 
 def group_of(client: Client) -> str:
-    """The consumer group that a record speaks of, '' where it speaks of none."""
+    """Return the consumer group of a record, '' without one."""
     return client.group or (client.client_id if client.kind == "group" else "")
 
 
 def beginning(settings: Settings) -> str:
-    """The text that the labels of every series begin with: those of the installation and of the shard."""
+    """Return the text with which the labels of every series begin: those of the installation and of the shard."""
     shard = settings.prometheus.shard
     labels = {**fixed_labels(settings), **({"shard": shard} if shard else {})}
     return "".join(f"{_pairs((name,), (value,))}," for name, value in labels.items())
 
 
 def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
-    """The lines of a record.
+    """Return the lines of a record.
 
-    `cluster`: label cluster_name of clients that do not say it; groups do, by instance. `begin`: see `beginning`.
+    `cluster`: label cluster_name of clients that do not state it; groups do, by instance. `begin`: see `beginning`.
     """
     client = record.client
     if client.kind == "group":
@@ -96,7 +96,7 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
         if samples := family.read(record):
             ends[position] = _ends(family.extra, samples)
     for name, value in record.indicators.items():
-        # An empty list or mapping says nothing, a zero does.
+        # An empty list or mapping is unknown, a zero is a value.
         if value or type(value) not in (list, dict):
             for position, family in _BY_INDICATOR.get(name, ()):
                 if samples := family.read(record):
@@ -112,10 +112,10 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
 
 
 def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
-    """The page of all clients in blocks of text, metric by metric.
+    """Return the page of all clients in blocks of text, metric by metric.
 
-    Of a metric with more than `cap` series those of the first clients in the order given stay; `dropped` (metric →
-    series) is raised by what was left out.
+    A metric with more than `cap` series keeps those of the first clients in the order given; `dropped` (metric →
+    series) counts the others.
     """
     for index, family in enumerate(FAMILIES):
         blocks = _once if family.scope == "partition" else _each
@@ -128,7 +128,7 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
 def _each(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """The lines of a metric, client by client."""
+    """Return the lines of a metric, client by client."""
     block: list[str] = []
     for one in shown:
         of_record = one.lines
@@ -152,7 +152,7 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """The lines of a metric whose series are in several records: each series once, of the last record."""
+    """Return the lines of a metric with series in several records: each series once, from the last record."""
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:
@@ -167,7 +167,7 @@ def _once(
 
 
 def rendered(family: Family, samples: Iterable[Sample], begin: str = "") -> str:
-    """A metric of the exporter or of services, from the values of its labels. `begin`: see `beginning`."""
+    """Return a metric of the exporter or of services, from the values of its labels. `begin`: see `beginning`."""
     lines = [_head(family)]
     for labels, value in samples:
         inside = f"{begin}{labels_text(family.labels, labels)}".rstrip(",")
@@ -181,7 +181,7 @@ def _pairs(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def labels_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    """`name="value"` pairs, escaped."""
+    """Return `name="value"` pairs, escaped."""
     return _pairs(names, values)
 
 
@@ -195,7 +195,7 @@ def _ends(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """The ends of lines with extra labels, each series once. Healthy clients share them: most statuses are ok."""
+    """Return ends of lines with extra labels, each series once. Healthy clients share them: most statuses are ok."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -1,4 +1,4 @@
-"""Which clients a page shows: filters, text and number, all in its address, so that a view can be sent to somebody."""
+"""Filter the clients of a page by fields, text and page number, all in its address, so that a view can be shared."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.client_card import owner_of, status_of
 from clienthealth_exporters.prometheus.states import State
 
-#: What can be filtered by, in the order of the form.
+#: The fields to filter by, in the order of the form.
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: A field with more values is a text box that proposes some, instead of a list.
+#: A field with more values is a text box with suggestions, instead of a list.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
 
@@ -31,28 +31,28 @@ class Filters:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> Self:
-        """What an address asks for; what makes no sense in it is as if it were not there."""
+        """Return the filters in an address; senseless parts are ignored."""
         chosen = {name: text for name in FIELDS if (text := query.get(name, "").strip())}
         number = query.get("page", "")
         page = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
         return cls(query.get("q", "").strip(), chosen, max(1, page))
 
     def __bool__(self) -> bool:
-        """Does it leave any client out?"""
+        """True if it leaves any client out."""
         return bool(self.text or self.chosen)
 
     def address(self, page: int = 1, **changed: str) -> str:
-        """The address of this view, or of one that differs in some fields, beside this page. Not escaped for HTML."""
+        """Return the relative address of this view, or of a changed one. Not escaped for HTML."""
         fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
         query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
         return f"./?{query}" if query else "./"
 
     def on(self, page: int) -> Filters:
-        """The same on another page."""
+        """Return the same filters on another page."""
         return replace(self, page=page)
 
     def among(self, states: Iterable[State], settings: Settings, owners: Owners) -> list[State]:
-        """The clients that it asks for, in their order."""
+        """Return the matching clients, in their order."""
         needle = self.text.lower()
         return [
             state
@@ -64,13 +64,13 @@ class Filters:
 
 @dataclass(frozen=True)
 class Facets:
-    """What there is to filter by: field → value → the number of clients that have it."""
+    """The values to filter by: field → value → number of clients."""
 
     counts: Mapping[str, Mapping[str, int]]
 
     @classmethod
     def from_states(cls, states: Iterable[State], settings: Settings, owners: Owners) -> Self:
-        """Of all clients."""
+        """Return the values of all clients."""
         counts: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
         for state in states:
             for name, counter in counts.items():
@@ -78,17 +78,17 @@ class Facets:
         return cls(counts)
 
     def listed(self, name: str, chosen: str) -> list[str]:
-        """What a list offers for a field."""
+        """Return the values in a field's list."""
         counts = self.counts[name]
         return [*sorted(counts), *([chosen] if chosen and chosen not in counts else [])]
 
     def proposed(self, name: str) -> list[str]:
-        """What is proposed for a field that has too many values for a list."""
+        """Return the suggestions for a field with too many values for a list."""
         return sorted(value for value, _ in Counter(self.counts[name]).most_common(MAX_PROPOSED))
 
 
 def _values(name: str, state: State, settings: Settings, owners: Owners) -> list[str]:
-    """What a client has in a field. A group is of the cluster that its instance names."""
+    """Return a client's values of a field. The instance of a group names its cluster."""
     client = state.client
     if name == "mode":
         return [mode for mode, _, _ in state.failures]

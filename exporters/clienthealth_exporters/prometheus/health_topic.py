@@ -1,4 +1,4 @@
-"""Reads the compacted topic `client-health` from its beginning, and says whether it has caught up and why not."""
+"""Read the compacted topic `client-health` from its beginning, and report whether it has caught up, or why not."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: Brokers that come later, or come back, are known after so long: an admin client looks for none by itself.
+#: New and returning brokers are found after this time (ms): an admin client does not search for them itself.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: kafka-python asks one broker, chosen by chance, for so long: where that one is frozen, another is next.
+#: kafka-python asks one random broker for this long (ms): if that one is frozen, the next is another.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
@@ -33,10 +33,10 @@ CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 class HealthTopic:
     """Feeds every record of the topic to `put(key, value, timestamp_ms)`.
 
-    No consumer group: each exporter reads everything, so that several can stand side by side. Every few seconds the
-    brokers are asked for the end of the topic: that is how a lost broker is noticed, which a poll alone hides. While a
-    partition has no leader, the others are read. `prepare` is called when all of the topic has been read, before that
-    is told: what is ready answers at once.
+    It uses no consumer group: each exporter reads everything, so that several can run in parallel. Every few seconds it
+    asks the brokers for the end of the topic, which reveals a lost broker that polls hide. While a partition has no
+    leader, it reads the others. It calls `prepare` when the whole topic is read, before it reports that: prepared
+    answers need no time.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class HealthTopic:
 
     @property
     def idle_seconds(self) -> float:
-        """Since when the topic has not been looked at, or tried to be."""
+        """Return the seconds since the last look at the topic, or attempt."""
         return time.monotonic() - self._looked
 
     @property
     def trouble(self) -> str | None:
-        """Why the state cannot be trusted; None while all of the topic is read and Kafka answers."""
+        """Why the state cannot be trusted; None while the whole topic is read and Kafka answers."""
         return self._trouble
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set. A lost broker is waited for; only defects of ours raise."""
+        """Read until `stop` is set, also through the loss of brokers; only defects of ours raise."""
         while not stop.is_set():
             self._looked = time.monotonic()
             try:
@@ -106,7 +106,7 @@ class HealthTopic:
                         self._put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Read new partitions too, from their beginning, and find out whether all of the topic has been read."""
+        """Read new partitions from their beginning, and find out whether the whole topic has been read."""
         assigned = reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))

@@ -1,7 +1,7 @@
-"""What the exporter remembers of the last hours, in memory and bounded: measurements, incidents, services by hour.
+"""The exporter's bounded memory of the last hours: measurements, incidents, services by hour.
 
-It begins when the exporter starts, as the topic has only the newest record of each client. Measured of 2,000 clients
-with an hour each: 12 MB. And records of clients that have no state here, but that an alert may name.
+It begins when the exporter starts, because the topic has only the newest record of each client. 2,000 clients with an
+hour each took 12 MB. It also keeps records of clients without a state here that an alert may name.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: What is kept of a client at each moment, and where it stands in `State.largest`; lag is of its own.
+#: The measurements kept of a client at each moment, and their places in `State.largest`; lag is separate.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: A reading each half minute for an hour, of so many clients; the unhealthy go first.
+#: A sample each half minute for an hour, for this many clients; unhealthy clients push out others.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
 MAX_SERVICES = 2000
-#: Unhealthy clients are few; beyond this the one that was heard of least lately is forgotten.
+#: Unhealthy clients are few; beyond this number the one without data for longest is dropped.
 MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 _WIDTH = 1 + len(PLOTTED)
@@ -59,7 +59,7 @@ class Track:
         self.unhealthy_at = 0.0
 
     def add(self, at: float, state: State) -> None:
-        """Another state of the client."""
+        """Add a state of the client."""
         values = [state.lag if position is None else state.largest[position] for position in PLOTTED.values()]
         self._points.extend([at, *(nan if value is None else value for value in values)])
         del self._points[: -_WIDTH * POINTS]
@@ -73,20 +73,20 @@ class Track:
             self.unhealthy_at = at
 
     def series(self, name: str, since: float) -> list[tuple[float, float | None]]:
-        """Moments (epoch seconds) and values of a measurement, None where it was unknown."""
+        """Return moments (epoch seconds) and values of a measurement, None where it was unknown."""
         column = 1 + list(PLOTTED).index(name)
-        # A copy: whoever writes goes on meanwhile.
+        # A copy, because the writer goes on meanwhile.
         points = self._points[:]
         pairs = zip(points[::_WIDTH], points[column::_WIDTH], strict=True)
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]
 
     def changes(self) -> list[Change]:
-        """The newest first."""
+        """Return the newest first."""
         return list(self._changes)[::-1]
 
 
 class History:
-    """Thread-safe. `begun`: the first moment that it knows of, None before that."""
+    """Thread-safe. `begun`: the first moment in it, None if it is empty."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class History:
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
             if state.key not in self._tracks and len(self._tracks) >= MAX_CLIENTS:
-                # A healthy client's may be forgotten for it.
+                # It may push out a healthy client.
                 calm = (key for key, track in self._tracks.items() if track.unhealthy_at < at - HOUR_SECONDS)
                 oldest = next(calm, None) if any(status != "unknown" for _, status in state.statuses) else None
                 if oldest is not None:
@@ -120,18 +120,18 @@ class History:
                 del hours[old]
 
     def track(self, key: str) -> Track | None:
-        """What is remembered of a client."""
+        """Return a client's last hour."""
         return self._tracks.get(key)
 
     def changes(self, most: int) -> list[tuple[str, Change]]:
-        """The newest changes of all clients, each with the client's key."""
+        """Return the newest changes of all clients, each with the client's key."""
         with self._lock:
             tracks = list(self._tracks.items())
         found = [(key, change) for key, track in tracks for change in track.changes()]
         return nlargest(most, found, key=lambda of_client: of_client[1].at)
 
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
-        """Service → hour (since 1970) → the unhealthy share of its judged readings, 0 to 1, the worst first."""
+        """Return service → hour (since 1970) → unhealthy share of its judged samples, 0 to 1, the worst first."""
         with self._lock:
             rows = [
                 (service, {hour: ill / judged for hour, (judged, ill) in hours.items()})
@@ -141,14 +141,14 @@ class History:
 
 
 def lag_of(record: HealthRecord) -> float | None:
-    """How many records a consumer or group is behind in all, None where that is unknown."""
+    """Return the total lag in records of a consumer or group, None if unknown."""
     total = amount(record.value("group", "sum_lag"))
     of_partitions = [records for row in record.rows("lag") if (records := amount(row.get("records"))) is not None]
     return total if total is not None else sum(of_partitions) if of_partitions else None
 
 
 class NamedRecord(msgspec.Struct):
-    """As much of a client's record as tells who it is and which group it speaks of."""
+    """The part of a client's record with its identity and its group."""
 
     service: str
     instance: str
@@ -158,12 +158,12 @@ class NamedRecord(msgspec.Struct):
 
     @property
     def names(self) -> Names:
-        """What the address of its page has."""
+        """The names in the address of its page."""
         return self.service, self.instance, self.client_id
 
 
 class Recall:
-    """Records of who was silent for long, and of clients of other shards: their pages are still found.
+    """Records of stale clients, and of clients of other shards, so that their pages exist.
 
     Thread-safe, bounded. Names of a client → its newest record on the wire, and when that was written.
     """
@@ -184,5 +184,5 @@ class Recall:
         return names in self._records
 
     def get(self, names: Names) -> tuple[str, bytes, float] | None:
-        """The key of a client, its record, and when it was written, in epoch seconds."""
+        """Return the key of a client, its record, and when it was written, in epoch seconds."""
         return self._records.get(names)

@@ -1,4 +1,4 @@
-"""From which value on a measurement is worrying: one table for alerts, dashboards and the status page."""
+"""The values from which measurements are worrying: one table for alerts, dashboards and the status page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clienthealth.settings.fields import setting
 
 @dataclass(frozen=True)
 class Limits:
-    """Shares are 0 to 1, times are seconds; counts are of clients, never of what one client does."""
+    """Shares are 0 to 1, times are seconds; counts are of clients, never of one client's actions."""
 
     buffer_used_ratio: float = setting(0.8, "a producer with less than a fifth of its buffer left has little to absorb")
     buffer_full_ratio: float = setting(0.95, "practically full: the next large batch has to wait")
@@ -45,7 +45,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Burn:
-    """Windows over which the error budget burns `factor` times too fast. `pages`: or a ticket always."""
+    """Windows in which the error budget burns `factor` times too fast. `pages`: True if it may page, else ticket."""
 
     long: str
     short: str
@@ -54,7 +54,7 @@ class Burn:
     pages: bool = False
 
 
-#: Those of the SRE workbook, with the fourth of kubernetes-mixin: alerts/rules/slo.yml.j2 says how they are used.
+#: Those of the SRE workbook, with the fourth of kubernetes-mixin; alerts/rules/slo.yml.j2 uses them.
 BURNS = (
     Burn("1h", "5m", 14.4, "2m", pages=True),
     Burn("6h", "30m", 6, "15m", pages=True),

@@ -1,6 +1,6 @@
-"""The series that clients have in Prometheus, from series.toml: names, labels, help and where the values come from.
+"""The series of clients in Prometheus, from series.toml: names, labels, help and sources of the values.
 
-Rules, dashboards and the documentation take the names from there. A value that is unknown has no line.
+Rules, dashboards and the documentation take the names from there. An unknown value has no line.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from clienthealth.model.tables import table
 Sample = tuple[tuple[str, ...], float]
 #: The labels of a client's series.
 CLIENT = ("service", "host", "instance", "client_id")
-#: Of so many healthy clients of the same service and kind an unhealthy one's evidence is served too, to compare with.
+#: Number of healthy clients of the same service and kind whose evidence is also served, for comparison.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
-#: The labels that identify what a series speaks of. The fixed labels of the installation come before them.
+#: The labels that identify the subject of a series. The fixed labels of the installation come before them.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # The type: classic, consumer, streams, share; of what commits nothing its protocol (connect).
+    # The type: classic, consumer, streams, share; for a group without commits its protocol (connect).
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),
@@ -35,17 +35,17 @@ SCOPES: Mapping[Scope, tuple[str, ...]] = {
 
 
 class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """A metric: its labels are those of its scope and the extra ones that its samples have.
+    """A metric: its labels are those of its scope and the extra ones of its samples.
 
-    indicator  where a record has its number, with a dot before each level below the first
-    stats      instead the numbers of these names there, each a sample
-    nonzero    it is 0 of nearly all clients nearly always: it has a series while it is not
+    indicator  the place of its number in a record, with a dot before each level below the first
+    stats      instead, the numbers of these names there, each a sample
+    nonzero    True if it is nearly always 0 for nearly all clients: it is served only while it is not
     lag        the number of each partition in the list of indicators `lag`
-    reads      the function of READS that gives its samples
-    onset      a mode: while it fails, the time since it began, if that is longer than the indicator's window can tell
-    detail     "mode.name": a number in the detail of that failure; of an interval the upper end
-    evidence   what decides a failure mode: served of unhealthy clients and their peers (`PEERS`) alone
-    largest    of a service: the metric of which it is the largest of all clients; `at`: with these extra labels alone
+    reads      the function of READS that returns its samples
+    onset      a mode: while it fails, the time since its onset, if that is longer than the indicator's window can show
+    detail     "mode.name": a number in the detail of that failure; for an interval the upper end
+    evidence   True if it decides a failure mode: served for unhealthy clients and their peers (`PEERS`) alone
+    largest    of a service: the metric whose maximum over all clients it is; `at`: with these extra labels alone
     """
 
     name: str
@@ -75,17 +75,17 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def needs(self) -> str:
-        """The indicator without which a record says nothing of the metric; '' where any record does."""
+        """The indicator that a record needs for this metric; '' if every record has it."""
         return "lag" if self.lag else "" if self.onset else self.indicator.partition(".")[0]
 
     @cached_property
     def always(self) -> bool:
-        """True if it is served of every group, also where series of their own are for those in trouble alone."""
+        """True if it is served for every group, also if only clients in trouble have series of their own."""
         return self.scope == "group" and self.needs == "group"
 
     @cached_property
     def read(self) -> Callable[[HealthRecord], tuple[Sample, ...]]:
-        """What a record says of the metric: the values of extra labels with the sample of each."""
+        """The function from a record to the values of extra labels with the sample of each."""
         path, labels = self.indicator.split("."), [((stat,), stat) for stat in self.stats]
 
         def number(record: HealthRecord) -> tuple[Sample, ...]:
@@ -179,7 +179,7 @@ METRICS: Mapping[str, Family] = {
     for name, row in rows.items()
 }
 ALL_FAMILIES = tuple(METRICS.values())
-#: Everything that is served of clients and groups, in the order of the page.
+#: All series of clients and groups, in the order of the page.
 FAMILIES = tuple(METRICS[name] for scope in ("client", "group", "partition") for name in _TABLE[scope])
-#: The metric that every client and group has: who is left out altogether is counted as a series of it.
+#: The metric that every client and group has: a client without any room counts as one missing series of it.
 EVERYBODY = FAMILIES[0].name

@@ -1,6 +1,6 @@
-"""Sums over the clients of each service: how many are in which state, and the worst of each measurement.
+"""Sums over the clients of each service: the number in each state, and the worst of each measurement.
 
-They are served whatever the cap and the profile, so that no share and no budget is wrong for want of series.
+They are served with any cap and profile, so that no share and no budget is wrong for lack of series.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from clienthealth_exporters.prometheus.series import ALL_FAMILIES, METRICS, Fami
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: What a client can be in the sums: how it is while it is there.
+#: The states of an existing client in the sums.
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
-#: A service has so many kinds, libraries and versions apart at most: what clients say of themselves has no bound.
+#: Maximum number of a service's kinds, libraries and versions: clients' own claims have no bound.
 VERSIONS = 20
 #: Metrics of a service that are the worst of its clients.
 WORST = [family for family in ALL_FAMILIES if family.largest]
 
 
 def standing(record: HealthRecord) -> str:
-    """What a client is in the sums; one that nothing was heard of for long is unknown, whatever it was.
+    """Return a client's state in the sums; one without data for long is unknown, whatever it was before.
 
-    A group is judged by its lag alone, and does not make the share of failing clients smaller.
+    A group is judged by its lag alone, and does not lower the share of failing clients.
     """
     if record.departed:
         return "gone"
@@ -36,7 +36,7 @@ def standing(record: HealthRecord) -> str:
 
 
 def largest(record: HealthRecord) -> tuple[float | None, ...]:
-    """Of each measurement that services have the largest of the client, None where it is unknown."""
+    """Return the client's value of each measurement whose maximum services have, None if unknown."""
     if record.departed:
         return (None,) * len(WORST)
     return tuple([
@@ -46,12 +46,12 @@ def largest(record: HealthRecord) -> tuple[float | None, ...]:
 
 
 def sent(record: HealthRecord) -> float | None:
-    """How many records per second a producer sends; None where nobody knows, or nothing is heard of it."""
+    """Return a producer's sent records per second; None if unknown or stale."""
     return None if record.departed or record.stale else amount(record.value("record_send_rate"))
 
 
 def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
-    """The metrics of all services. Groups are no clients and count in none."""
+    """Return the metrics of all services. Groups are not clients and do not count."""
     clients = [state for state in states if state.client.kind != "group"]
     alike = Counter([(state.client.service, state.standing, state.statuses) for state in clients])
     standings: Counter[tuple[str, str]] = Counter()
@@ -90,7 +90,7 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 
 
 def _versions(clients: Iterable[State]) -> list[Sample]:
-    """Clients by what they run, each service with its most frequent ones."""
+    """Return the number of clients by library and version, the most frequent ones of each service."""
     running = Counter(
         [
             (c.service, c.kind or "", c.library or "", c.version or "", state.standing)
@@ -113,7 +113,7 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
 
 
 def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:
-    """Who owns the services and the groups, as far as anybody does. `cluster`: that of groups that consumers report."""
+    """Return the owners of services and groups, if known. `cluster`: of groups that consumers report."""
     if not owners.rows:
         return
     services: dict[str, Owner] = {}

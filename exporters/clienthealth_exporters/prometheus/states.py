@@ -1,4 +1,4 @@
-"""The newest state of every client, as the topic `client-health` has it so far."""
+"""The newest state of every client in the topic `client-health` so far."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
-#: The limits of `largest`, None where there is none.
+#: The limits of `largest`, None for no limit.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
-#: What records speak of.
+#: The subjects of records.
 CLIENTS, GROUPS = "clients", "groups"
-#: States of a consumer group that want attention, the most urgent last.
+#: States of a consumer group that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
-#: The state of a client is unknown if the monitor has not published any for so long, not even that it has gone:
-#: nothing arrives, or the monitor has stopped. Departures are published sooner; a longer window has as much more time.
+#: A client's state is unknown if the monitor has published none for this long (s), not even its departure: there is no
+#: input, or the monitor has stopped. Departures are published sooner; a longer window adds its length.
 SILENT_SECONDS = 180
-#: Records that cannot be read are logged so often at most; they are counted always.
+#: Maximum rate of log lines about unreadable records; all are counted.
 COMPLAINT_SECONDS = 60
-#: Whoever can make room is looked for at most so often, and so many are found at once, where none is left.
+#: If there is no room, the search for evictable clients runs at most this often, and finds this many at once.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
 
 @dataclass(slots=True)
 class State:
-    """A client's newest record. `written`: when the monitor wrote it; `seen`: when the client was last heard of.
+    """A client's newest record. `written`: when the monitor wrote it; `seen`: time of the client's last data.
 
-    Both in epoch seconds, as is `silent_from`, when nobody knows any more how the client is. The record itself is kept
-    as bytes: few clients are ever looked at in full. `standing`, `statuses` (all but the ok ones, by mode), `largest`
-    and `sent` (records per second) are what its service is summed up from; `lag` is in records. `shown`: it has series
-    of its own; their `lines` are made when first asked for. `failures`: mode, status and cause of those that are
-    suspected or confirmed.
+    Both are in epoch seconds, as is `silent_from`, from when on the client's state is unknown. The record is kept as
+    bytes, because few clients are ever viewed in full. `standing`, `statuses` (all but the ok ones, by mode), `largest`
+    and `sent` (records per second) go into its service's sums; `lag` is in records. `shown`: True if it has series of
+    its own; their `lines` are made on first use. `failures`: mode, status and cause of its suspected and confirmed
+    modes.
     """
 
     key: str
@@ -82,17 +82,17 @@ class State:
 
     @property
     def worth(self) -> tuple[bool, bool]:
-        """Who has less of it makes room where there is no more: the healthy that have gone, then the healthy."""
+        """The rank for eviction when there is no room: stale healthy clients go first, then healthy ones."""
         return self.urgency >= _URGENCY["suspected"], not self.departed
 
     @property
     def group(self) -> str:
-        """The consumer group that it speaks of, '' where it speaks of none."""
+        """Its consumer group, '' without one."""
         return group_of(self.client)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Whose state it is: a group may be reported under several services."""
+        """Its identity: a group may be reported under several services."""
         who = self.client
         if who.kind == "group":
             return "group", who.instance, self.group
@@ -108,20 +108,20 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 
 
 class States:
-    """Newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
+    """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
     A record with an older window than the known one is ignored. The record of a departure overlaps with the last
-    windows before it: it replaces them, and only a window that those cannot reach brings the client back.
+    windows before it: it replaces them, and only a window beyond their reach brings the client back.
 
-    Where no record comes any more, time stands still: a client does not lose its series because the monitor is blind,
-    but nobody is `ok` without evidence (`aged`).
+    If no record comes any more, time stands still: a client does not lose its series because the monitor is blind, but
+    no client is `ok` without evidence (`aged`).
 
-    No more are kept than the settings allow (`left_out` counts the records that found no room): names that change with
-    every start do not fill the memory, nor make scrapes slow.
+    The settings limit the number of clients (`left_out` counts records without room): names that change at every start
+    neither fill the memory nor slow the scrapes.
 
-    Where several exporters share a fleet, it keeps the clients of its own shard. Of the others it keeps only the names
-    of the groups that have records, as a group's own record stands for its lag, whoever serves it, and the records of
-    the unhealthy (`recalled`): whichever exporter a link leads to knows them. Raises SettingsError.
+    If several exporters share a fleet, each keeps the clients of its own shard. For the others it keeps the names of
+    groups with records, because a group's own record stands for its lag on any shard, and the records of unhealthy
+    clients (`recalled`), so that a link works on any exporter. Raises SettingsError.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -142,12 +142,12 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
-        #: Called with the state before and after, None where there is none.
+        #: Called with the state before and after, None if there is none.
         self.changed: Callable[[State | None, State | None], None] = lambda before, after: None
         self._recall = Recall()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
-        """Take in a record; one without a value removes its client. What cannot be read is counted, no more."""
+        """Take in a record; one without a value removes its client. An unreadable record is only counted."""
         name = (key or b"").decode("utf-8", "replace")
         if value is None:
             with self._lock:
@@ -189,18 +189,18 @@ class States:
 
     @property
     def newest_of(self) -> Mapping[str, float]:
-        """The same of clients and of consumer groups, of those that there was a record of."""
+        """Return the newest event time of clients and of consumer groups, each if it has records."""
         with self._lock:
             return dict(self._newest)
 
     def live(self) -> list[State]:
-        """All clients that have not been silent for the time to live, the worst first; one state per client.
+        """Return all clients that are not stale for their time to live, the worst first; one state per client.
 
-        The same list, not to be changed, as long as nothing has changed.
+        The list must not be changed: it is the same object until something changes.
         """
         now = self._clock()
         with self._lock:
-            # Who has been silent for the time to live is forgotten; who is silent is unknown.
+            # A client is unknown once it is stale, and dropped after its time to live.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             for key in [key for key, state in self._states.items() if state.written < oldest]:
                 self._forgotten(self._states.pop(key))
@@ -227,24 +227,24 @@ class States:
         return ordered
 
     def recalled(self, names: Names) -> State | None:
-        """The last that was heard of a client that is not among the live: of an unhealthy one, or of another shard."""
+        """Return the last state of a client that is not live: of an unhealthy one, or of another shard."""
         if (known := self._recall.get(names)) is None:
             return None
         key, raw, written = known
         return self._state(key, raw, round(1000 * written))
 
     def _forgotten(self, state: State) -> None:
-        """An alert may have named it."""
+        """Keep the record, because an alert may have named the client."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or names in self._recall or (track and track.unhealthy_at):
             self._recall.keep(names, state.key, state.raw, state.written)
 
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
-        """What a page has of some states. A group's own record speaks for its lag, a consumer where there is none.
+        """Return the lines on the page for some states. A group's own record gives its lag, else a consumer's does.
 
-        Of more than `most` clients, or groups, with series those that come first have them: each has the metric of
-        `dropped` that is raised by the others, and their lines need not be made.
+        At most `most` clients, or groups, have series, the first ones; each other one raises its metric in `dropped`,
+        and its lines need not be made.
         """
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
@@ -266,12 +266,12 @@ class States:
         return series
 
     def _room(self, new: State) -> bool:
-        """Whether there is room for another client; somebody of less worth may have to make it."""
+        """True if there is room for another client, possibly by eviction."""
         most = self._settings.prometheus.max_clients
         if len(self._states) < most:
             return True
         if self._clock() >= self._looked + ROOM_SECONDS:
-            # Who is to make room first is the last in the list.
+            # The last of the list is evicted first.
             self._looked = self._clock()
             lesser = [state for state in self._states.values() if state.worth < (True, True)]
             lesser.sort(key=attrgetter("worth", "written"))
@@ -283,7 +283,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # They have been used up: there may be more.
+                # The list is used up: there may be more.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))
@@ -296,7 +296,7 @@ class States:
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # Who serves it counts it.
+            # The shard that serves it counts it.
             return
         who = record.client
         if record.worst in ("suspected", "confirmed") or who.names in self._recall:
@@ -348,7 +348,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """The keys of unhealthy clients and of some healthy ones of the same service and kind (`PEERS`)."""
+    """Return the keys of unhealthy clients and of some healthy ones of the same service and kind (`PEERS`)."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}
@@ -361,7 +361,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """Is a measurement beyond a limit that an alert has, so that the alert needs the client's own series?"""
+    """True if a measurement exceeds the limit of an alert, so that the alert needs the client's own series."""
     if "clock" in record.indicators:
         return True
     if record.client.kind == "group":
@@ -373,7 +373,7 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 
 
 def urgency(record: HealthRecord) -> int:
-    """How much a client wants attention: by how it is; for a group the state of its lag, below the suspected."""
+    """Return how urgent a client is, by its status; a group by its lag state, below suspected clients."""
     if record.client.kind != "group":
         return _URGENCY[record.standing]
     state = record.text("group", "status")

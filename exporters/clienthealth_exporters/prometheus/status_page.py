@@ -1,7 +1,7 @@
-"""The status page: what is wrong and whose, then every client, the worst first; readable without Grafana, at night and
-on a phone.
+"""The status page: what is wrong and whose it is, then every client, the worst first.
 
-Log text is hostile: the templates escape whatever comes from a record.
+It is readable without Grafana, at night and on a phone. Log text is hostile: the templates escape whatever comes from a
+record.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: So many of the ill in full, the others in a line each; and so many rows of what is wrong, and whose.
+#: Number of unhealthy clients shown in full (others in a line each), and of rows on causes and services.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
 NAMED_SERVICES = 3
-#: Fewer are told by their cards alone.
+#: Fewer clients need no such rows beside their cards.
 SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
 MAX_SILENT = 100
-#: From which unhealthy share on an hour is drawn in which strength; a letter says the same to who sees no colours.
+#: The unhealthy shares from which an hour is drawn in each strength; a letter repeats it without colours.
 LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
 #: In a checkout this is a link to alerts/runbooks; a wheel carries the files.
 FOLDER = Path(__file__).parent / "runbooks"
@@ -61,7 +61,7 @@ _WORDS = (*_ILL, *_TITLES)
 
 @dataclass(frozen=True)
 class Cause:
-    """Clients that have one failure for one cause. `services`: those with most of them, `more` are not named."""
+    """Clients that have one failure for one cause. `services`: those with most of them; `more`: number of others."""
 
     mode: str
     title: str
@@ -74,7 +74,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Service:
-    """A service that has ill clients: how many, and of how many. `owner`: None where nobody is named."""
+    """A service with unhealthy clients: their number, and the total. `owner`: None if unknown."""
 
     owner: Owner | None
     name: str
@@ -85,7 +85,7 @@ class Service:
 
 
 def overview(view: View, states: list[State], facets: Facets, filters: Filters) -> str:
-    """A page of the clients that are wanted, the worst first."""
+    """Return a page of the matching clients, the worst first."""
     every = _by_status(states)
     matching = _by_status(filters.among(states, view.settings, view.owners)) if filters else every
     ordered = [state for those in matching.values() for state in those]
@@ -95,7 +95,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1
     services = _services(ill, ordered, view.owners) if summed_up else []
-    # By team, that of the worst first; those of nobody have the team ''.
+    # By team, that of the worst client first; clients without an owner have the team ''.
     teams: dict[str, list[Service]] = {}
     for one in services[:MAX_OWNED]:
         teams.setdefault(one.owner.team if one.owner else "", []).append(one)
@@ -123,14 +123,14 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
 
 
 def client(view: View, state: State, track: Track | None, note: str = "") -> str:
-    """One client, with its last hour. `note`: what is to be known of this page."""
+    """Return one client's page with its last hour. `note`: a remark on this page."""
     name = state.client.client_id or state.key
     told: Mapping[str, Any] = details(view, state, track)
     return page("client.html.j2", view=view, refresh=REFRESH_SECONDS, name=name, state=state, note=note, **told)
 
 
 def fleet(view: View, states: list[State], history: History) -> str:
-    """All services: how they were, hour by hour; which versions of clients are in use; who went silent."""
+    """Return all services: their health by hour, the versions of clients in use, and recently stale clients."""
     this = int(view.now // HOUR_SECONDS)
     hours = range(this - HOURS + 1, this + 1)
     rows = list(history.services())
@@ -171,12 +171,12 @@ def fleet(view: View, states: list[State], history: History) -> str:
 
 
 def missing(view: View, name: str, shard: str) -> str:
-    """A client that is not, or no longer, known. `shard`: the other one that would serve it."""
+    """Return the page for a client that is not known, or no longer. `shard`: the other one that would serve it."""
     return page("missing.html.j2", view=view, refresh=None, name=name, shard=shard)
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """What is wrong, by failure mode and cause, the most confirmed first."""
+    """Yield failures by mode and cause, those with most confirmed clients first."""
     found: dict[tuple[str, str], Counter[str]] = {}
     where: dict[tuple[str, str], Counter[str]] = {}
     for state in ill:
@@ -196,7 +196,7 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
 def _sections(
     shown: Mapping[str, Sequence[State]], matching: Mapping[str, Sequence[State]], opened: bool
 ) -> list[dict[str, Any]]:
-    """Those who are not ill, by the word for them; a long section is closed, unless it was asked for."""
+    """Return the clients that are not unhealthy, by status; a long section is closed unless it was requested."""
     return [
         {
             "id": title.split()[0].lower(),
@@ -211,7 +211,7 @@ def _sections(
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
-    """Whose clients they are, the service with most of them first."""
+    """Return the services of unhealthy clients, the one with most of them first."""
     counts: dict[str, Counter[str]] = {}
     for state in ill:
         counts.setdefault(state.client.service, Counter())[status_of(state)] += 1
@@ -224,7 +224,7 @@ def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> l
 
 
 def _by_status(states: list[State]) -> dict[str, list[State]]:
-    """The clients by the word for them, each list in the order given."""
+    """Return the clients by status word, each list in the order given."""
     by_status: dict[str, list[State]] = {word: [] for word in _WORDS}
     for state in states:
         by_status[status_of(state)].append(state)
@@ -232,25 +232,24 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
 
 
 def _cell(share: float | None) -> tuple[str, str, str]:
-    """Strength, letter and words of an hour."""
+    """Return strength, letter and words of an hour."""
     if share is None:
         return "none", "", ""
     _, level, mark = [row for row in LEVELS if share >= row[0]][-1]
     return level, mark, wording.percent(share)
 
 
-# -- runbooks: the link of an alert works where there is nothing else --------------------------------------------------
-#
-# Their Markdown becomes HTML by markdown-it. No HTML in it passes through, and no link that runs a script.
+# -- runbooks: an alert's link works without any other server -- Their Markdown becomes HTML by markdown-it. No HTML in
+# it passes through, and no link that runs a script.
 
 
 def runbook_names() -> list[str]:
-    """All runbooks there are: one per failure mode, one per measurement, one for the monitor itself."""
+    """Return the names of all runbooks: one per failure mode and measurement, one for the monitor itself."""
     return sorted(path.stem for path in FOLDER.glob("*.md"))
 
 
 def runbook(name: str) -> str | None:
-    """A runbook as a page, None where there is none of this name."""
+    """Return a runbook as a page, None if there is none of this name."""
     if not _NAME.fullmatch(name) or name not in runbook_names():
         return None
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
@@ -259,7 +258,7 @@ def runbook(name: str) -> str | None:
 
 
 def runbook_index() -> str:
-    """The list of all runbooks."""
+    """Return the list of all runbooks."""
     links = [element("li", element("a", name, href=f".{RUNBOOKS}/{name}")) for name in runbook_names()]
     content = element("h1", "Runbooks") + element("ul", *links)
     return page("text.html.j2", refresh=None, title="Runbooks", content=content, links=(), home="./")
