@@ -137,6 +137,4 @@ def test_a_wording_is_one_entry_and_a_wrong_one_is_named_with_its_file(copy: Cop
         ended = copy.pytest("tests/unit/test_wordings.py")
     finally:
         file.write_text(before, "utf-8")
-    assert (
-        f"{FOLDER}/mode.toml, lines.rejoined, wording kafkajs-joined-its-group: said_by must name who" in ended.stdout
-    )
+    assert f"{FOLDER}/mode.toml, lines.rejoined, wording kafkajs-joined-its-group: said_by must name" in ended.stdout

@@ -100,7 +100,7 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
     if pattern.groups != len(pattern.groupindex) or pattern.flags & re.IGNORECASE:
         yield "a group of its pattern has no name, or case is ignored: use (?:…) or (?P<name>…), [Aa]"
     if not wording.said_by or wording.said_by.keys() - SPEAKERS or not all(wording.said_by.values()):
-        yield f"said_by must name who says it, and where in their source; known are {', '.join(sorted(SPEAKERS))}"
+        yield f"said_by must name the library that logs it, and the place in its source; known are {', '.join(sorted(SPEAKERS))}"
     if not wording.examples:
         yield 'it has no example: add `examples = [{ line = "…" }]`, a line as the library writes it'
     for example in wording.examples:
@@ -113,7 +113,7 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
         elif captured != example.captures:
             yield f"its pattern captures {captured} of {example.line!r}: correct the pattern, or the `captures`"
     for library in wording.said_by.keys() & set(unsaid(meaning)):
-        yield f"{library} says it now: take {library} out of `unsaid` of this meaning"
+        yield f"{library} has a pattern now: take {library} out of `unsaid` of this meaning"
 
 
 def unsaid(meaning: Meaning) -> list[str]:
@@ -159,8 +159,8 @@ GOOD: dict[str, Any] = {
         ({"pattern": "record lost"}, "its pattern does not match its example"),
         ({"pattern": r"\d{1,9} records? lost"}, "its pattern captures {} of '3 records lost'"),
         ({"pattern": r"(?P<records>\d{1,9}) (records?) lost"}, "a group of its pattern has no name"),
-        ({"said_by": {"cobol": "x"}}, "said_by must name who says it"),
-        ({"said_by": {"sarama": "x.go"}}, "sarama says it now: take sarama out of `unsaid`"),
+        ({"said_by": {"cobol": "x"}}, "said_by must name the library that logs it"),
+        ({"said_by": {"sarama": "x.go"}}, "sarama has a pattern now: take sarama out of `unsaid`"),
     ],
 )
 def test_a_wrong_one_is_named_with_its_file_and_what_to_do(change: dict[str, Any], fault: str) -> None:
@@ -245,7 +245,7 @@ def test_what_libraries_log_without_a_wording_is_decided_one_by_one() -> None:
     assert {entry.decision for entry in listed} == {*unworded.DECISIONS}
     assert all(entry.library in unworded.SOURCES and entry.reason.strip() for entry in listed)
     now_worded = [entry.literal for entry in listed if unworded.is_worded(entry.library, entry.literal)]
-    assert now_worded == [], "a wording finds these now: take them out of tests/golden/unworded.txt"
+    assert now_worded == [], "a log pattern finds these now: remove them from tests/golden/unworded.txt"
 
 
 SOURCE = {
