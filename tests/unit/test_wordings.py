@@ -100,7 +100,7 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
     if pattern.groups != len(pattern.groupindex) or pattern.flags & re.IGNORECASE:
         yield "a group of its pattern has no name, or case is ignored: use (?:…) or (?P<name>…), [Aa]"
     if not wording.said_by or wording.said_by.keys() - SPEAKERS or not all(wording.said_by.values()):
-        yield f"said_by must name the library that logs it, and the place in its source; known are {', '.join(sorted(SPEAKERS))}"
+        yield f"said_by must name the library that logs it, with its source; known are {', '.join(sorted(SPEAKERS))}"
     if not wording.examples:
         yield 'it has no example: add `examples = [{ line = "…" }]`, a line as the library writes it'
     for example in wording.examples:
