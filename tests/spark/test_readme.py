@@ -43,7 +43,7 @@ def test_a_review_is_written_the_same_each_time(
     printed = capsys.readouterr().out
     written = reports / "2026-W46"
     first = {file.name: file.read_bytes() for file in write(reviewed(known_weeks.W46), tmp_path / "first")}
-    assert {*first} == {"review.html", "review.md", "review.json"}
+    assert {*first} == {"review.html", "review.md", "review.json", "review-details.html"}
     assert {path.name: path.read_bytes() for path in written.iterdir()} == first
     assert printed.rstrip().endswith("reports/2026-W46/review.html")
     assert json.loads((written / "review.json").read_text("utf-8"))["headline"][0] == printed.splitlines()[0]

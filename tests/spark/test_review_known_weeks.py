@@ -69,7 +69,7 @@ def test_records_lost_have_an_objective_of_their_own(week: Review, tmp_path: Pat
         "; records lost: 12 to 1,152 (target 0, missed): orders-api 0 to 1,140 and audit 12."
     )
     assert "send again what orders-api and audit lost, where its source allows it" in week.headline[2]
-    page, text, numbers = (file.read_text() for file in write(week, tmp_path))
+    page, text, numbers, _ = (file.read_text() for file in write(week, tmp_path))
     assert "| Records lost, each service | 0 | 12 to 1,152 | **missed** |" in text
     # All 9,950 minutes of audit were healthy.
     assert "| audit | <\u00a0100.00\u00a0% | within budget |" in text.replace("\\<", "<")
@@ -279,7 +279,7 @@ def test_a_week_without_history_claims_no_health(reviewed: Reviewed, tmp_path: P
     assert empty.headline[0] == "No client was observed this week, so nothing can be said of their health."
     # The incident of Sunday night ended on Monday, in this week.
     assert [(t.mode, t.seconds) for t in empty.themes] == [(BLOCKING, 3600)]
-    assert "This is not health, it is the absence of data." in write(empty, tmp_path)[0].read_text()
+    assert "This is not health, it is the absence of data." in write(empty, tmp_path)[3].read_text()
 
 
 @pytest.mark.long

@@ -25,15 +25,16 @@ def modules() -> Path:
 
 @pytest.fixture(scope="module")
 def pages(reviewed: Reviewed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the pages of a full week and of a week without history."""
+    """Return the pages of a full week, its details, and the page of a week without history."""
     root = tmp_path_factory.mktemp("pages")
     weeks = {"full": known_weeks.W46, "empty": known_weeks.W46.before(-1)}
-    return {name: write(reviewed(week), root / name)[0] for name, week in weeks.items()}
+    written = {name: write(reviewed(week), root / name) for name, week in weeks.items()}
+    return {**{name: files[0] for name, files in written.items()}, "details": written["full"][3]}
 
 
 @pytest.mark.parametrize(("device", "width"), [("desktop", 1180), ("phone", 390)])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("week", ["full", "empty"])
+@pytest.mark.parametrize("week", ["full", "details", "empty"])
 def test_page(modules: Path, pages: dict[str, Path], device: str, width: int, scheme: str, week: str) -> None:
     folder = os.environ.get("KAFKA_HEALTH_SCREENSHOTS")
     picture = [str(Path(folder) / f"review-{device}-{scheme}.png")] if folder and week == "full" else []

@@ -89,7 +89,12 @@ def test_the_mail_contains_the_headline_and_the_files(post: Post, tmp_path: Path
     body = mail.get_body()
     assert body is not None
     assert "No client was observed this week" in body.get_content()
-    assert [part.get_filename() for part in mail.iter_attachments()] == ["review.html", "review.md", "review.json"]
+    assert [part.get_filename() for part in mail.iter_attachments()] == [
+        "review.html",
+        "review.md",
+        "review.json",
+        "review-details.html",
+    ]
     assert next(mail.iter_attachments()).get_content().replace("\r\n", "\n") == files[0].read_text()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from clienthealth.review.clusters import side_by_side, write_all
 from clienthealth.review.model import Review
-from clienthealth.review.render import html, markdown
+from clienthealth.review.render import details, html, markdown
 from tests.support.review_example import everything, review
 
 #: Elements with text that is one line of the other view.
@@ -73,9 +73,9 @@ def plain(line: str) -> str:
     return "|".join(re.sub(r"\W+", "", cell) for cell in (cells[:-1] if len(cells) > 10 else cells))
 
 
-def different(page: str, text: str) -> tuple[list[str], list[str]]:
+def different(pages: list[str], text: str) -> tuple[list[str], list[str]]:
     """Return the lines that only one of the views contains."""
-    shown, written = on_the_page(page), in_the_text(text)
+    shown, written = [line for page in pages for line in on_the_page(page)], in_the_text(text)
     return [line for line in shown if line not in written], [line for line in written if line not in shown]
 
 
@@ -83,7 +83,7 @@ def different(page: str, text: str) -> tuple[list[str], list[str]]:
     "reviewed", [everything("orders_api*1"), review(), review(pages=None)], ids=["all", "", "mute"]
 )
 def test_page_and_text_have_the_same_content(reviewed: Review) -> None:
-    only_page, only_text = different(html(reviewed), markdown(reviewed))
+    only_page, only_text = different([html(reviewed), details(reviewed)], markdown(reviewed))
     assert only_page == PLOTS
     assert [line for line in only_text if not line.startswith(KEYS)] == []
 
@@ -92,14 +92,25 @@ def test_page_and_text_of_several_clusters_have_the_same_content(tmp_path: Path)
     reviews = [everything("orders-api"), review()]
     named = [dataclasses.replace(one, cluster=f"c{n}") for n, one in enumerate(reviews)]
     page, text, _ = (file.read_text("utf-8") for file in write_all(side_by_side(named), tmp_path)[""])
-    assert different(page, text) == ([], [])
+    assert different([page], text) == ([], [])
 
 
 def test_the_list_of_sections_leads_to_each_of_them() -> None:
-    page = html(review())
-    nav = page.partition("<nav")[2].partition("</nav>")[0]
-    assert re.findall(r'href="#([\w-]+)"', nav) == re.findall(r'<section id="([\w-]+)"', page)
-    assert len(re.findall("<section", page)) == 11
+    front, page = html(review()), details(review())
+    ids = re.findall(r'<section id="([\w-]+)"', page)
+    navs = [text.partition("<nav")[2].partition("</nav>")[0] for text in (front, page)]
+    assert re.findall(r'href="review-details.html#([\w-]+)"', navs[0]) == ids
+    assert re.findall(r'href="#([\w-]+)"', navs[1]) == ids
+    assert len(ids) == 11 and '<a href="review.html">' in page
+
+
+def test_the_first_page_is_one_table_and_what_to_do_by_name() -> None:
+    page = html(everything("orders-api"))
+    assert page.count("<table") == page.count("<section") == 1
+    for asked in ("What happened?", "Whose is it?", "What to do?"):
+        assert f"<b>{asked}</b>" in page
+    assert "Trend against the week before" in page and "Noise budget" in page
+    assert "anywhere" not in page + details(everything("orders-api"))
 
 
 def test_a_link_of_the_text_cannot_end_early() -> None:

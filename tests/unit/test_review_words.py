@@ -15,7 +15,7 @@ from clienthealth.review.content import NB
 from clienthealth.review.incidents import Links
 from clienthealth.review.model import AlsoSeen, Fleet, KnownBugs, ModeChange, Page, Quality
 from clienthealth.review.period import Period
-from clienthealth.review.render import definitions, html, markdown, write
+from clienthealth.review.render import definitions, details, html, markdown, write
 from clienthealth.review.slo import Loss, Minutes, total
 from clienthealth.settings import LinkSettings
 from tests.support.review_example import FINE, ILL, WEEK, everything, review, service, theme, watched
@@ -61,7 +61,8 @@ def test_a_bad_week_after_good_ones() -> None:
         "1 of 2 services missed the target of 99.50 %: orders-api (99.01 %).",
         "The worst was “Producer deadlocked”: 1 incident (confirmed) on 1 client of orders-api, 1 h 40 min in all, "
         "found after a median of 40 s.",
-        "To do: settle 2 overdue actions; agree on one action against “Producer deadlocked”.",
+        "To do: settle what is overdue: “x” (y, 15 days) and “x” (y, 15 days); agree on one action against “Producer "
+        "deadlocked”; find what spent the week's budget of orders-api.",
     ]
 
 
@@ -76,7 +77,7 @@ def test_lost_records_are_named_and_are_not_whole_health() -> None:
         "records lost: 0 to 1,140 (target 0, not known): orders-api 0 to 1,140."
     )
     assert sentences(reviewed)[2] == "To do: send again what orders-api lost, where its source allows it."
-    page = html(reviewed)
+    page = html(reviewed) + details(reviewed)
     assert f"<dd>&lt;{NB}100.00{NB}%<small>target" in page
     assert '<span class="badge warn">not known</span>' in page
     assert f"Healthy: W43: –, W44: –, W45: –, W46: &lt;{NB}100.00{NB}%" in page
@@ -142,7 +143,7 @@ class Around(HTMLParser):
 def test_names_of_others_keep_their_direction_to_themselves() -> None:
     name = "\u05d0\u05d1-\u05d2"
     reviewed = everything(name)
-    around = Around(html(reviewed), name).paths
+    around = Around(html(reviewed), name).paths + Around(details(reviewed), name).paths
     # The headline is one text, and the plots contain no markup.
     shown = [path for path in around if "svg" not in path and path[-3:] != ["header", "ol", "li"]]
     assert len(shown) > 30
@@ -151,7 +152,7 @@ def test_names_of_others_keep_their_direction_to_themselves() -> None:
 
 def test_hostile_text_stays_text() -> None:
     reviewed = everything(HOSTILE, HOSTILE)
-    page = Elements(html(reviewed))
+    page = Elements(html(reviewed) + details(reviewed))
     assert "script" not in page.names
     assert not [value for name, value in page.values if name in ("href", "src") and "javascript" in value]
     text = markdown(reviewed)
@@ -164,7 +165,8 @@ def test_hostile_text_stays_text() -> None:
 
 def test_the_page_loads_nothing_and_every_plot_has_words() -> None:
     one = service("orders-api", FINE, ILL)
-    page = html(review(overall=one, services=[one], themes=[theme()], quality=watched()))
+    reviewed = review(overall=one, services=[one], themes=[theme()], quality=watched())
+    page = html(reviewed) + details(reviewed)
     assert not [v for n, v in Elements(page).values if n in ("src", "data", "xlink:href")]
     assert "@import" not in page
     assert "url(http" not in page
@@ -176,7 +178,7 @@ def test_the_page_loads_nothing_and_every_plot_has_words() -> None:
 def test_a_gap_is_shown_as_no_data() -> None:
     gap = Period(datetime(2026, 11, 12, tzinfo=UTC), datetime(2026, 11, 13, tzinfo=UTC))
     one = service("orders-api", FINE)
-    page = html(review(overall=one, services=[one], quality=Quality(10_080, (gap,), (), 0, 10_080)))
+    page = details(review(overall=one, services=[one], quality=Quality(10_080, (gap,), (), 0, 10_080)))
     assert 'class="blind" title="no data; nobody watched for 1' in page
     assert "Nobody watched in the gaps below" in page
 
@@ -185,7 +187,7 @@ def test_a_review_of_a_quarter_of_an_hour_speaks_of_periods_and_times() -> None:
     demo = Period(datetime(2026, 11, 21, 7, 10, tzinfo=UTC), datetime(2026, 11, 21, 7, 25, tzinfo=UTC))
     one = service("orders-api", Minutes(ok=10, confirmed=5))
     reviewed = review(period=demo, overall=one, services=[one], slot_minutes=1, quality=watched(demo))
-    page = html(reviewed)
+    page = html(reviewed) + details(reviewed)
     assert "Sat 21 Nov 07:10 to Sat 21 Nov 07:25 2026, all times UTC" in page
     assert '<th scope="col">07:24</th>' in page
     assert "week" not in page
@@ -252,6 +254,30 @@ def test_pages_are_listed_by_service_and_by_night_without_zeros() -> None:
     ) in alerts
     assert "| orders-api | 2 | 2 | 1 |\n| search | 1 |  |  |" in alerts
     assert "Pages: 3 (2 at night, 1 needed nobody)" in markdown(review(pages=pages))
+
+
+def test_needless_pages_are_held_against_a_budget_and_named() -> None:
+    """Three needed nobody, two of them of billing and at night; two are allowed. One at night is named all the same."""
+    night = date(2026, 11, 10)
+    pages = [
+        paged("billing", 9, 23, night, minutes=5),
+        paged("billing", 10, 2, night, minutes=5),
+        paged("search", 11, 12, None, minutes=5),
+    ]
+    text = markdown(review(pages=pages, quality=watched())).replace(NB, " ")
+    assert "- Noise budget: 3 of 2 (needless pages, beyond the target)" in text
+    assert "see why 3 pages needed nobody, 2 at night: billing 2 and search 1" in text
+    within = markdown(review(pages=pages[2:], quality=watched())).replace(NB, " ")
+    assert "- Noise budget: 1 of 2 (needless pages, within the target)" in within
+    assert "needed nobody:" not in within
+    assert "see why 1 page needed nobody, 1 at night: billing 1" in markdown(review(pages=pages[:1]))
+
+
+def test_what_to_do_names_the_team_that_owns_the_service() -> None:
+    orders = dataclasses.replace(service("orders-api", FINE, FINE, ILL), owner=Owner("checkout"))
+    reviewed = review(overall=orders, services=[orders], themes=[theme()], quality=watched())
+    assert "1 client of orders-api (checkout)" in sentences(reviewed)[1]
+    assert sentences(reviewed)[2].endswith("find what spent the week's budget of orders-api (checkout).")
 
 
 def test_a_storm_of_many_services_is_not_one_services_page() -> None:

@@ -105,6 +105,7 @@ def shown(clusters: Clusters) -> dict[str, Any]:
         "rows": list_rows(clusters),
         "label": clusters.period.label,
         "title": f"{title(clusters.period)}, {count_of(len(clusters.reviews), 'cluster')}",
+        "details": False,
         "answers": [(review.cluster, review.headline[0]) for review in clusters.reviews],
         "figures": figures,
     }

@@ -139,8 +139,11 @@ def list_figures(review: Review) -> Iterator[Figure]:
     incidents = number(sum(theme.incidents for theme in review.themes))
     yield Figure("Incidents", incidents, f"{number(confirmed)} confirmed, {number(open_)} still open")
     if review.pages is not None:
-        night, idle = number(count_at_night(review.pages)), number(count_idle(review.pages))
-        yield Figure("Pages", number(len(review.pages)), f"{night} at night, {idle} needed nobody")
+        night, idle = number(count_at_night(review.pages)), count_idle(review.pages)
+        yield Figure("Pages", number(len(review.pages)), f"{night} at night, {number(idle)} needed nobody")
+        allowed = review.needless_pages_target
+        state = "within" if idle <= allowed else "beyond"
+        yield Figure("Noise budget", f"{number(idle)} of {number(allowed)}", f"needless pages, {state} the target")
     yield Figure("Clients", number(overall.clients), observed)
     gaps = f"{minutes(quality.gap_minutes)} without data" if quality.gap_minutes else "no gap"
     yield Figure("Watched", percent(quality.watched / quality.minutes, 1), gaps)
@@ -243,13 +246,20 @@ def describe_watch(review: Review) -> str:
     return " ".join(sentences)
 
 
+def compared_with(review: Review) -> str:
+    """Name the periods that this one is compared with: those before it that were observed."""
+    count, unit = sum(1 for m in review.overall.periods[:-1] if m.observed), review.period.unit
+    return f"the {unit} before" if count == 1 else f"the {count or len(review.periods) - 1} {unit}s before"
+
+
 def describe_changes(review: Review) -> str:
     """Say what the columns `Changes` and `Trend` of the services mean."""
     spans = f"{len(review.periods)} {review.period.unit}s"
     return (
         f"Changes: a service ships while its budget of {spans} lasts; once it is overspent they freeze, "
         f"but for those that make it reliable. Trend: spent budget of the last {spans}, oldest first, the dotted line "
-        "is all of it; the number is the change of the healthy share in percentage points."
+        f"is all of it; the number compares the healthy share with that of {compared_with(review)}, in percentage "
+        "points."
     )
 
 
@@ -305,15 +315,14 @@ def _how(review: Review) -> str:
     else:
         every = "the only service" if len(observed) == 1 else f"all {services}"
         verdict = f"{every} met {target}{'' if overall.lost.met else ' in client-minutes'}"
-    change, count = overall.change, sum(1 for m in overall.periods[:-1] if m.observed)
-    before = f"the {unit} before" if count == 1 else f"the {count} {unit}s before"
+    change, earlier = overall.change, compared_with(review)
     sli = percent(total(overall.periods[:-1]).sli)
     if change is None:
         trend = f" (the first {unit}, so there is no trend yet)"
     elif abs(change) < LEVEL:
-        trend = f", level with {before} ({sli})"
+        trend = f", level with {earlier} ({sli})"
     else:
-        trend = f", {'better' if change > 0 else 'worse'} than {before} ({sli}, {points(change)} points)"
+        trend = f", {'better' if change > 0 else 'worse'} than {earlier} ({sli}, {points(change)} points)"
     spent = overall.budget.spent
     rest = f", {percent(1 - spent, 0)} is left" if spent <= 1 else ""
     return (
@@ -342,7 +351,7 @@ def _wrong(review: Review) -> str:
         return f"No failure was found this {unit}{blind}."
     worst, rest = review.themes[0], len(review.themes) - 1
     about = f"“{worst.title}”{f' ({worst.cause})' if worst.cause else ''}"
-    whose = f" of {listing(list(worst.services))}" if worst.services else ""
+    whose = f" of {listing(_owned(review, worst.services))}" if worst.services else ""
     certainty = "confirmed" if worst.confirmed == worst.incidents else f"{worst.confirmed} confirmed"
     count = count_of(worst.incidents, "incident")
     sentence = (
@@ -353,22 +362,52 @@ def _wrong(review: Review) -> str:
     return f"{sentence}{others}{blind}."
 
 
+def _owned(review: Review, services: Sequence[str]) -> list[str]:
+    """Return services with the teams that own them."""
+    team = teams_of(review)
+    return [f"{name or '(no name)'}{f' ({team[name]})' if name in team else ''}" for name in services]
+
+
+def _overdue(review: Review) -> list[str]:
+    return [
+        f"“{action.title}” ({action.owner}, {count_of(action.overdue_days, 'day')})"
+        for action in review.actions
+        if action.overdue_days
+    ]
+
+
+def _needless(review: Review) -> str:
+    """Say which services called somebody for nothing, by number; '' within the noise budget and by day."""
+    idle = [page for page in review.pages or () if page.needed_nobody]
+    if len(idle) <= review.needless_pages_target and not count_at_night(idle):
+        return ""
+    counts = Counter(page.service or "many at once" for page in idle).most_common()
+    pages, night = count_of(len(idle), "page"), count_at_night(idle)
+    at_night = f", {night} at night" if night else ""
+    return f"see why {pages} needed nobody{at_night}: {listing([f'{name} {count}' for name, count in counts], 3)}"
+
+
 def _next(review: Review) -> str:
-    overdue = [a for a in review.actions if a.overdue_days]
-    open_now = [t for t in review.themes if t.open]
+    overdue, open_now = _overdue(review), [t for t in review.themes if t.open]
     frozen = [s.service for s in review.services if s.long_budget.state == "overspent"]
+    missed = [s.service for s in review.services if s.budget.state == "overspent" and s.service not in frozen]
     todo = []
     if open_now:
         todo.append(f"end what is still going on ({listing([f'“{t.title}”' for t in open_now], 2)})")
     if overdue:
-        todo.append(f"settle {count_of(len(overdue), 'overdue action')}")
+        todo.append(f"settle what is overdue: {listing(overdue, 2)}")
     if frozen:
         weeks = f"the last {len(review.periods)} {review.period.unit}s"
-        todo.append(f"put reliability first in {listing(frozen)}, whose budget for {weeks} is overspent")
+        whose = listing(_owned(review, frozen))
+        todo.append(f"put reliability first in {whose}, whose budget for {weeks} is overspent")
     elif review.themes and not open_now:
         todo.append(f"agree on one action against “{review.themes[0].title}”")
-    if losing := [s.service or "(no name)" for s in review.services if not s.lost.met]:
-        todo.append(f"send again what {listing(losing)} lost, where its source allows it")
+    if missed:
+        todo.append(f"find what spent the {review.period.unit}'s budget of {listing(_owned(review, missed))}")
+    if losing := [s.service for s in review.services if not s.lost.met]:
+        todo.append(f"send again what {listing(_owned(review, losing))} lost, where its source allows it")
+    if needless := _needless(review):
+        todo.append(needless)
     if review.quality.gap_minutes:
         todo.append("find out why the monitor was blind")
     if not todo:

@@ -16,7 +16,7 @@ SCHEMA = 1
 #: A page that is over so soon, with nothing lost, needed nobody: to get up, log in and read a runbook takes as long.
 BRIEF = 10 * MINUTE
 #: What the three sentences of a headline answer.
-QUESTIONS = ("How did we do?", "What went wrong?", "What now?")
+QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
 
 @dataclass(frozen=True)
@@ -306,6 +306,7 @@ class Distribution:
 class Review:
     """Everything. `cluster`, `environment`: those that it is of, empty where the monitor has no name for them.
 
+    `needless_pages_target`: the noise budget, pages of the period that may have needed nobody.
     `pages`: None where this environment opens tickets only. `night_hours`: from and to, UTC.
     """
 
@@ -339,6 +340,7 @@ class Review:
     environment: str = ""
     pages: Sequence[Page] | None = ()
     night_hours: tuple[int, int] = (22, 7)
+    needless_pages_target: int = 2
     also_seen: Sequence[AlsoSeen] = ()
 
     @property

@@ -26,7 +26,7 @@ from clienthealth.review import (
 from clienthealth.review.actions import carried_over
 from clienthealth.review.content import headline
 from clienthealth.review.model import Alert, AlsoSeen, Fleet, ModeChange, Quality, Review
-from clienthealth.review.period import Period, history_of
+from clienthealth.review.period import WEEK, Period, history_of
 from clienthealth.settings import Settings
 from clienthealth.spark import history
 
@@ -83,6 +83,7 @@ def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict
     return {
         "target": review.slo_target,
         "lost_records_target": review.lost_records_target,
+        "needless_pages_target": round(review.needless_pages_target * ((period.end - period.start) / WEEK)),
         "actions": carried_over(actions_file, period.end.date(), period.start.date()),
         "actions_file": actions_file.name if actions_file.is_file() else "",
         "cluster": settings.monitor.cluster,

@@ -21,13 +21,17 @@ from clienthealth.review import content, plots
 from clienthealth.review.model import Review, as_json
 from clienthealth.review.period import DAY, Period, period_names
 
+#: The page behind the links of review.html.
+DETAILS = "review-details.html"
 _PACKAGE = "clienthealth.review"
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 def write(review: Review, folder: Path) -> list[Path]:
-    """Write review.html, review.md and review.json; nothing in them tells when or where they were made."""
-    return write_files(folder, "review", shown(review), as_json(review))
+    """Write review.html, review.md, review.json and review-details.html; nothing in them tells when or where."""
+    files = write_files(folder, "review", shown(review), as_json(review))
+    (folder / DETAILS).write_text(details(review), encoding="utf-8")
+    return [*files, folder / DETAILS]
 
 
 def write_files(folder: Path, template: str, values: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[Path]:
@@ -51,14 +55,20 @@ def shown(review: Review) -> dict[str, Any]:
         "review": review,
         "label": review.period.label,
         "title": f"{title(review.period)}{cluster}{environment}",
+        "details": False,
         "answers": review.answers,
         "figures": [*content.list_figures(review)],
     }
 
 
 def html(review: Review) -> str:
-    """Return the page."""
+    """Return the page: what happened, whose it is, what to do, and one table."""
     return page("review", shown(review))
+
+
+def details(review: Review) -> str:
+    """Return the page with everything else."""
+    return page("review", {**shown(review), "details": True})
 
 
 def markdown(review: Review) -> str:
@@ -110,7 +120,7 @@ def _texts() -> Environment:
 def _names() -> dict[str, Any]:
     """Return what templates may call: the numbers in words, and what page and text both show."""
     public = {name: value for name, value in vars(content).items() if not name.startswith("_")}
-    own = {"definitions": definitions, "period_names": period_names, "plots": plots}
+    own = {"DETAILS": DETAILS, "definitions": definitions, "period_names": period_names, "plots": plots}
     return {**public, **own, "badges": content.BADGES, "known_issues": BY_ID}
 
 

@@ -328,6 +328,11 @@ class ReviewSettings(Checked):
         "records that each service may lose in a review's period; 0, as callers believe them delivered",
         at_least=0,
     )
+    needless_pages_target: int = setting(
+        2,
+        "pages a week that may have needed nobody (the noise budget); more wear out those who are called",
+        at_least=0,
+    )
     environments: dict[str, str] = setting(
         {},
         "label env of those clusters: each environment has its own sum; an environment with tickets only has no pages",
