@@ -51,16 +51,22 @@ def missing() -> list[str]:
 
 
 def start(
-    folder: Path, settings: Settings, scrape: Mapping[str, str], webhook_url: str, interval: str = INTERVAL
+    folder: Path,
+    settings: Settings,
+    scrape: Mapping[str, str],
+    webhook_url: str,
+    interval: str = INTERVAL,
+    group_wait: str | None = GROUP_WAIT,
 ) -> Alerting:
     """Start both servers; `scrape` maps job → host:port. Raises ServiceError if one does not come up.
 
-    Call it only if `missing()` is empty. `interval` is Prometheus' scrape interval.
+    Call it only if `missing()` is empty. `interval` is Prometheus' scrape interval;
+    `group_wait`: see `alertmanager_config`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write(folder, settings, dry_run=False)
     alertmanager_port, prometheus_port = port_or_free(9093), port_or_free(9090)
-    (folder / "alertmanager.yml").write_text(alertmanager_config(webhook_url, GROUP_WAIT), encoding="utf-8")
+    (folder / "alertmanager.yml").write_text(alertmanager_config(webhook_url, group_wait), encoding="utf-8")
     alertmanager = Process(
         "Alertmanager",
         [

@@ -43,6 +43,7 @@ NAMES = (
     "growth",
     "scaling",
     "fleet",
+    "storm",
     "diagnose",
     "pushes",
     "watched",

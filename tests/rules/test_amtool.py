@@ -99,6 +99,8 @@ def test_dry_run_notifies_nothing() -> None:
         ({"severity": "warning", "team": "unheard-of"}, "tickets"),
         ({"severity": "warning", "team": "payments", "alertname": "KafkaClientErrorBudgetBurn"}, "payments-tickets"),
         ({"severity": "info", "team": "payments", "pager": "payments-oncall"}, "nobody"),
+        ({"severity": "warning", "team": "payments", "alertname": "KafkaClientClockWrong"}, "tickets"),
+        ({"severity": "info", "alertname": "KafkaClientClockWrong"}, "nobody"),
     ],
 )
 def test_what_is_owned_goes_to_its_owner_and_all_else_to_everybody(labels: dict[str, str], receiver: str) -> None:
@@ -112,7 +114,7 @@ def test_what_is_not_ours_becomes_a_ticket() -> None:
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("title", ["[FIRING 1] KafkaClientX · orders"]),
+        ("title", ["orders: since 21:04 UTC: A summary. · KafkaClientX"]),
         ("text", ["FIRING: A summary.", "What to do.", "2026-11-20 21:04:00 UTC", "https://r/x", "https://d/x"]),
         ("slack", ["*A summary.*", "<https://r/x|Runbook>", "<https://d/x|Dashboard>"]),
         ("html", ["<strong>A summary.</strong>", 'href="https://r/x"', "&lt;b&gt; What to do.", "#c4162a"]),

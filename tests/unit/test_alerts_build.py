@@ -95,7 +95,7 @@ def test_a_runbook_names_the_limits_of_its_alerts_and_of_what_these_read() -> No
 
 @pytest.mark.parametrize("number", [0, 1], ids=["ticket", "page"])
 def test_the_examples_of_the_page_are_alerts(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "alerts/README.md").read_text("utf-8").partition("## To add an alert")[2]
+    page = (ROOT / "alerts/adding.md").read_text("utf-8")
     example = page.split("```yaml\n")[1 + number].partition("```")[0]
     source = (ROOT / "alerts/rules/measurements.yml.j2").read_text("utf-8")
     head, _, rest = source.partition("    rules:\n")
