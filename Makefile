@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo soak chronic check test test-all pixels pictures bench lab chaos fuzz lint dist release image plugin sbom audit needed system
+.PHONY: help setup jars demo soak chronic check test test-all pixels pictures bench lab chaos fuzz lint dist release site image plugin sbom audit needed system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -75,6 +75,9 @@ dist: system setup plugin ## what a release consists of, in dist/: the brokers' 
 
 release: system setup ## all of a release that needs no account: commit, dist/, tag, and the commands that publish it; VERSION=1.2.3
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.release "$(VERSION)"
+
+site: setup ## the pages as a site in dist/site, every link checked
+	@.venv/bin/python -m deploy.supply.site
 
 image: setup ## the image's steps run without a container engine, and its monitor on a read-only root; as root, 3 GB, needs mmdebstrap
 	@.venv/bin/python -m deploy.supply.image $(or $(ARGS),/tmp/kafka-health-image)

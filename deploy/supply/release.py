@@ -25,7 +25,7 @@ from pathlib import Path
 from clienthealth.model.errors import DependencyError, HealthError, SettingsError
 from clienthealth.platform.locations import checkout
 from deploy.helm.build import CHART, project
-from deploy.supply import dist, helm, plugin, sbom
+from deploy.supply import dist, helm, plugin, sbom, site
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 SUMS, NOTES = "SHA256SUMS", "NOTES.md"
@@ -95,6 +95,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
         if archive.suffix in (".gz", ".tgz"):
             archive.write_bytes(settled(archive.read_bytes(), epoch))
     sbom.write(bill)
+    site.build(out / "site")
     notes.write_text(f"{_sections()[version]}\n", encoding="utf-8")
     lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(made))
     (out / SUMS).write_text("".join(lines), encoding="utf-8")
@@ -128,6 +129,7 @@ def publishing(version: str, out: Path) -> Iterator[str]:
     yield f"docker build -f deploy/Dockerfile -t {image} ."
     yield f"docker push {image}"
     yield f"helm push {where}/{name}-{version}.tgz oci://registry.example.org/charts"
+    yield f"rsync --recursive --delete {where}/site/ docs.example.org:{name}/"
     files = f"-DpomFile={jar}.pom -Dfile={jar}.jar -Dsources={jar}-sources.jar -Djavadoc={jar}-javadoc.jar"
     yield f"mvn gpg:sign-and-deploy-file {files} -DrepositoryId=releases -Durl=https://maven.example.org/releases"
     yield f"(cd {where} && gh release create v{version} --notes-file {NOTES} {SUMS} {SUMS}.asc $(cut -c67- {SUMS}))"

@@ -67,7 +67,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_is_a_commit_with_a_tag_and_all_files(clone: Path) -> None:
-    assert {path.name for path in (clone / "dist").glob("[!.]*")} == MADE
+    assert {path.name for path in (clone / "dist").glob("[!.]*")} == {*MADE, "site"}
+    assert VERSION in (clone / "dist/site/index.html").read_text("utf-8")
     assert git(clone, "status", "--porcelain") == ""
     assert git(clone, "rev-parse", f"v{VERSION}^{{commit}}") == git(clone, "rev-parse", "HEAD")
     assert git(clone, "show", "--format=%s", "--name-only").split("\n\n") == [
