@@ -234,6 +234,31 @@ SCENARIOS: tuple[Scenario, ...] = (
             polling(lambda s: 260 + s, last_heartbeat_seconds_ago=lambda s: max(1.0, s - 35), **ANSWERED_35),
         ),
     ),
+    near_miss(
+        "a-coordinator-that-froze-amid-a-commit",
+        window(
+            "consumer",
+            polling(
+                lambda s: max(0.0, s - 32),
+                rising(10),
+                last_heartbeat_seconds_ago=lambda s: max(1.0, s - 33),
+                **{name: lambda s: 200 + min(s, 33) for name in ANSWERED},
+            ),
+        ),
+    ),
+    unknown(
+        "a-coordinator-that-froze-amid-the-work-on-a-batch",
+        window(
+            "consumer",
+            polling(
+                lambda s: 10 + s,
+                still(400),
+                last_heartbeat_seconds_ago=lambda s: max(1.0, s - 33),
+                **{name: lambda s: 200 + min(s, 33) for name in ANSWERED},
+            ),
+            config={"max.poll.interval.ms": "300000"},
+        ),
+    ),
     unknown(
         "no-heartbeats-since-before-it-was-seen",
         window("consumer", polling(lambda s: 60 + s, last_heartbeat_seconds_ago=lambda s: 30 + s)),

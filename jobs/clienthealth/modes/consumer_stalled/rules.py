@@ -29,6 +29,7 @@ from clienthealth.modes._polls import (
     CLOSED,
     CLOSES,
     ENDED,
+    HEARTBEAT_SECONDS,
     SILENT,
     UNREPORTED,
     has_polled,
@@ -151,10 +152,13 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats while the application did not poll.
 
-    It does so when the poll interval has passed, and also when its coordinator is away, which the judge checks.
+    It does so when the poll interval has passed, and also when its coordinator is away, which the judge checks. If
+    heartbeats end with the polls, or before the poll interval can have passed, the coordinator is away: a heartbeat
+    without an answer holds up the next one.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
-    gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled >= beat)
+    gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
+    gone &= ~(polled < limits.suspect_share * interval(w))
     standing = w.grown("last-poll-seconds-ago") > 0
     return gone & standing & (w.grown("last-heartbeat-seconds-ago") > 0)
 
