@@ -17,8 +17,9 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import LogLine
 from clienthealth.modes import catalogue, modes
 from clienthealth.monitor.state import BucketState, load, save
-from clienthealth.read.logs.also_seen import BY_ID, TROUBLES, lint
+from clienthealth.read.logs.also_seen import BY_ID, TROUBLES, Trouble, lint
 from clienthealth.read.logs.events import events_and_dumps
+from clienthealth.read.logs.lines import entry
 from clienthealth.read.logs.self_descriptions import MOST_OPTIONS, options_in, options_logged
 from clienthealth.settings import Settings
 from tests.support.stepped import START, Stepped, logged, snapshot
@@ -42,6 +43,29 @@ def test_a_line_is_counted_once_however_many_patterns_match() -> None:
     line = LogLine(ts_ms=START, message=text, stack=stack)
     events, _ = events_and_dumps(line, Source("t", 0, 0), catalogue())
     assert [event.signature for event in events] == ["authentication-failed"]
+
+
+def test_errors_of_the_protocol_are_known_by_their_names_in_every_library_and_not_in_source_code() -> None:
+    def troubles(text: str) -> set[str]:
+        meanings = (catalogue().by_id[wording.id] for wording, _ in catalogue().matches(text, None))
+        return {meaning.id for meaning in meanings if isinstance(meaning, Trouble)}
+
+    for text in (
+        "org.apache.kafka.common.errors.OffsetOutOfRangeException",
+        "kafka.common.OffsetOutOfRangeException at sun.reflect.NativeConstructorAccessorImpl.newInstance0",
+        "kafka.errors.OffsetOutOfRangeError: [Error 1] OffsetOutOfRangeError: orders",
+        "Failed to fetch from orders/0: Kafka::OffsetOutOfRange",
+    ):
+        assert troubles(text) == {"offset-out-of-range"}
+    for code in ("} catch (OffsetOutOfRangeException e) {", "import org.apache.OffsetOutOfRangeException;"):
+        assert not troubles(code)
+
+
+def test_the_first_word_of_a_message_is_no_logger() -> None:
+    line = entry("[kafka.conn] ERROR DNS lookup failed for kafka-9:9092 (AddressFamily.AF_UNSPEC)").line
+    assert (line.logger, line.message) == (None, "DNS lookup failed for kafka-9:9092 (AddressFamily.AF_UNSPEC)")
+    named = entry("[main] ERROR org.apache.kafka.clients.NetworkClient lookup failed").line
+    assert (named.logger, named.message) == ("org.apache.kafka.clients.NetworkClient", "lookup failed")
 
 
 def counts(monitor: Stepped, client_id: str = "p") -> dict[str, int]:

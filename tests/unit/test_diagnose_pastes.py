@@ -126,7 +126,27 @@ def test_a_few_lines_of_a_storm_are_enough_and_one_a_second_is_none(tmp_path: Pa
     assert worst(judged(untimed, tmp_path), LOOP) == "unknown"
 
 
+#: Somebody tells what happened: a sentence or a list that quotes the message, a title above a text, a list of a report.
+TOLD = (
+    f"After the restart the orders were lost, and the log had `{TIMEOUT}` each minute.\n",
+    f'- Logs show: "{TIMEOUT}"\n- Orders are not sent\n',
+    f"{TIMEOUT}\n\nHi all, we have this in production since Monday.\n",
+    "At the end the client reported `1200 messages still in queue or transit`, so they are lost.\n",
+)
+
+
+@pytest.mark.parametrize("text", TOLD)
+def test_what_somebody_tells_of_a_failure_suspects_and_proves_nothing(text: str, tmp_path: Path) -> None:
+    verdicts = judged(text, tmp_path)
+    found = {status for by_mode in verdicts.values() for status in by_mode.values()}
+    assert "suspected" in found and "confirmed" not in found
+
+
 INNOCENT = (
+    f'primary="{TIMEOUT}"; mitigation="none"\n',
+    f'if err.Error() != "{TIMEOUT}" {{\n',
+    f"            # TODO {TIMEOUT}\n",
+    f" * and hands it back as `{TIMEOUT}`, the same words as for a closed port\n",
     f'Hi all, what does "{TIMEOUT}" mean?\n',
     "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",
     'throw new TimeoutException(String.format("Topic %s not present in metadata after %d ms.", topic, maxWaitMs));\n',

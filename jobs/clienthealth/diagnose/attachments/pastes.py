@@ -32,6 +32,7 @@ _MARKUP = re.compile(rf"&(?:lt|gt|quot|amp|nbsp|apos|#x?\w{{1,6}});|</?(?:{_TAGS
 _LINE_TAG = re.compile(r"<br\s{0,3}/?>|</(?:p|div|li|tr|pre)>", re.IGNORECASE)
 _TAG = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>\n]{{0,300}})?/?>", re.IGNORECASE)
 _OBFUSCATED = re.compile(r"\[email(?:\s|&#160;|&nbsp;)protected\]")
+_CURLY = re.compile("[\u2018\u201c]([^\u2018\u2019\u201c\u201d]{1,500})[\u2019\u201d]")
 _QUOTES = re.compile(r"^(?:[ \t]{0,3}>[ \t]?)+", re.MULTILINE)
 #: Links that a tracker or a mail made of names; character references of web pages; marks of emphasis.
 _LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((?:https?://|mailto:)[^()\s]{1,2000}\)")
@@ -41,7 +42,13 @@ _EMPHASIS = re.compile(r"^[ \t]*(?:[-*+] )?\*\*[^\n]*$|\*\*[^*\n]{1,300}\*\*", r
 _NUMBERED = re.compile(
     r"^[ \t]*(?:[Ll]ine[ \t]+\d{1,9}[:.)]?[ \t]*|\d{1,9}[:.)-][ \t]*)(?=\[?\d{4}[-/]\d\d[-/]|%\d\|)", re.MULTILINE
 )
-_FENCE = re.compile(r"^[ \t]*`{3}(?=[\[\d%])|(?<=[^`\n])`{3}[ \t]*$", re.MULTILINE)
+#: A fence that shares its line with the text, not the one that names a language.
+_FENCE = re.compile(r"^[ \t]*`{3}(?=[^`\s]*[^\w`\n+#.-][^`\n]*)|(?<=[^`\n])`{3}[ \t]*$", re.MULTILINE)
+#: A title that a tracker sets above a text: no line of a log, which has a time or a level.
+_TITLE = re.compile(
+    r"\A\s*(?=[^\W\d_])(?![^\n]*(?:\d\d:\d\d|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b))"
+    r"(?=[^\n]{1,300}\n[ \t]*\n\s*(?!at |Caused by)[^\W\d_])"
+)
 _TICKS = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+(?=`{1,2}(?:Caused by: |%\d\||\[?\d{4}-)))?`{1,2}(?=[^`\n])|(?<=[^`\n])`{1,2}[ \t]*$",
     re.MULTILINE,
@@ -105,13 +112,14 @@ def _characters(text: str) -> str:
         text = _OBFUSCATED.sub("java.base", text)
     if _MARKUP.search(text):
         text = html.unescape(_TAG.sub("", _LINE_TAG.sub("\n", text)))
+    text = _CURLY.sub(r'"\1"', text)
     for odd, plain in (("\u00a0", " "), ("\u202f", " "), ("\u200b", ""), ("\ufeff", "")):
         text = text.replace(odd, plain) if odd in text else text
     return text
 
 
 def _unlinked(text: str) -> str:
-    """Remove Markdown's links, escapes and emphasis, and numbers before lines."""
+    """Remove Markdown's links, escapes and emphasis, and numbers before lines; mark a title as a heading."""
     if "](" in text:
         text = _LINK.sub(r"\1", text)
     if "<http" in text or "<mailto:" in text:
@@ -120,7 +128,7 @@ def _unlinked(text: str) -> str:
         text = _MARKED.sub(r"\1", text)
     if "**" in text:
         text = _EMPHASIS.sub(lambda line: line[0].replace("**", ""), text)
-    return _NUMBERED.sub("", text)
+    return _TITLE.sub("# ", _NUMBERED.sub("", text), count=1)
 
 
 def _unescaped(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -81,9 +82,54 @@ def _number(text: str | None) -> float | None:
         return None
 
 
+#: Where libraries name the protocol's errors, and where each has its sentences.
+_NAMED_BY = {"java": "common/errors; the same names in errors.py of Python and lib/kafka.rb of Ruby"}
+_TOLD_BY = {
+    "java": "common/protocol/Errors; kafkajs in protocol/error.js",
+    "librdkafka": "rdkafka.c, rd_kafka_err_descs",
+    "sarama": "errors.go",
+    "ruby-kafka": "lib/kafka",
+    "pykafka": "cluster.py, broker.py and producer.py",
+}
+#: What JSON may escape: no literal of raw records holds it.
+_ESCAPED = re.compile(r"[\"\\<>&'=/+]")
+#: What follows the class of an error where it is thrown or logged, and not where source code names it.
+_THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |\s*(?:\n|\Z))"
+
+
+def _named(error: str) -> dict[str, object]:
+    """The wording of an error of the protocol: its class, in any library."""
+    return {
+        "id": f"error-{error}",
+        "said_by": _NAMED_BY,
+        "literal": error,
+        "pattern": rf"(?:Kafka::|pykafka\.exceptions\.){error}(?:Error)?\b|\b{error}{_THROWN}",
+        "examples": [{"line": f"org.apache.kafka.common.errors.{error}Exception"}, {"line": f"Kafka::{error}"}],
+    }
+
+
+def _told(library: str, text: str) -> dict[str, object]:
+    """The wording of a sentence of a library; those that begin alike (`Broker: `) share a literal."""
+    shared = library in ("librdkafka", "sarama")
+    return {
+        "id": f"text-{text}",
+        "said_by": {library: _TOLD_BY[library]},
+        "literal": text[: text.index(": ") + 2] if shared else max(_ESCAPED.split(text), key=len),
+        "pattern": re.escape(text),
+        "examples": [{"line": text}],
+    }
+
+
+def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of one trouble: what its errors and texts stand for follows its wordings."""
+    rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
+    told = (_told(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
+    return {**rest, "id": name, "wordings": [*entry.get("wordings", ()), *map(_named, entry.get("errors", ())), *told]}
+
+
 _TABLES = table(Path(__file__).with_suffix(".toml"))
 #: All of them by id, the gravest first.
-BY_ID = meanings({name: {**entry, "id": name} for name, entry in _TABLES.items()}, Trouble, "logs/also_seen.toml: ")
+BY_ID = meanings({name: _with_errors(name, entry) for name, entry in _TABLES.items()}, Trouble, "logs/also_seen.toml: ")
 TROUBLES = tuple(BY_ID.values())
 
 

@@ -48,15 +48,28 @@ _EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|Kaf
 #: The begin of a message: of a line with a known layout, and after the prefix of a layout.
 _BEGINNING = re.compile(r"\A\s*\Z")
 _AFTER_LAYOUT = re.compile(
-    r"(?:\A|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?)\s*\Z"
+    r"(?:\A|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|"
+    r"\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
 )
+
+#: A program's own words before an error, in a quotation.
+_AFTER_WORDS = re.compile(r"\A[\w ]{1,60}:\s\Z")
 
 #: Human text around a quotation of a library: a comment, a list, a change, source, a sentence.
 _NO_LINE = re.compile(
     r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|(?:[A-Za-z'’]{1,20}[,:]? ){4}"
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\"",
 )
+#: A comment of source code, not of a shell.
+_SOURCE = re.compile(r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b)")
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
+#: A line of a block comment, and text before a quotation in a sentence or a list: no assignment, key or block.
+_IN_COMMENT = re.compile(r"\s+\*\s")
+_TOLD_IN_TICKS = re.compile(r"(?!\s*[\w.$-]{1,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
+_TOLD_IN_QUOTES = re.compile(r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z")
+#: The end of a statement in source code, or of a question, after a quotation.
+_STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
+_QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
 #: If the match ends after the shown part of a line, the line is shown from this many characters before it.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
@@ -124,7 +137,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return not nobodys
     if "." in logger and _OF_RDKAFKA.match(before):
         return False
-    if bare and before.lstrip().startswith("//"):
+    if bare and _SOURCE.match(before):
         return None
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
@@ -136,11 +149,21 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     prefix = KAFKA_PREFIX.search(before)
     words = before[: prefix.start()] if prefix else before
     if opened and not value:
+        return False if bare and _is_told(unquoted[: opened.start()], opened[0], after) else None
+    if opened and _STATEMENT.match(after):
         return None
     if prefix and words.strip() and ("." in logger or (value and "''" in value[0] and not words.startswith("{"))):
         return None
     words = words if len(words) <= MAX_BEFORE else words[-MAX_BEFORE:]
     return not nobodys and any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
+
+
+def _is_told(sentence: str, quotation: str, after: str) -> bool:
+    """True if a sentence that somebody wrote, and no question, quotes a whole message: people tell what happened."""
+    whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
+    told = _TOLD_IN_TICKS if quotation[0] == "`" else _TOLD_IN_QUOTES
+    cut = not sentence.strip() and quotation[0] not in after
+    return whole and bool(cut or told.match(sentence)) and not (_QUESTION.match(after) or _IN_COMMENT.match(sentence))
 
 
 def _event(line: LogLine, text: str, source: Source, signature: str, captures: Mapping[str, str | None]) -> LogEvent:

@@ -49,7 +49,11 @@ for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
-_TAIL = r"[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*(.*)"
+#: A logger in brackets, with a package or before a sign, and the message; else the first word is the message's.
+_TAIL = (
+    r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
+    r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
+)
 #: Fallbacks: fields in brackets of any kind, in the two usual orders, and a level in brackets.
 _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (
