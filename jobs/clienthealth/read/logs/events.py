@@ -149,7 +149,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     prefix = KAFKA_PREFIX.search(before)
     words = before[: prefix.start()] if prefix else before
     if opened and not value:
-        return False if bare and _is_told(unquoted[: opened.start()], opened[0], after) else None
+        return False if bare and _is_told(unquoted[: opened.start()][-MAX_BEFORE:], opened[0], after) else None
     if opened and _STATEMENT.match(after):
         return None
     if prefix and words.strip() and ("." in logger or (value and "''" in value[0] and not words.startswith("{"))):
