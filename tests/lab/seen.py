@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import re
 import subprocess
 import threading
 import time
@@ -23,6 +25,7 @@ from tests.lab.layouts import LAYOUTS, WRAPPINGS, Line
 TAIL_SECONDS = 0.2
 READ_SECONDS = 10.0
 BURST_SECONDS, BURST_LINES = 10, 5000
+_POLLING = re.compile(r"KafkaConsumer\.poll|KafkaMessageListenerContainer|StreamThread\.runOnce|WorkerSinkTask")
 _PATTERNS = ("kafka.producer:*", "kafka.consumer:*", "kafka.common:*")
 _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 
@@ -157,6 +160,8 @@ class Written:
     metrics: Sequence[int]
     dumps: Sequence[int]
     lines: Sequence[int]
+    #: Of the dumps, those that show a thread inside poll(), or in a framework's loop round it.
+    polling: Sequence[int] = ()
 
 
 def write(seen: Seen, eyes: Eyes, log: Path, folder: Path, start_ms: int, end_ms: int) -> Written:
@@ -171,18 +176,19 @@ def write(seen: Seen, eyes: Eyes, log: Path, folder: Path, start_ms: int, end_ms
     if metrics:
         _write_metrics(seen, metrics, files)
     if dumps and seen.together:
-        (files / "dumps.txt").write_text("\n\n".join(text for _, text in dumps), encoding="utf-8")
-    for number, (_, text) in enumerate(() if seen.together else dumps, 1):
-        (files / f"jstack-{number}.txt").write_text(text, encoding="utf-8")
+        _dated(files / "dumps.txt", "\n\n".join(text for _, text in dumps).encode(), dumps[-1][0])
+    for number, (ts_ms, text) in enumerate(() if seen.together else dumps, 1):
+        _dated(files / f"jstack-{number}.txt", text.encode(), ts_ms)
     if lines:
-        _write_log(seen, lines, files / "app.log")
+        _dated(files / "app.log", _log(seen, lines), lines[-1].ts_ms)
     with (folder / "stream.jsonl").open("w", encoding="utf-8") as stream:
         for ts_ms, topic, value in sorted(_records(seen, metrics, dumps, lines)):
             record = {"value": base64.b64encode(value.encode()).decode()}
             if seen.metrics == "pushes" and topic == "client-metrics":
                 record = json.loads(value)
             stream.write(f"{json.dumps({'ts': ts_ms, 'topic': topic, **record})}\n")
-    return Written([ts for ts, _ in metrics], [ts for ts, _ in dumps], [line.ts_ms for line in lines])
+    polling = [ts for ts, text in dumps if _POLLING.search(text)]
+    return Written([ts for ts, _ in metrics], [ts for ts, _ in dumps], [line.ts_ms for line in lines], polling)
 
 
 def _lines(seen: Seen, eyes: Eyes, log: Path) -> Iterator[Line]:
@@ -208,11 +214,17 @@ def _let_through(lines: Sequence[Line]) -> Iterator[Line]:
             yield line
 
 
-def _write_log(seen: Seen, lines: Sequence[Line], file: Path) -> None:
+def _dated(file: Path, content: bytes, ts_ms: int) -> None:
+    """Write a file as it was written last at that moment."""
+    file.write_bytes(content)
+    os.utime(file, (ts_ms / 1000, ts_ms / 1000))
+
+
+def _log(seen: Seen, lines: Sequence[Line]) -> bytes:
     wrap = WRAPPINGS.get(seen.wrapping)
     encoding = LAYOUTS[seen.layout].encoding if wrap is None else "utf-8"
     text = "".join(f"{wrap(line) if wrap else line.text}\n" for line in lines)
-    file.write_bytes(text.encode(encoding, "replace"))
+    return text.encode(encoding, "replace")
 
 
 def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,23 @@ def test_metrics_that_end_without_polls_prove_no_health(away: int, status: str, 
         found = verdict(diagnosis, mode)
         assert found.status == status
         assert (f"the last poll() was {away} s before its metrics end" in (found.reason or "")) == (status != "ok")
+
+
+@pytest.mark.parametrize(("ahead", "stated"), [(7200, True), (7200, False), (0, True)])
+def test_a_dump_of_another_zone_is_taken_at_the_moment_that_its_file_was_written(
+    ahead: int, stated: bool, tmp_path: Path
+) -> None:
+    dumped = [("jstack-during1-210314.txt", 1_795_208_594), ("jstack-during3-210334.txt", 1_795_208_614)]
+    for name, moment in dumped:
+        lines = (DUMPS / name).read_text().splitlines()
+        lines[0] = f"{datetime.fromtimestamp(moment + ahead, UTC):%Y-%m-%d %H:%M:%S}"
+        (tmp_path / name).write_text("\n".join(lines))
+        # A copy has another date.
+        written = moment + 2 if stated else LONG_AGO
+        os.utime(tmp_path / name, (written, written))
+    diagnosis = examine([tmp_path], Settings())
+    first, second = (attached.start_ms for attached in diagnosis.inputs)
+    seen = [1000 * (moment + (0 if stated else ahead)) for _, moment in dumped]
+    assert [first, second] == seen
+    evidence = verdict(diagnosis, DEADLOCK).evidence
+    assert {fact.ts_ms for fact in evidence} <= set(seen)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
@@ -114,7 +114,8 @@ class Diagnosis:
 def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | None = None) -> Diagnosis:
     """Judge all clients in the records. `tally`: of a reader that knows where they come from."""
     packer, result, tally = Packer(1), Diagnosis([]), tally or Tally()
-    now_ms = int(time.time() * 1000)
+    # A clock that names no zone may be ahead of UTC: its newest times are not wrong.
+    now_ms = int(time.time() * 1000) + AHEAD_MS
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
     before: dict[tuple[str, str], _Before] = {}
     named: dict[Place, set[tuple[str, str, str]]] = {}
@@ -142,6 +143,8 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         if attached.process in places:
             attached.process = places[attached.process][:2]
 
+    _to_utc(result.inputs, chunks)
+
     def run(_: BucketState, chunks: Sequence[Chunk]) -> _Examined:
         return _examined(chunks, settings, result.inputs)
 
@@ -153,6 +156,30 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
     return result
 
 
+def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
+    """Correct times that name no zone by the one zone that is known of their process, if there is one."""
+    zones: dict[tuple[str, str] | None, set[int]] = defaultdict(set)
+    for attached in inputs:
+        if attached.zone_ms is not None and attached.process is not None:
+            zones[attached.process].add(attached.zone_ms)
+    known = {process: min(of_process) for process, of_process in zones.items() if len(of_process) == 1}
+    local = [attached for attached in inputs if attached.local and known.get(attached.process)]
+    shifts = {topic: known[attached.process] for attached in local for topic in attached.topics}
+    for attached in local:
+        shift = known[attached.process]
+        attached.start_ms = None if attached.start_ms is None else attached.start_ms + shift
+        attached.end_ms = None if attached.end_ms is None else attached.end_ms + shift
+    for entry in (entry for chunk in chunks for entry in chunk.log_entries if shifts):
+        said = entry.event or entry.dump
+        shift = shifts.get(said.source.topic, 0) if said is not None and said.source is not None else 0
+        if entry.event is not None and shift:
+            entry.event = dataclasses.replace(entry.event, ts_ms=entry.event.ts_ms + shift)
+        if entry.dump is not None and shift:
+            entry.dump = dataclasses.replace(entry.dump, ts_ms=entry.dump.ts_ms + shift)
+
+
+#: No zone is further ahead of UTC (ms).
+AHEAD_MS = 14 * 3_600_000
 #: Clients with their verdicts, and the known issues.
 _Examined = tuple[list[tuple[Client, list[Verdict]]], dict[Client, list[Seen]]]
 

@@ -49,6 +49,7 @@ from clienthealth.read.formats._log_lines import named, opened
 from clienthealth.read.formats._payload import PayloadError, framed, unpacked, without_message_path
 from clienthealth.read.formats._protobuf import signal
 from clienthealth.read.formats._typed import fast as fast
+from clienthealth.read.logs.times import zone_between
 from clienthealth.settings import IdentitySettings, Settings, TopicSettings
 
 #: Record headers that are read.
@@ -402,6 +403,9 @@ def _own(said: list[Said], topic: str, topics: TopicSettings, errors: list[str])
 def _take_line(line: LogLine, record: Record, latest: int, result: Decoded) -> None:
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
+    elif line.dumps and record.ts_ms:
+        # A dump names no zone.
+        line.ts_ms += zone_between(line.ts_ms, record.ts_ms) or 0
     line.client = _identified(line.client, record)
     too_long = "oversized: a name" if line.client.is_too_long else None
     error = line.error or too_long or _nowhere(line) or _time_error(line.ts_ms, latest)

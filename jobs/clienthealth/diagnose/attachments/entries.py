@@ -128,6 +128,12 @@ class Splitter:
         self._tail = b""
         self._hot = 0
 
+    @property
+    def zone_ms(self) -> int | None:
+        """Return what its writers' clocks lack of their shipper's; None where that is not known, or differs."""
+        zones = set(self._zones.values())
+        return zones.pop() if len(zones) == 1 else None
+
     def take(self, block: bytes) -> Iterator[Entry]:
         """Yield the entries that end in a block of whole lines."""
         block = plain(block)

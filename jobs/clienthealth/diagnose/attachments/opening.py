@@ -39,6 +39,8 @@ class Input:
     end_ms     time of the last
     dated      False if its times are those of a clock on an unknown day
     named      kind of the time in its name, if its times come from there: a clock, with or without the day; else ''
+    local      True if its times name no zone, so that they are taken as UTC
+    zone_ms    what makes a time of its process's clock one of UTC, by its shipper or its file's date; None if unknown
     timed      False if times are made up: only the order is known, and no duration is claimed
     left_out   why the rest does not count → number of lines; lines that are not about Kafka are not listed
     unread     why evidence could not be read → number of lines: clients that it may be about cannot be called healthy
@@ -55,6 +57,8 @@ class Input:
     end_ms: int | None = None
     dated: bool = True
     named: Literal["", "clock", "day"] = ""
+    local: bool = False
+    zone_ms: int | None = None
     timed: bool = True
     left_out: Mapping[str, int] = field(default_factory=dict)
     unread: Mapping[str, int] = field(default_factory=dict)

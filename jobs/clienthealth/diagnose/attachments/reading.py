@@ -35,7 +35,7 @@ from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.formats._protobuf import signal
 from clienthealth.read.logs import lines as log_lines
 from clienthealth.read.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
-from clienthealth.read.logs.times import time_in_name
+from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
@@ -321,6 +321,7 @@ class Reader:
             writer = utf8(key).decode() if len(layout.shipped.keys) > 1 else ""
             yield from self._dump_records(dumps, layout.time_before(dict(written)), writer)
             taken.update(at for dump in dumps for at in dump.taken)
+            self._local(max((dump.ts_ms or 0 for dump in dumps), default=0))
         if taken:
             # The rest of a dump is not part of a log.
             self._cut = self._cut and len(lines) - 1 not in taken
@@ -344,6 +345,13 @@ class Reader:
             self.input.read += len(dump.taken)
             self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted when it is judged.
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
+
+    def _local(self, last_ms: int) -> None:
+        """Note that times name no zone, the last of them this one, and the zone that the date of the file shows."""
+        if last_ms:
+            self.input.local = True
+            dated = self._undated == "file"
+            self.input.zone_ms = zone_between(last_ms, self._file_ms) if dated else None
 
     def _time_in_name(self) -> int | None:
         named = time_in_name(self._stream.file, self._file_ms)
@@ -394,6 +402,13 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self._span(splitter.first_ms)
             self._span(splitter.last_ms or splitter.first_ms)
+            if layout.times.zoned:
+                # Who writes UTC need not live in it.
+                self.input.zone_ms = -layout.times.ahead_ms or None
+            elif splitter.zone_ms is not None:
+                self.input.zone_ms = splitter.zone_ms
+            elif layout.times.dated:
+                self._local(splitter.last_ms or 0)
         if not self._found and not self.input.what.startswith("metrics"):
             self._what("log")
         if self._logs or not self.input.what.startswith("JSON doc"):

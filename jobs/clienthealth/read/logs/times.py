@@ -102,6 +102,20 @@ def has_zone(written: str) -> bool:
     return number(written) is not None or _written(written)[1]
 
 
+#: Nearly all zones differ by half an hour, by 14 hours at most (ms). What is written is soon there to be read.
+ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
+
+
+def zone_between(written_ms: int, there_ms: int) -> int | None:
+    """Return what makes a time without a zone one of UTC (ms), from when its text was there; None if unknown.
+
+    A text that was there much later is hardly ever whole half hours late.
+    """
+    away = there_ms - written_ms
+    zone = round(away / ZONE_MS) * ZONE_MS
+    return zone if abs(away - zone) <= SOON_MS and abs(zone) <= MOST_ZONES * ZONE_MS else None
+
+
 @lru_cache(maxsize=4_096)  # lines of a burst have the same few times
 def _written(text: str) -> tuple[int | None, bool]:
     """Return the time that is the whole text, and whether it names its zone."""
@@ -163,6 +177,7 @@ class Times:
     """The forms of a file's times, the commonest first; empty if no line has one.
 
     day: of the latest time, for times without a date; until: the file's last modification
+    zoned: True if any time named its zone, or counted from 1970; ahead_ms: that zone minus UTC
     order: of the three numbers of a date, which are year, month and day
     """
 
@@ -170,6 +185,8 @@ class Times:
     order: tuple[str, str, str] = ("y", "m", "d")
     day: date | None = None
     last: datetime | None = None
+    zoned: bool = False
+    ahead_ms: int = 0
     until: datetime | None = None
 
     @classmethod
@@ -208,6 +225,7 @@ class Times:
         for _, pattern in self.forms:
             if match := pattern.match(line, 0, 200):
                 parts = {name: part.decode("utf-8", "replace") for name, part in match.groupdict().items() if part}
+                self.zoned = self.zoned or "epoch" in parts or "z" in parts
                 moment = None if "epoch" in parts else self._followed(parts)
                 ms = epoch(float(parts["epoch"])) if "epoch" in parts else _ms(moment)
                 if ms is not None or (moment is None and "epoch" not in parts):
@@ -221,6 +239,7 @@ class Times:
         moment = _moment(parts, self.day)
         if moment is None:
             return None
+        self.ahead_ms = round((moment.utcoffset() or timedelta()) / timedelta(milliseconds=1))
         self.day = moment.date()
         if "d" in parts:
             self.last = moment
