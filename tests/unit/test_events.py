@@ -157,6 +157,9 @@ def test_hostile_text_before_what_a_library_words_costs_no_more_than_its_length(
         ("2026-11-20T20:00:00.000Z|ERROR|sender|orders.Sender|", True),
         ("10:00:00 [exec-1] orders.watch : alert firing for payments: ", False),
         ("orders.watch.LogForwarder incident 17: ", False),
+        ("ClientUtils$: ", True),
+        ("RecordSender: ", True),
+        ("Alert: ", False),
     ],
 )
 def test_where_a_message_begins_after_a_layout_that_was_not_read(before: str, own: bool) -> None:

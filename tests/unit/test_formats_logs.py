@@ -7,6 +7,7 @@ import random
 import re
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -282,6 +283,10 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
         json.dumps({"@timestamp": "2026-11-20T20:00:01Z", "message": r'{"message": "\ud800", "x": NaN}'}),
         {"format": "ecs", "ts_ms": 1795204801000, "message": r'{"message": "\ud800", "x": NaN}'},
     ),
+    "JSON after the names of a pod and its container": (
+        'orders-7d9f8b6c5-x2x7q orders {"@timestamp": "2026-11-20T20:00:01Z", "log.level": "WARN", "message": "x"}',
+        {"ts_ms": 1795204801000, "level": "WARN", "message": "x"},
+    ),
     "a separator of lines within a line": (
         "2026-11-20 20:00:00,500 INFO [main] a.B - x\u2028y\rz",
         {"ts_ms": 1795204800500, "level": "INFO", "thread": "main", "logger": "a.B", "message": "x\u2028y\rz"},
@@ -319,6 +324,15 @@ def test_what_cannot_be_read_is_rejected_with_its_reason() -> None:
     records.append(raw("nobody", b"a line of nobody"))
     reasons = {r.source.topic: [error.split(":")[0] for error in decode(r).errors] for r in records}
     assert reasons == {**{name: [reason] for name, (_, reason) in REJECTED.items()}, "nobody": ["missing-identity"]}
+
+
+@pytest.mark.parametrize(("written", "taken"), [("21:00:03", 22), ("21:20:03", 21), ("22:00:03", 22)])
+def test_a_dump_that_arrives_whole_hours_later_is_of_another_zone(written: str, taken: int) -> None:
+    text = f'2026-11-20 {written}\nFull thread dump OpenJDK\n\n"kafka-producer-network-thread | p" #12 tid=0x1\n'
+    text += "   java.lang.Thread.State: RUNNABLE\n\tat org.apache.kafka.clients.producer.Sender.run(S.java)\n"
+    [line] = decode(raw("dump", text.encode(), headers={"service": "s"})).lines
+    moment = datetime.fromtimestamp((line.ts_ms or 0) / 1000, UTC)
+    assert (moment.hour, moment.minute) == (taken, int(written[3:5]))
 
 
 def test_key_and_headers_identify_the_client_if_the_line_does_not() -> None:

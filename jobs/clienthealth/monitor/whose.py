@@ -236,10 +236,12 @@ class ProcessLog:
         """True if an event names the client, or names no client but its kind.
 
         With several clients that do not report, a line without a name belongs to none: no metrics could tell which it
-        means.
+        means. One that may be a quotation belongs to no client without a name if others are known.
         """
         if not _is_of(event, who) or event.client_id is not None:
             return _is_of(event, who) and event.client_id == who.client_id
+        if not (event.own or who.client_id) and any(self.named.values()):
+            return False
         clients_of_topic = self._clients_of_topic(event, who.kind)
         if clients_of_topic:
             return who.client_id in clients_of_topic
@@ -254,7 +256,7 @@ class ProcessLog:
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
         """Yield instance, name and kind of clients that lines and dumps name.
 
-        A name in a line that may be a quotation makes no client if others are known: it belongs to another program.
+        A line that may be a quotation makes no client if others are known: it belongs to another program.
         """
         quoted: list[tuple[str | None, str | None, Kind]] = []
         known = bool(self.reporting) or any(self.named.values())
@@ -263,7 +265,7 @@ class ProcessLog:
             if event is not None and (kind := _kinds().get(event.signature) or kind_named(event)):
                 clients = (event.client_id is None and self._clients_of_topic(event, kind)) or (event.client_id,)
                 named = [(entry.instance, client_id, kind) for client_id in clients]
-                if event.client_id not in (None, *self.named.get(kind, ())) and not event.own:
+                if event.client_id not in self.named.get(kind, ()) and not event.own:
                     quoted += named
                     continue
                 known |= event.client_id is not None

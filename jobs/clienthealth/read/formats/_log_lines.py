@@ -7,6 +7,7 @@ traces become one text, in whatever shape JSON carries them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -61,6 +62,8 @@ def _texts(values: list[Any]) -> list[str]:
 #: A time without zone counts if it differs from the shipper's clock by at most this (ms): local time would be hours
 #: off, and a line rarely waits longer for its shipper.
 BELIEVED_MS = 600_000
+#: What stern and Docker Compose write before a line of JSON: pod and container, or a service and a bar.
+_CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
 
 
 def named(line: LogLine) -> LogLine:
@@ -78,6 +81,8 @@ def opened(line: LogLine) -> LogLine:
     if line.level is not None or line.logger is not None or line.error is not None:
         return _finished(line)
     text = lines.cleaned(message)
+    prefix = _CONTAINER.match(text)
+    text = text[prefix.end() :] if prefix else text
     document = parsed(text) if text.lstrip(" ").startswith("{") else None
     inside = line_of(document, ANY_LAYOUT) if isinstance(document, dict) else None
     if inside is not None and (inside.message is not None or inside.stack is not None):

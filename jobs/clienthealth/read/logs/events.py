@@ -48,8 +48,8 @@ _EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|Kaf
 #: The begin of a message: of a line with a known layout, and after the prefix of a layout.
 _BEGINNING = re.compile(r"\A\s*\Z")
 _AFTER_LAYOUT = re.compile(
-    r"(?:\A|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|"
-    r"\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
+    r"(?:\A(?:(?:[A-Z][a-z]+){2,}\$?:)?|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|"
+    r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
 )
 
 #: A program's own words before an error, in a quotation.
