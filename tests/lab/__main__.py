@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--number", default="", metavar="N,…", help="these cases of the seed alone")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where recordings go (default: .cache/lab/SEED)")
     parser.add_argument("--judge-only", type=Path, metavar="FOLDER", help="judge again what was recorded there")
+    parser.add_argument("--go-on", action="store_true", help="record the cases alone that are not recorded there yet")
     parser.add_argument("--list", action="store_true", help="print the cases, and run none")
     arguments = parser.parse_args()
     only, families = ([part for part in text.split(",") if part] for text in (arguments.only, arguments.family))
@@ -51,7 +52,8 @@ def main() -> None:
         for case in cases:
             if case.family.java:
                 compiled(case.family)
-        record(cases, out, arguments.jobs, lambda text: print(text, file=sys.stderr, flush=True))
+        left = [case for case in cases if not (arguments.go_on and (out / case.name / "case.json").exists())]
+        record(left, out, arguments.jobs, lambda text: print(text, file=sys.stderr, flush=True))
     folders = sorted(file.parent for file in out.glob("*/case.json"))
     folders = [folder for folder in folders if not numbers or int(folder.name[:3]) in numbers]
     judged = judge(folders, min(2, os.cpu_count() or 1), 1 if numbers else STREAMED)

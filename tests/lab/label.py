@@ -261,7 +261,10 @@ def _consumer(recorded: Recorded) -> Label:
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
     # A thread polls if an earlier dump shows it polling.
-    polled = any(ts < recorded.onset_ms for ts in recorded.case["written"]["dumps"])
+    written = recorded.case["written"]
+    polled = any(ts < recorded.onset_ms for ts in written.get("polling", written["dumps"]))
+    # kafka-python counts no fetches: of several consumers no dump tells which of them a thread polls.
+    polled &= len(recorded.case["clients"]) == 1 or not recorded.case["family"].startswith("kafka-python")
     dumps = recorded.span("dumps") if polled and name not in ("handler-error", "handler-too-slow") else 0.0
     metrics = recorded.span("metrics") if recorded.version >= _LAST_POLL else 0.0
     if still < 3 and name != "handler-too-slow":

@@ -248,7 +248,8 @@ _CONTROLS = (
     _fine("long-linger", "producer", options={**_LARGE, "p.linger.ms": "5000..20000"}),
     _fine("acks-none", "producer", options={"p.acks": "0"}),
     _fine("quotes", "producer", options={"quotes": "1..999"}, weight=2),
-    _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, weight=2),
+    # The exception of a refused commit, alone in a line, may as well be its own.
+    _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, beside={CONSUMER: "suspected"}, weight=2),
     _fine("closed", "producer", end="close"),
     _fine("closed-slowly", "producer", end="close", options={"end.ms": "5000..20000"}),
     _fine("closed-consumer", "consumer", end="close", options={"end.ms": "0|0|15000"}),
