@@ -344,6 +344,28 @@ SCENARIOS: tuple[Scenario, ...] = (
         "a-listener-beside-another-of-a-process-that-nothing-names",
         named("", dumps=[dump(1, worker(HANDLER), own(POLL)), dump(40, worker(HANDLER), own(POLL))]),
     ),
+    unknown(
+        "a-thread-stands-and-another-that-polled-moves-on",
+        named(
+            "billing",
+            dumps=[
+                dump(1, own(POLL), replace(own(POLL), name="orders-1")),
+                dump(5, own(RESERVE), replace(own(HANDLER[1:2]), name="orders-1")),
+                dump(50, own(RESERVE), replace(own(RESERVE[1:]), name="orders-1")),
+            ],
+        ),
+    ),
+    suspects(
+        "both-threads-that-polled-stand",
+        named(
+            "billing",
+            dumps=[
+                dump(1, own(POLL), replace(own(POLL), name="orders-1")),
+                dump(5, own(RESERVE), replace(own(RESERVE), name="orders-1")),
+                dump(50, own(RESERVE), replace(own(RESERVE), name="orders-1")),
+            ],
+        ),
+    ),
     near_miss(
         "kafka-streams-has-restored-its-state",
         named(

@@ -374,6 +374,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         window(dumps=[dump(20, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING"))]),
     ),
     suspects(
+        "sleeps-in-a-callback-while-its-selector-stands-for-30-s",
+        window(
+            readings=producer(stuck_at(500, 30), still(1000)),
+            dumps=[dump(45, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING"))],
+        ),
+    ),
+    unknown(
+        "sleeps-in-a-callback-while-its-selector-stands-for-15-s",
+        window(
+            readings=producer(stuck_at(500, 45), still(1000)),
+            dumps=[dump(50, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING"))],
+        ),
+    ),
+    suspects(
         "sleeps-in-one-callback-without-cpu",
         window(
             dumps=[

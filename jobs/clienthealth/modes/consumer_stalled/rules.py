@@ -21,6 +21,7 @@ from clienthealth.modes._evidence import (
     innermost,
     moments,
     number_or_none,
+    reported,
     with_counts,
 )
 from clienthealth.modes._io_thread import idles, in_foreign_code, places, where_they_were
@@ -331,8 +332,8 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
     """Return facts on polling threads that dumps far apart find at one place outside poll().
 
     A polling thread is one that a framework runs for it, or that an earlier dump found inside poll(). If the client
-    does not report its polls and another thread polls, the thread may be another consumer's, unless its name states its
-    consumer, or the window is of the process as a whole.
+    does not report its polls and another thread polls that does not stand, the thread may be another consumer's, unless
+    its name states its consumer, or the window is of the process as a whole.
     """
     if idle(w, limits)[0]:
         return {}, []
@@ -342,11 +343,16 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
         for thread in dump.threads:
             if thread.polls or not thread.of_kafka or in_container(thread):
                 pollers.setdefault(thread.name, dump.ts_ms)
-    told = bool(w.reported("last-poll-seconds-ago")[0])
+    polling = {thread.name for dump in dumps for thread in dump.threads if thread.polls}
+
+    def fetches_after(since_ms: int) -> bool:
+        return sum(ts_ms > since_ms for ts_ms, _ in reported(window.readings, "fetch-total")) >= MIN_READINGS
 
     def ours(stay: Held) -> bool:
         own = polls_for(stay.thread, window.client.client_id)
-        others = not told and window.client.client_id != "" and any(thread.polls for thread in stay.dump.threads)
+        stand = {other.thread.name for other in stays if other.dump is stay.dump and other.seen[1:]}
+        told = w.reported("last-poll-seconds-ago")[0] or fetches_after(stay.since_ms)
+        others = not told and window.client.client_id != "" and not polling <= stand
         polled = stay.thread.name in pollers and pollers[stay.thread.name] <= stay.since_ms
         return polled and own is not False and (own or not others) and not has_polled(window, stay.since_ms)
 

@@ -58,7 +58,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
     for stay in held((*window.earlier_dumps, *window.dumps), place, stays=stays):
         if stay.dump in window.dumps:
             cause, thread = _cause_of(stay.thread) or "", stay.thread
-            fact = _shown(window, stay, cause, _meanwhile(window, stay, limits), overdue_seconds)
+            fact = _shown(window, stay, cause, limits, overdue_seconds)
             text = f"{_inside(thread)}, in {innermost(thread)}: nothing tells whether it comes back"
             (facts if fact else doubts).append((fact or _seen(stay, text), cause))
     return facts or _stays_inside(window, limits), doubts
@@ -82,13 +82,13 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
     ]
 
 
-def _shown(window: ClientWindow, stay: Held, cause: str, meanwhile: str | None, overdue_seconds: float) -> Fact | None:
+def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves of a thread in foreign code; None if no data tells whether it returns.
 
     A lock, a queue or a loop holds it; beyond `overdue_seconds`, without a time limit, it does not return. If only
     frames say so, it may have been there in another call each time.
     """
-    thread, dump = stay.thread, stay.dump
+    thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
     if cause == "send-in-callback":
@@ -112,6 +112,9 @@ def _shown(window: ClientWindow, stay: Held, cause: str, meanwhile: str | None, 
         return _seen(stay, text, direct, since=stay.since_ms)
     if waits(thread) and _unmoved(window, dump):
         return _seen(stay, f"{_inside(thread)}, in {innermost(thread)}")
+    stood = _around(window, dump)
+    if stood >= limits.min_overdue_seconds:
+        return _seen(stay, f"{_inside(thread)}, in {innermost(thread)}, and select-total stood for {elapsed(stood)}")
     return None
 
 
@@ -152,6 +155,14 @@ def _stood(window: ClientWindow, stay: Held) -> bool:
     before = [count for ts_ms, count in known if ts_ms <= stay.since_ms]
     after = [count for ts_ms, count in known if ts_ms >= stay.dump.ts_ms]
     return bool(before and after) and before[-1] == after[0]
+
+
+def _around(window: ClientWindow, dump: ThreadDump) -> float:
+    """Return for how long (s) select-total stood around a dump, as far as samples on both sides say so."""
+    known = reported(window.readings, SELECTS)
+    before = [count for ts_ms, count in known if ts_ms <= dump.ts_ms]
+    same = [ts_ms for ts_ms, count in known if before and count == before[-1]]
+    return (same[-1] - same[0]) / 1000 if same and same[-1] > dump.ts_ms else 0.0
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
