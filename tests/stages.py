@@ -312,11 +312,11 @@ def _main(arguments: Sequence[str]) -> int:
         README.write_text(TABLE.sub(rf"\g<1>{table()}\g<2>", README.read_text(encoding="utf-8")), encoding="utf-8")
         return 0
     suite, names = (arguments[0], arguments[1:]) if arguments and arguments[0] in SUITES else (TEST, arguments)
-    of_suite = [name for name, stage in STAGES.items() if suite in stage.budgets]
-    if unknown := [name for name in names if name not in of_suite]:
-        sys.exit(f"`make {suite}` has no stages {', '.join(unknown)}; it has {', '.join(of_suite)}")
+    suite_stages = [name for name, stage in STAGES.items() if suite in stage.budgets]
+    if unknown := [name for name in names if name not in suite_stages]:
+        sys.exit(f"`make {suite}` has no stages {', '.join(unknown)}; it has {', '.join(suite_stages)}")
     try:
-        return min(asyncio.run(_until_ended(suite, names or of_suite)), 1)
+        return min(asyncio.run(_until_ended(suite, names or suite_stages)), 1)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except asyncio.CancelledError:

@@ -42,7 +42,7 @@ def storm(records: int) -> Iterator[tuple[bytes, bytes]]:
     return _lines(filled_in(STORM_LINE), records, chatty=LOUD)
 
 
-def of_one_process(records: int, at: float) -> Iterator[tuple[bytes, bytes]]:
+def one_process_lines(records: int, at: float) -> Iterator[tuple[bytes, bytes]]:
     """Yield lines of a burst, all from one process and with this time (`time.time()`)."""
     body, stamp = filled_in(STORM_LINE), _stamp(at)
     for number in range(records):

@@ -63,7 +63,7 @@ def _lines(count: int) -> Iterator[tuple[bytes, bytes]]:
             now = time.time()
             if now > until:
                 until = now + 1
-                lines = list(log_lines.of_one_process(DIFFERENT, now))
+                lines = list(log_lines.one_process_lines(DIFFERENT, now))
         yield lines[number % DIFFERENT]
 
 

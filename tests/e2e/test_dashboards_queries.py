@@ -380,7 +380,7 @@ def test_every_panel_shows_something_while_clients_fail(name: str, failing: Prom
     assert empty(failing, BOARDS[name]) <= {"Series left out", "Files of owners"}
 
 
-def of_failing(panel: Mapping[str, Any]) -> bool:
+def shows_only_failing(panel: Mapping[str, Any]) -> bool:
     """True if the panel shows only clients that fail in a mode."""
     exprs = [target["expr"] for target in panel.get("targets", [])]
     return panel["type"] != "stat" and any("kafka_client_failure_mode{mode=" in expr for expr in exprs)
@@ -389,7 +389,7 @@ def of_failing(panel: Mapping[str, Any]) -> bool:
 @pytest.mark.parametrize("name", BOARDS)
 def test_only_listed_panels_are_empty_while_all_is_well(name: str, fine: Prometheus) -> None:
     listed = {title for board, _, title in PANELS if board == name} & EMPTY_WHEN_HEALTHY
-    listed |= {panel["title"] for panel in panels(BOARDS[name]) if of_failing(panel)}
+    listed |= {panel["title"] for panel in panels(BOARDS[name]) if shows_only_failing(panel)}
     assert empty(fine, BOARDS[name]) <= listed
     assert not (listed - empty(fine, BOARDS[name])), "listed, but not empty"
 

@@ -177,16 +177,16 @@ def records(data: bytes) -> None:
     headers, key = HEADERS[how % len(HEADERS)], KEYS[how // len(HEADERS) % len(KEYS)]
     raw = Raw("x", around(data[2:]), 0, key, headers).record
     settings = registry().settings
-    of_metrics = decode_metrics(raw, settings, ARRIVED_MS)
+    as_metrics = decode_metrics(raw, settings, ARRIVED_MS)
     decoded = decode_any(raw, settings, ARRIVED_MS)
-    of_logs = decode_logs(raw, settings, ARRIVED_MS)
-    for one in (of_metrics, decoded, of_logs):
+    as_logs = decode_logs(raw, settings, ARRIVED_MS)
+    for one in (as_metrics, decoded, as_logs):
         check(one)
     # Decoding twice gives the same result: no state remains from the first time.
-    assert decoded == (of_metrics if decoded.snapshots else of_logs if decoded.lines else decoded)
+    assert decoded == (as_metrics if decoded.snapshots else as_logs if decoded.lines else decoded)
     quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
     # The fast path does not notice text that is not UTF-8 in fields that are not read.
-    assert quick is None or [quick.snapshot()] == of_metrics.snapshots or of_metrics.errors == ["binary"]
+    assert quick is None or [quick.snapshot()] == as_metrics.snapshots or as_metrics.errors == ["binary"]
 
 
 @cache
@@ -296,11 +296,11 @@ def _names(text: str) -> None:
         document = msgspec.json.decode(text)
     except ValueError:
         return
-    of_jvm = {
+    jvm_mbeans = {
         f"kafka.producer:type=producer-metrics,client-id={name}": values if isinstance(values, dict) else {name: values}
         for name, values in (document if isinstance(document, dict) else {"c": document}).items()
     }
-    for snapshot in mbeans.snapshots(of_jvm, ClientProcess("s", "h", "h:1"), ARRIVED_MS):
+    for snapshot in mbeans.snapshots(jvm_mbeans, ClientProcess("s", "h", "h:1"), ARRIVED_MS):
         value = msgspec.json.encode(canonical.written(snapshot))
         read = decode_metrics(RawRecord(value, Source("x", 0, 0), ARRIVED_MS), SETTINGS, ARRIVED_MS)
         check(read)
@@ -479,10 +479,10 @@ def nothing_hidden() -> Iterator[None]:
     """Let exceptions of formats through, which the decoder otherwise turns into a reject reason."""
     by_name = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
-    def of_stream(stream: Stream) -> Mapping[str, Format]:
+    def stream_formats(stream: Stream) -> Mapping[str, Format]:
         return by_name[stream]
 
-    with patch.object(decode, "_by_name", of_stream), patch.object(decode, "opened", _seeing(opened)):
+    with patch.object(decode, "_by_name", stream_formats), patch.object(decode, "opened", _seeing(opened)):
         yield
 
 

@@ -88,11 +88,11 @@ def test_modern_clients_report_through_their_brokers_alone(
     port, far_port, controller_port = free_port(), free_port(), free_port()
     # The gateway simulates another host: connections through it come from another address.
     gateway = Gateway(free_port(), far_port, ELSEWHERE)
-    of_port = {"PLAINTEXT": port, "FAR": far_port, "CONTROLLER": controller_port}
+    ports = {"PLAINTEXT": port, "FAR": far_port, "CONTROLLER": controller_port}
     listeners = {
-        "listeners": ",".join(f"{name}://127.0.0.1:{number}" for name, number in of_port.items()),
+        "listeners": ",".join(f"{name}://127.0.0.1:{number}" for name, number in ports.items()),
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},FAR://127.0.0.1:{gateway.port}",
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in of_port),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ports),
     }
     with (
         Broker(
@@ -138,14 +138,14 @@ def test_modern_clients_report_through_their_brokers_alone(
                 return found if len(found) >= 5 and apart else set()
 
             found = eventually(all_clients, "all clients have pushed")
-            of_group = {who for who in found if who[3] == "consumer"}
-            assert found - of_group == {
+            group_members = {who for who in found if who[3] == "consumer"}
+            assert found - group_members == {
                 ("steady", "here", "steady", "producer", "java"),
                 ("steady", ELSEWHERE, "steady", "producer", "java"),
                 ("rd", "here", "rd", "producer", "librdkafka"),
                 ("api", "here", "producer-api", "producer", "java"),
             }
-            assert len(of_group) == 1
+            assert len(group_members) == 1
 
             def moving() -> Snapshot | None:
                 return next((s for s in all_pushes(settings) if s.metrics.get("record-send-total", 0) > 0), None)

@@ -119,17 +119,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="module")
 def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("runbooks")
-    with of_runbooks(folder, Settings(kafka=broker.kafka)) as made, _served() as (health, metrics):
+    with runbook_world(folder, Settings(kafka=broker.kafka)) as made, _served() as (health, metrics):
         for options in ("CLIENT", "ADMIN"):
             (folder / f"{options.lower()}.properties").write_text("client.id=runbook\n", "utf-8")
         (folder / "app.log").write_text("a line\n" * 2000, "utf-8")
-        of_broker = {"B": broker.bootstrap_servers, "HOST": "127.0.0.1", "PORT": str(broker.port)}
+        broker_places = {"B": broker.bootstrap_servers, "HOST": "127.0.0.1", "PORT": str(broker.port)}
         served = {"LOG": "app.log", r"localhost:9309": health, r"localhost:9308": metrics}
-        yield replace(made, places=made.places | of_broker | served | {"PID": str(broker.pid)})
+        yield replace(made, places=made.places | broker_places | served | {"PID": str(broker.pid)})
 
 
 @contextmanager
-def of_runbooks(folder: Path, settings: Settings) -> Iterator[World]:
+def runbook_world(folder: Path, settings: Settings) -> Iterator[World]:
     """Put Kafka's tools on the path, and create what the runbooks mention on a broker: topic, records and group."""
     jars.SETS |= {"test-tools": TOOLS}
     client = admin(settings)

@@ -26,7 +26,7 @@ from clienthealth.settings import KafkaSettings, Settings
 from deploy.demo.processes import Process, free_port
 from deploy.demo.stack import QUICK_START
 from tests.kafka.secure_broker import SecureBroker, authority
-from tests.kafka.test_runbooks import RUNBOOKS, of_runbooks, works
+from tests.kafka.test_runbooks import RUNBOOKS, runbook_world, works
 from tests.laws.pages import commands
 from tests.support.subscribing import subscribe
 from tests.support.waiting import WAIT_SECONDS
@@ -245,7 +245,7 @@ def test_kafkas_tools_work_with_tls_and_a_password_as_in_the_runbooks(cluster: S
     cluster.add_user("on-call", "of-the-on-call")
     cluster.allow_all("on-call")
     asking = {c for text in RUNBOOKS.values() for c in commands(text) if "--bootstrap-server B" in c}
-    with of_runbooks(tmp_path, Settings(kafka=KafkaSettings(bootstrap_servers=cluster.inside))) as made:
+    with runbook_world(tmp_path, Settings(kafka=KafkaSettings(bootstrap_servers=cluster.inside))) as made:
         for options in ("client", "admin"):
             (tmp_path / f"{options}.properties").write_text(file, "utf-8")
         world = replace(made, places=made.places | {"B": cluster.address})

@@ -69,8 +69,8 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             failing.resume()
             # One JVM has no agent yet; the other has one, which must stay there afterwards.
             subprocess.run([java(), "-jar", str(jar), "stop", str(healthy.pid)], check=True, capture_output=True)
-            of_group = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]
-            group = watching(*of_group)
+            group_options = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]
+            group = watching(*group_options)
             assert python.stdout is not None and python.stdout.readline() == "up\n"
             eventually(lambda: hanging.onset_ms and time.time() - hanging.onset_ms / 1000 > LEFT_SECONDS)
             done = ended(watching(f"stuck={stuck.pid}", str(healthy.pid), f"shop={python.pid}", f"bills={hanging.pid}"))
@@ -88,8 +88,8 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
     assert done.returncode == 1, done.stderr
     assert "confirmed: stuck/order-publisher: producer-callback-deadlock" in done.stderr
     clients = {row["client"]["client_id"]: row for row in map(json.loads, done.stdout.splitlines())}
-    of_java = {"order-publisher", "order-api", "order-billing", "bill-writer", "bill-payer"}
-    assert clients.keys() == {*of_java, "shop-events"}
+    java_clients = {"order-publisher", "order-api", "order-billing", "bill-writer", "bill-payer"}
+    assert clients.keys() == {*java_clients, "shop-events"}
     hangs = {verdict["mode"]: verdict for verdict in clients["bill-payer"]["verdicts"]}
     # It left its group before the watch began and sends no requests since, so no sample shows that brokers answer.
     assert hangs["consumer-stalled"]["status"] == "suspected", hangs

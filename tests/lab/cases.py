@@ -103,9 +103,9 @@ class _Deck:
             self._dice.shuffle(self._modes)
         mode = self._modes.pop()
         if not self._left.get(mode):
-            of_mode = [one for one in self.all if one.mode == mode for _ in range(int(one.weight))]
-            self._dice.shuffle(of_mode)
-            self._left[mode] = of_mode
+            mechanisms_of_mode = [one for one in self.all if one.mode == mode for _ in range(int(one.weight))]
+            self._dice.shuffle(mechanisms_of_mode)
+            self._left[mode] = mechanisms_of_mode
         return self._left[mode].pop()
 
 

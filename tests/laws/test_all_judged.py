@@ -25,13 +25,13 @@ CLIENT = Client("orders", "web-7", "web-7:1", "order-producer", "producer")
 statuses = st.lists(st.sampled_from(STATUS_ORDER), max_size=5)
 
 
-def of_modes(each: list[Status]) -> list[Verdict]:
+def mode_verdicts(each: list[Status]) -> list[Verdict]:
     return [Verdict(mode, status) for mode, status in zip(modes(), each, strict=False)]
 
 
 @given(statuses)
 def test_what_is_published_is_ok_only_where_all_is(each: list[Status]) -> None:
-    judged = of_modes(each)
+    judged = mode_verdicts(each)
     written = Written(
         window_start=0,
         window_end=60_000,
@@ -53,14 +53,14 @@ def test_what_is_published_is_ok_only_where_all_is(each: list[Status]) -> None:
 def test_what_older_releases_published_is_read_so(each: list[Status]) -> None:
     was = max(each, key=STATUS_ORDER.index, default="unknown")
     row = {"window_end": 60_000, "client": {"instance": "i"}, "worst": was}
-    rows = [{"mode": verdict.mode, "status": verdict.status} for verdict in of_modes(each)]
+    rows = [{"mode": verdict.mode, "status": verdict.status} for verdict in mode_verdicts(each)]
     record = decode(json.dumps({**row, "verdicts": rows}).encode())
     assert (record.worst == "ok") == (set(each) == {"ok"})
 
 
 @given(statuses)
 def test_the_post_mortem_reports_it(each: list[Status]) -> None:
-    clients = [(CLIENT, of_modes(each))]
+    clients = [(CLIENT, mode_verdicts(each))]
     (story,) = stories(clients)
     assert (story.status == "ok") == (set(each) == {"ok"}) == (exit_code(clients) == HEALTHY)
     if story.status == "unknown" and "ok" in each:

@@ -38,16 +38,16 @@ def metrics_only(window: ClientWindow) -> ClientWindow:
 
 @cache
 def recorded(every_ms: int = 0) -> tuple[ClientWindow, ...]:
-    of_recordings = []
+    recorded_windows = []
     for folder in folders():
         for client in clients(folder, every_ms):
-            of_recordings += [metrics_only(window) for window in client.windows]
-    return tuple(of_recordings)
+            recorded_windows += [metrics_only(window) for window in client.windows]
+    return tuple(recorded_windows)
 
 
 @cache
 def made() -> tuple[ClientWindow, ...]:
-    return tuple(metrics_only(scenario.window) for of_mode in scenarios().values() for scenario in of_mode)
+    return tuple(metrics_only(scenario.window) for cases in scenarios().values() for scenario in cases)
 
 
 @cache
@@ -55,17 +55,17 @@ def arbitrary(seed: int) -> tuple[ClientWindow, ...]:
     return tuple(metrics_only(arbitrary_window(1000 * seed + n, KINDS)) for n in range(40))
 
 
-def of_kinds(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> list[list[ClientWindow]]:
+def windows_by_kind(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> list[list[ClientWindow]]:
     """Return the windows that the mode judges, grouped by kind."""
     by_kind = [[window for window in windows if window.client.kind == kind] for kind in sorted(mode.kinds)]
-    return [of_kind for of_kind in by_kind if of_kind]
+    return [same_kind for same_kind in by_kind if same_kind]
 
 
 def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
     """Assert that the judge gives windows stopped by the gate the same status: ok, or unknown with the same reason."""
-    for of_kind in of_kinds(windows, mode):
-        suspected, reasons = gate(mode, stacked(of_kind))
-        for window, suspect, reason in zip(of_kind, suspected.tolist(), reasons, strict=True):
+    for same_kind in windows_by_kind(windows, mode):
+        suspected, reasons = gate(mode, stacked(same_kind))
+        for window, suspect, reason in zip(same_kind, suspected.tolist(), reasons, strict=True):
             if not suspect:
                 judged = verdict(mode, window)
                 assert (judged.status, judged.reason) == ("unknown" if reason else "ok", reason or None), window
@@ -125,19 +125,20 @@ def test_a_run_of_one_client_is_none_of_the_next() -> None:
 @every_live_mode
 def test_a_window_is_seen_alike_alone_and_among_others(mode: LiveMode[Any]) -> None:
     windows = [*recorded(10_000)[::3], *made(), *arbitrary(0), *arbitrary(1)]
-    for of_kind in of_kinds(windows, mode):
-        together = stacked(of_kind)
+    for same_kind in windows_by_kind(windows, mode):
+        together = stacked(same_kind)
         suspected, reasons = gate(mode, together)
-        alone = [gate(mode, window.table) for window in of_kind]
+        alone = [gate(mode, window.table) for window in same_kind]
         assert suspected.tolist() == [bool(gated[0]) for gated, _ in alone]
         assert reasons == [reason for _, (reason,) in alone]
-        chosen = np.arange(len(of_kind))[::-2]
+        chosen = np.arange(len(same_kind))[::-2]
         assert gate(mode, together.at(chosen))[0].tolist() == suspected[chosen].tolist()
 
 
 def test_some_faults_are_seen_by_metrics() -> None:
     passed = {
-        mode.id: sum(gate(mode, stacked(of_kind))[0].sum() for of_kind in of_kinds(made(), mode)) for mode in LIVE
+        mode.id: sum(gate(mode, stacked(same_kind))[0].sum() for same_kind in windows_by_kind(made(), mode))
+        for mode in LIVE
     }
     assert min(passed.values()) >= 1
 
@@ -146,5 +147,5 @@ def test_healthy_clients_do_not_reach_the_judges() -> None:
     healthy = [w for w in (*recorded(), *recorded(10_000)) if w.client.service in ("c1_healthy", "healthy-4.1")]
     assert len(healthy) > 20
     for mode in LIVE:
-        for of_kind in of_kinds(healthy, mode):
-            assert gate(mode, stacked(of_kind))[0].sum() == 0, mode.id
+        for same_kind in windows_by_kind(healthy, mode):
+            assert gate(mode, stacked(same_kind))[0].sum() == 0, mode.id

@@ -77,9 +77,9 @@ def batches(folder: Path, ms: int) -> list[tuple[int, Chunk]]:
         if times:
             decoded.append((min(times) // ms * ms, one, raw.source))
     chunks = []
-    for begin, of_batch in groupby(sorted(decoded, key=lambda item: item[0]), key=lambda item: item[0]):
+    for begin, batch in groupby(sorted(decoded, key=lambda item: item[0]), key=lambda item: item[0]):
         packer = Packer(1)
-        for _, one, source in of_batch:
+        for _, one, source in batch:
             pack(one, source, packer)
         for chunk in packer.chunks().values():
             chunk.clocks = [packer.clock] if packer.clock else []

@@ -106,7 +106,7 @@ def _in(
         if owned and "service" in by:
             made[f"kafka_client_owner_info{{{','.join([*ours, by['service'], OWNED])}}}"] = "1x3000"
         if owned and "cluster_name" in by and "group" in by:
-            of_group = ",".join([*ours, by["cluster_name"], by["group"], OWNED])
-            made[f"kafka_consumergroup_owner_info{{{of_group}}}"] = "1x3000"
+            group_labels = ",".join([*ours, by["cluster_name"], by["group"], OWNED])
+            made[f"kafka_consumergroup_owner_info{{{group_labels}}}"] = "1x3000"
     for name, text in made.items():
         yield {"series": name, "values": text}

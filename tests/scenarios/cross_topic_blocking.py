@@ -41,11 +41,11 @@ def by_selector(waited: Callable[[float], float], selects: float, fetches: Calla
         fetch_total=fetches,
         records_consumed_total=still(500),
     )
-    of_topics = [
+    with_totals = [
         replace(r, topics=tuple(replace(t, metrics={**t.metrics, "records-consumed-total": 250.0}) for t in r.topics))
         for r in readings
     ]
-    return window("consumer", of_topics)
+    return window("consumer", with_totals)
 
 
 def in_turn(rate: float, waiting: float = 300) -> ClientWindow:

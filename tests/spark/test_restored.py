@@ -66,12 +66,12 @@ class Installation:
         self.producer.flush()
         return True
 
-    def with_backup(self, name: str, checkpoint: str, of_history: str) -> Settings:
+    def with_backup(self, name: str, checkpoint: str, history_backup: str) -> Settings:
         """Return the settings of an installation restored from these backups; no `checkpoint` means a new one."""
         folder = self.folder / name
         if checkpoint:
             shutil.copytree(self.folder / checkpoint / "checkpoints", folder / "checkpoints")
-        shutil.copytree(self.folder / of_history / "history", folder / "history")
+        shutil.copytree(self.folder / history_backup / "history", folder / "history")
         return self.at(folder)
 
     def at(self, folder: Path) -> Settings:

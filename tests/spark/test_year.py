@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.spark import history
 from clienthealth.spark.history import maintain
-from tests.bench.measurements.year import MINUTES, generate, of_version
+from tests.bench.measurements.year import MINUTES, generate, version_size
 
 pytestmark = pytest.mark.long
 
@@ -24,7 +24,7 @@ def test_each_day_has_its_own_minutes_and_maintenance_joins_the_newest(
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     end = date(2026, 11, 16)
     generate(tmp_path, CLIENTS, end, DAYS, FILES)
-    assert of_version(tmp_path / "minutes")[0] == DAYS - 1 + FILES
+    assert version_size(tmp_path / "minutes")[0] == DAYS - 1 + FILES
     minutes = history.read(spark, str(tmp_path), "minutes")
     days = minutes.groupBy("day").agg(F.count("*"), F.count_distinct("minute", "client_id"), F.min("minute"))
     midnights = [datetime.combine(end, datetime.min.time(), UTC) - timedelta(days=n) for n in range(DAYS, 0, -1)]
@@ -34,5 +34,5 @@ def test_each_day_has_its_own_minutes_and_maintenance_joins_the_newest(
     ]
     done = {table.table: table for table in maintain(spark, str(tmp_path), 400, end)}
     assert (done["minutes"].removed, done["minutes"].added, done["minutes"].files) == (FILES, 1, DAYS)
-    assert of_version(tmp_path / "minutes")[0] == DAYS
+    assert version_size(tmp_path / "minutes")[0] == DAYS
     assert history.ends(spark, str(tmp_path)) == midnights[-1] + timedelta(hours=23, minutes=59)

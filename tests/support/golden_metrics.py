@@ -455,13 +455,13 @@ GOLDEN |= {
 }
 
 
-def of_protobuf(name: str) -> list[Row]:
+def protobuf_rows(name: str) -> list[Row]:
     """Return the expected rows of an OTLP sample for its protobuf version (made with opentelemetry-proto)."""
     return [{**row, "format": f"{row['format']}_protobuf"} for row in GOLDEN[name]]
 
 
 GOLDEN |= {
-    name.replace("otlp_json", "otlp_proto").replace(".json", ".bin"): of_protobuf(name)
+    name.replace("otlp_json", "otlp_proto").replace(".json", ".bin"): protobuf_rows(name)
     for name in [*GOLDEN]
     if name.startswith("otlp_json")
 }

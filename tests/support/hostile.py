@@ -111,13 +111,13 @@ def moved(value: bytes, second: int) -> bytes:
 def healthy(second: int) -> list[Raw]:
     """Return what three producers on three hosts reported in the last 30 s."""
     return [
-        Raw("", json.dumps(of_good(host, at)).encode())
+        Raw("", json.dumps(good_snapshot(host, at)).encode())
         for at in range(second - 30, second, 10)
         for host in ("a", "b", "c")
     ]
 
 
-def of_good(host: str, second: int) -> dict[str, Any]:
+def good_snapshot(host: str, second: int) -> dict[str, Any]:
     n = float(second - BEGIN)
     buffer = {"buffer-total-bytes": 100.0, "buffer-available-bytes": 100.0, "waiting-threads": 0.0}
     who = {"service": "good", "host": host, "instance": f"{host}:1", "client_id": "p", "kind": "producer"}

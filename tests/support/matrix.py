@@ -52,8 +52,8 @@ def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 def made() -> Iterator[tuple[str, dict[str, str]]]:
     """Yield a row for each hand-made window."""
-    for mode, of_mode in scenarios().items():
-        for scenario in of_mode:
+    for mode, cases in scenarios().items():
+        for scenario in cases:
             gone = scenario.window.departed_ms is not None
             by_mode = statuses([] if gone else [scenario.window], scenario.window if gone else None)
             yield f"{mode}: {scenario.name}", by_mode

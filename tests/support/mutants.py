@@ -157,17 +157,17 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
     """Name mutants by their place if it is unique, else also by their file and their number within it."""
-    of_places: dict[str, list[Mutant]] = {}
+    by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
-        of_places.setdefault(mutant.place, []).append(mutant)
+        by_place.setdefault(mutant.place, []).append(mutant)
     named = {}
-    for place, of_place in of_places.items():
-        if len(of_place) == 1:
-            named[place] = of_place[0]
-        of_files = Counter[str]()
-        for mutant in of_place:
-            of_files[mutant.path] += 1
-            named[f"{place} {mutant.path} {of_files[mutant.path]}"] = mutant
+    for place, same_place in by_place.items():
+        if len(same_place) == 1:
+            named[place] = same_place[0]
+        by_file = Counter[str]()
+        for mutant in same_place:
+            by_file[mutant.path] += 1
+            named[f"{place} {mutant.path} {by_file[mutant.path]}"] = mutant
     return named
 
 
@@ -260,13 +260,13 @@ class Tried:
             )
         data = CoverageData(str(self._data))
         data.read()
-        of_files = {}
+        by_file = {}
         for file in data.measured_files():
-            of_files[str(Path(file).relative_to(self.folder))] = {
+            by_file[str(Path(file).relative_to(self.folder))] = {
                 line: sorted({*tests} - {""} - self.failing, key=lambda test: (seconds[test], test))
                 for line, tests in data.contexts_by_lineno(file).items()
             }
-        return of_files
+        return by_file
 
     def notices(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
         """Return the test that fails, or why no test could pass; None if all pass."""
@@ -353,11 +353,15 @@ def main(arguments: Sequence[str]) -> int:
     known = tried.known()
     for mutant in chosen:
         if str(mutant) not in results.noticed:
-            of_file = known.get(mutant.path, {})
+            tests_of_file = known.get(mutant.path, {})
             # Code that runs only at import, or that caches its result, concerns every test that runs any line of the
             # file.
             # file.
-            tests = {test: None for of_line in (of_file.get(mutant.line, ()), *of_file.values()) for test in of_line}
+            tests = {
+                test: None
+                for tests_of_line in (tests_of_file.get(mutant.line, ()), *tests_of_file.values())
+                for test in tests_of_line
+            }
             results.add(mutant, tried.notices(mutant, [*tests]) if tests else None)
     left = [mutant for mutant in chosen if results.noticed[str(mutant)] is None]
     tests_of_left = tried.fails_with(left) if left else []
@@ -371,9 +375,9 @@ def main(arguments: Sequence[str]) -> int:
 def _chosen(seed: int, count: int, beside: Path | None) -> Sequence[Mutant]:
     every = [*mutants()]
     if beside is not None:
-        of_both = shared(every, mutants(beside))
-        sys.stdout.write(f"{len(of_both)} of {len(every)} mutants are of both checkouts\n")
-        every = [*of_both.values()]
+        shared_mutants = shared(every, mutants(beside))
+        sys.stdout.write(f"{len(shared_mutants)} of {len(every)} mutants are of both checkouts\n")
+        every = [*shared_mutants.values()]
     return random.Random(seed).sample(every, count)
 
 

@@ -113,7 +113,7 @@ def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
     bucket = recorded_bucket(folder, every_ms)
     found = dict(judged(bucket).values())
     known = contexts(bucket, found, ())
-    return {client: adjust("moment", of_client, known[client]) for client, of_client in found.items()}
+    return {client: adjust("moment", client_verdicts, known[client]) for client, client_verdicts in found.items()}
 
 
 @cache

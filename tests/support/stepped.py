@@ -106,8 +106,8 @@ def by_batch(
         numbered.setdefault(int(((one.ts_ms or 0) - START) / 1000 // seconds), []).append(one)
     busy = {
         number // LONGER
-        for number, of_batch in numbered.items()
-        if any(isinstance(one, LogEntry) or one.client.client_id != beside for one in of_batch)
+        for number, items in numbered.items()
+        if any(isinstance(one, LogEntry) or one.client.client_id != beside for one in items)
     }
     ends: dict[float, list[Snapshot | LogEntry]] = {}
     for number in range(min(numbered), max(numbered) + 1):
@@ -178,7 +178,7 @@ class Stepped:
         self, inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
     ) -> list[Published]:
         """Step all inputs in order of time, in batches of that many seconds; see `by_batch`."""
-        return [self.batch(of_batch, end) for end, of_batch in by_batch(inputs, seconds, beside).items()]
+        return [self.batch(items, end) for end, items in by_batch(inputs, seconds, beside).items()]
 
     @property
     def state(self) -> BucketState:

@@ -108,7 +108,7 @@ class Streamed:
     def reasons(self) -> set[str]:
         """Return the reasons of all rejects."""
         headers = [json.loads(headers or "[]") for rows in self.rows for kind, _, _, headers in rows if kind == REJECT]
-        named = [header for of_reject in headers for header in of_reject if header["key"] == "reject_reason"]
+        named = [header for reject_headers in headers for header in reject_headers if header["key"] == "reject_reason"]
         return {base64.b64decode(header["value"]).decode().partition(":")[0] for header in named}
 
     def published(self, service: str) -> list[list[bytes]]:

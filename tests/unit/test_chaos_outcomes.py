@@ -44,7 +44,7 @@ def test_a_campaign_resumes_with_faults_not_passed_and_lists_repeated_ones(tmp_p
 
 def test_a_campaign_is_not_resumed_as_another_one(tmp_path: Path) -> None:
     kept(tmp_path).keep(outcome(0))
-    with pytest.raises(InputError, match="of a campaign of other faults"):
+    with pytest.raises(InputError, match="belongs to a campaign with other faults"):
         Outcomes(tmp_path / "outcomes.json", 2, CHOSEN).resume()
     fresh = kept(tmp_path)
     assert len(fresh.todo(CHOSEN)) == 4

@@ -231,10 +231,10 @@ def test_a_field_that_is_not_known_would_be_found() -> None:
 
 @pytest.mark.parametrize("values", [DEFAULT, FULL], ids=["default", "full"])
 def test_pods_are_restricted(values: Mapping[str, Any]) -> None:
-    of_chart = dict(pods(rendered(values)))
+    templates = dict(pods(rendered(values)))
     parts = {"monitor", "exporter", "groups", "review", "maintain"} | ({"jvm"} if values else set())
-    assert of_chart.keys() == {f"kafka-client-health-{part}" for part in parts}
-    for pod in of_chart.values():
+    assert templates.keys() == {f"kafka-client-health-{part}" for part in parts}
+    for pod in templates.values():
         spec = pod["spec"]
         context = spec["securityContext"]
         assert (context["runAsNonRoot"], context["seccompProfile"]) == (True, {"type": "RuntimeDefault"})

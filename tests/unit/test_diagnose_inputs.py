@@ -30,7 +30,7 @@ LOG = log(BLOCKED, 250)
 
 
 @pytest.fixture(scope="module")
-def of_log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+def log_verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     """Return the verdicts on the log alone."""
     file = tmp_path_factory.mktemp("plain") / "app.log"
     file.write_text(LOG)
@@ -39,12 +39,12 @@ def of_log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]
 
 @pytest.mark.parametrize("name", AROUND_LINES)
 def test_what_stands_around_lines_changes_no_verdict(
-    name: str, tmp_path: Path, of_log: dict[str, dict[str, str]]
+    name: str, tmp_path: Path, log_verdicts: dict[str, dict[str, str]]
 ) -> None:
     file = tmp_path / "app.log"
     file.write_text(AROUND_LINES[name](LOG), newline="")
     by_mode, inputs = statuses(file)
-    assert by_mode == of_log
+    assert by_mode == log_verdicts
     assert worst(by_mode, METADATA) == "confirmed"
     assert not inputs["app.log"].unread
 
@@ -60,17 +60,17 @@ def test_any_layout_of_entries_is_read(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-def test_encodings(encoding: str, tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
+def test_encodings(encoding: str, tmp_path: Path, log_verdicts: dict[str, dict[str, str]]) -> None:
     file = tmp_path / "app.log"
     file.write_bytes(LOG.replace("\n", "\r\n").encode(encoding))
-    assert statuses(file)[0] == of_log
+    assert statuses(file)[0] == log_verdicts
 
 
 @pytest.mark.parametrize("name", ["app.log", "README.md", "truth.json", "log.doc"])
-def test_latin_1_in_a_file_of_any_name(name: str, tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
+def test_latin_1_in_a_file_of_any_name(name: str, tmp_path: Path, log_verdicts: dict[str, dict[str, str]]) -> None:
     file = tmp_path / name
     file.write_bytes(("2026-11-21 07:43:53,000 INFO  [main] app - für öl\n" + LOG).encode("latin-1"))
-    assert statuses(file)[0] == of_log
+    assert statuses(file)[0] == log_verdicts
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_archives(ending: str, attached: tuple[Path, dict[str, dict[str, str]]],
 
 
 def test_what_is_encrypted_in_an_archive_is_named_and_the_rest_is_read(
-    tmp_path: Path, of_log: dict[str, dict[str, str]]
+    tmp_path: Path, log_verdicts: dict[str, dict[str, str]]
 ) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -108,7 +108,7 @@ def test_what_is_encrypted_in_an_archive_is_named_and_the_rest_is_read(
     content[content.index(b"PK\x01\x02") + 8] |= 1
     (tmp_path / "support.zip").write_bytes(content)
     by_mode, inputs = statuses(tmp_path / "support.zip")
-    assert by_mode == of_log
+    assert by_mode == log_verdicts
     assert {name.rpartition("/")[2]: [*given.unread] for name, given in inputs.items()} == {
         "app.log": [],
         "secret.log": ["encrypted"],
@@ -131,15 +131,15 @@ def test_files_that_are_given_together_are_of_one_process(tmp_path: Path) -> Non
     assert statuses(*sorted(folder.iterdir()))[0] == statuses(folder)[0]
 
 
-def test_standard_input(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
+def test_standard_input(tmp_path: Path, log_verdicts: dict[str, dict[str, str]]) -> None:
     text = LOG.encode()
-    assert statuses(Path("-"), stdin=text)[0] == of_log
-    assert statuses(Path("-"), stdin=gzip.compress(text))[0] == of_log
+    assert statuses(Path("-"), stdin=text)[0] == log_verdicts
+    assert statuses(Path("-"), stdin=gzip.compress(text))[0] == log_verdicts
     folder = unpacked(DEADLOCK, tmp_path)
     assert worst(statuses(Path("-"), stdin=ARCHIVES["zip"](folder))[0], CALLBACK) == "confirmed"
 
 
-def test_zst(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
+def test_zst(tmp_path: Path, log_verdicts: dict[str, dict[str, str]]) -> None:
     tool = shutil.which("zstd")
     if tool is None:
         pytest.skip("no zstd here")
@@ -148,7 +148,7 @@ def test_zst(tmp_path: Path, of_log: dict[str, dict[str, str]]) -> None:
     subprocess.run([tool, "-q", "--rm", file], check=True)
     by_mode, inputs = statuses(tmp_path / "app.log.zst")
     if importlib.util.find_spec("zstandard") or importlib.util.find_spec("compression"):
-        assert by_mode == of_log
+        assert by_mode == log_verdicts
     else:
         assert any("pip install zstandard" in why for why in inputs["app.log.zst"].unread)
 
@@ -266,7 +266,7 @@ def test_text_that_was_damaged_is_read_as_far_as_it_goes(text: bytes, tmp_path: 
 def test_what_has_no_time_claims_none(tmp_path: Path) -> None:
     text = LAYOUTS["no time"](LOG).encode()
     diagnosis = examine([Path("-")], Settings(), io.BytesIO(text))
-    verdicts = [v for _, of_client in diagnosis.clients for v in of_client if v.unhealthy]
+    verdicts = [v for _, client_verdicts in diagnosis.clients for v in client_verdicts if v.unhealthy]
     assert verdicts
     for verdict in verdicts:
         assert verdict.since_ms is None
@@ -325,12 +325,12 @@ def test_evidence_names_the_line_that_is_quoted_not_the_head_of_its_entry(tmp_pa
     ],
 )
 def test_what_mail_and_markdown_put_around_lines_is_taken_off(
-    wrap: Callable[[str], str], tmp_path: Path, of_log: dict[str, dict[str, str]]
+    wrap: Callable[[str], str], tmp_path: Path, log_verdicts: dict[str, dict[str, str]]
 ) -> None:
     file = tmp_path / "app.log"
     file.write_text("".join(wrap(line) + "\n" for line in LOG.splitlines()))
     by_mode, inputs = statuses(file)
-    assert by_mode == of_log
+    assert by_mode == log_verdicts
     assert inputs["app.log"].dated and inputs["app.log"].timed
 
 

@@ -45,7 +45,7 @@ def test_a_log_is_of_the_process_that_the_metrics_beside_it_name(tmp_path: Path,
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(reading) + "\n" for reading in readings))
     (tmp_path / "app.log").write_text("".join(line(n, "http-1", "send failed") + GAVE_UP for n in (40, 45, 50)))
     found = examine([tmp_path], Settings())
-    assert {key: of_client[BLOCKED].status for key, of_client in verdicts(found).items()} == {
+    assert {key: client_verdicts[BLOCKED].status for key, client_verdicts in verdicts(found).items()} == {
         ("orders-api", name): status for name in names
     }
     assert found.inputs[0].process == ("orders-api", "web-7")
@@ -135,9 +135,9 @@ def test_a_framework_names_the_client_of_a_hanging_thread(recording: str, hangs:
     """Only thread dumps are given; other threads of the same kind keep working."""
     found = verdicts(examine(sorted((RECORDINGS / recording).glob("jstack-*.txt")), Settings()))
     stalled = {
-        client: of_client["consumer-stalled"]
-        for (_, client), of_client in found.items()
-        if "consumer-stalled" in of_client
+        client: client_verdicts["consumer-stalled"]
+        for (_, client), client_verdicts in found.items()
+        if "consumer-stalled" in client_verdicts
     }
     assert len(stalled) > 1
     assert {client for client, verdict in stalled.items() if verdict.unhealthy} == {hangs}

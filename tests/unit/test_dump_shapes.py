@@ -131,7 +131,7 @@ def only(text: str) -> Dump:
     return dump
 
 
-def of_kafka(dump: Dump) -> list[DumpedThread]:
+def kafka_threads(dump: Dump) -> list[DumpedThread]:
     """Return the dump's threads that touch a Kafka client; others only matter between two dumps."""
     return [t for t in dump.threads if "kafka" in " ".join([t.name, *(f.method for f in t.frames)]).lower()]
 
@@ -146,7 +146,7 @@ def test_a_deadlock_is_confirmed_by_one_dump_of_any_shape(shape: str) -> None:
     dump = only(text)
     assert verdicts(text)["producer-callback-deadlock"].status == "confirmed"
     assert verdicts(text.replace("\n", "\r\n"))["producer-callback-deadlock"].status == "confirmed"
-    (thread,) = of_kafka(dump)
+    (thread,) = kafka_threads(dump)
     assert thread.name.startswith("kafka-producer-network-thread")
     assert [method for method, _ in thread.frames] == [method for method, _ in AWAIT]
     if shape not in ("jstack -F", "actuator"):
@@ -182,7 +182,7 @@ def test_dumps_of_real_tools_show_callers_that_wait_for_metadata(file: str, what
     text = (FOLDER / file).read_text(encoding="utf-8")
     dump = only(text)
     assert dump.what == what
-    names = [thread.name for thread in of_kafka(dump)]
+    names = [thread.name for thread in kafka_threads(dump)]
     assert [name for name in names if not name.startswith("kafka-")] == workers
     network = next(name for name in names if name.startswith("kafka-producer-network-thread"))
     assert network.endswith(" | order-producer") or file == "faulthandler.txt"

@@ -83,11 +83,11 @@ def test_a_line_becomes_an_event_with_its_client_and_captures() -> None:
 
 def test_the_line_of_the_exception_is_the_evidence() -> None:
     log_events = events(sample("filebeat_plain_multiline.json") + sample("filebeat_plain_split_lines.ndjson"))
-    of_signature = [e for e in log_events if e.signature == "buffer-exhausted"]
-    assert [e.text[:79] for e in of_signature] == [
+    matching = [e for e in log_events if e.signature == "buffer-exhausted"]
+    assert [e.text[:79] for e in matching] == [
         "org.apache.kafka.clients.producer.BufferExhaustedException: Failed to allocate "
     ] * 2
-    assert [e.captures for e in of_signature] == [{"bytes": "16384", "waitMs": "60000"}] * 2
+    assert [e.captures for e in matching] == [{"bytes": "16384", "waitMs": "60000"}] * 2
 
 
 def test_long_evidence_is_cut() -> None:

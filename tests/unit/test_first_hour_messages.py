@@ -55,7 +55,7 @@ def second_monitor(folder: Path, _: pytest.MonkeyPatch) -> None:
         pass
 
 
-def of_spark(text: str) -> Callable[[Path, pytest.MonkeyPatch], None]:
+def spark_failure(text: str) -> Callable[[Path, pytest.MonkeyPatch], None]:
     def failed(_: Path, __: pytest.MonkeyPatch) -> None:
         raise explained(text, Settings())
 
@@ -68,9 +68,9 @@ HAPPENS = {
     "Java is too old": old_java,
     "the address of the brokers is wrong, or they are down": nobody_listens,
     "the settings were not named, so that the built-in address counts": no_settings,
-    "the disk is full": of_spark(FULL),
+    "the disk is full": spark_failure(FULL),
     "a second monitor was started": second_monitor,
-    "a second monitor was started on another machine": of_spark(TWO),
+    "a second monitor was started on another machine": spark_failure(TWO),
 }
 (SECTION,) = re.findall(
     r"^## In the first hour\n(.*?)^## ", (ROOT / "deploy/README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE

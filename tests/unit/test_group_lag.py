@@ -58,7 +58,7 @@ def published() -> list[Snapshot]:
     return decoded(statuses)
 
 
-def of_metricbeat() -> list[Snapshot]:
+def metricbeat_snapshots() -> list[Snapshot]:
     """Return four minutes of a group with two topics as Metricbeat reports it: a record per partition and time."""
     event = json.loads((SAMPLES / "metricbeat_kafka_consumergroup.json").read_bytes())
     snapshots = []
@@ -73,7 +73,7 @@ def of_metricbeat() -> list[Snapshot]:
 
 
 def test_records_of_one_partition_each_are_one_reading() -> None:
-    state = state_of(*of_metricbeat())
+    state = state_of(*metricbeat_snapshots())
     assert (state["client"]["group"], state["samples"]) == ("billing", 25)
     orders, refunds = state["indicators"]["lag"]
     assert (orders["topic"], orders["records"], orders["state"]) == ("orders", 5, "OK")

@@ -402,8 +402,8 @@ def test_no_group_that_a_broker_lists_is_dropped_without_a_count_and_a_reason(
         assert not read & reading.failed_groups.keys() and all(reading.failed_groups.values())
         waiting = reading.names - read - reading.failed_groups.keys()
         assert all(cluster.states[name] in ("Empty", "Dead") for name in waiting)
-        of_silent_broker = "broker-1" in failing and second >= 10
-        assert reading.left_out == sum(name[-1] == "c" for name in listed if not (of_silent_broker and name[0] == "1"))
+        broker_is_silent = "broker-1" in failing and second >= 10
+        assert reading.left_out == sum(name[-1] == "c" for name in listed if not (broker_is_silent and name[0] == "1"))
 
 
 def test_include_and_exclude_are_on_the_whole_name() -> None:

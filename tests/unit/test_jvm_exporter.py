@@ -106,11 +106,11 @@ def jvm(asked: Any) -> tuple[int, bytes]:
     answers: list[dict[str, Any]] = []
     for request in asked["body"]:
         domain = request["mbean"].partition(":")[0]
-        of_domain = {name: value for name, value in JAVA.items() if name.startswith(f"{domain}:")}
-        if request["mbean"] in of_domain:
-            answers.append({"request": request, "status": 200, "value": of_domain[request["mbean"]]})
-        elif of_domain:
-            answers.append({"request": request, "status": 200, "value": of_domain})
+        domain_mbeans = {name: value for name, value in JAVA.items() if name.startswith(f"{domain}:")}
+        if request["mbean"] in domain_mbeans:
+            answers.append({"request": request, "status": 200, "value": domain_mbeans[request["mbean"]]})
+        elif domain_mbeans:
+            answers.append({"request": request, "status": 200, "value": domain_mbeans})
         else:
             answers.append({"request": request, "status": 404, "error": "no MBean"})
     return 200, json.dumps(answers).encode()

@@ -13,9 +13,9 @@ BUFFER = 33_554_432.0
 
 def verdict(monitor: Stepped) -> dict[str, Any]:
     """Return the verdict on the end of the client that was pushed until second 60."""
-    of_mode = [v for v in monitor.records["shop|h:1|p"]["verdicts"] if v["mode"] == "producer-not-closed"]
-    assert len(of_mode) == 1
-    return dict(of_mode[0])
+    mode_verdicts = [v for v in monitor.records["shop|h:1|p"]["verdicts"] if v["mode"] == "producer-not-closed"]
+    assert len(mode_verdicts) == 1
+    return dict(mode_verdicts[0])
 
 
 def ended(

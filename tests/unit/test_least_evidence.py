@@ -56,8 +56,8 @@ class Cell(NamedTuple):
         if not amount:
             return "unknown"
         judged = examine([self.attached(folder / f"app{amount}", amount)], Settings()).clients
-        of_mode = [v.status for _, verdicts in judged for v in verdicts if v.mode == self.mode]
-        return max(of_mode, key=STATUS_ORDER.index, default="unknown")
+        mode_statuses = [v.status for _, verdicts in judged for v in verdicts if v.mode == self.mode]
+        return max(mode_statuses, key=STATUS_ORDER.index, default="unknown")
 
 
 def _text(file: Path) -> list[str]:

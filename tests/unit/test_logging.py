@@ -36,8 +36,8 @@ def test_our_own_lines_always_come() -> None:
 
 def test_the_classes_that_spark_is_kept_quiet_about_exist() -> None:
     """If a release of Spark moves a class, its lines appear in every log again."""
-    of_spark = Path(pyspark.__file__).parent / "jars"
-    sources = [*of_spark.glob("spark-*.jar"), *of_spark.glob("hadoop-*.jar"), *jars.classpath("spark")]
+    spark_jars = Path(pyspark.__file__).parent / "jars"
+    sources = [*spark_jars.glob("spark-*.jar"), *spark_jars.glob("hadoop-*.jar"), *jars.classpath("spark")]
     entries = {name for jar in sources for name in ZipFile(jar).namelist()}
     text = Path(streaming.__file__).with_name("spark-log4j2.properties").read_text()
     names = re.findall(r"^logger\.\w+\.name = (\S+)$", text, re.MULTILINE)

@@ -77,8 +77,8 @@ def test_a_bucket_without_a_state_takes_over_its_own_and_keeps_them_at_once() ->
     packed = by_bucket(INCIDENTS, BUCKETS)
     bucket, state = sorted(packed)[0], Kept()
     now_ms = int(time.time() * 1000)
-    of_task = compressed(encode(Chunk(clocks=[(now_ms, 0)])))
-    rows = stepping._judged(bucket, [of_task], state, Settings(), packed)  # type: ignore[arg-type]
+    task = compressed(encode(Chunk(clocks=[(now_ms, 0)])))
+    rows = stepping._judged(bucket, [task], state, Settings(), packed)  # type: ignore[arg-type]
     (summary,) = (summary_of(value or b"") for kind, _, value, _ in rows if kind == SUMMARY)
     assert summary.bucket == bucket
     (kept,) = load(decompressed(state.get[0]), BUCKETS).incidents.all

@@ -79,7 +79,7 @@ def test_the_last_push_is_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "library", "of_library"),
+    ("name", "version", "library", "library_version"),
     [
         ("apache-kafka-java", "4.1.2", "java", "4.1.2"),
         ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", "librdkafka", "2.16.0"),
@@ -88,9 +88,9 @@ def test_the_last_push_is_marked() -> None:
         ("another", "1.0", "another", "1.0"),
     ],
 )
-def test_the_library_is_the_one_below_the_binding(name: str, version: str, library: str, of_library: str) -> None:
+def test_the_library_is_the_one_below_the_binding(name: str, version: str, library: str, library_version: str) -> None:
     who = read(push(client_software_name=name, client_software_version=version)).client
-    assert (who.library, who.version) == (library, of_library)
+    assert (who.library, who.version) == (library, library_version)
 
 
 @pytest.mark.parametrize(

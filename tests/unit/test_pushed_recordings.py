@@ -159,7 +159,7 @@ def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "
     return monitor
 
 
-def of_the_deadlock(monitor: Stepped) -> list[tuple[str, str, float]]:
+def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
     """Return the stuck producer's changes: mode, change and status, time."""
     return [
         (of.verdict.mode, f"{of.change} {of.verdict.status}", of.ts_ms)
@@ -173,7 +173,7 @@ def of_the_deadlock(monitor: Stepped) -> list[tuple[str, str, float]]:
 def test_a_deadlocked_producer_beside_a_working_one_stays_suspected(every: int) -> None:
     """Its buffer filled and nothing was sent until it stopped pushing; its neighbour in the process keeps pushing."""
     monitor = deadlock_beside("4.1", every, seconds=400)
-    ((mode, change, _),) = of_the_deadlock(monitor)
+    ((mode, change, _),) = deadlock_changes(monitor)
     assert (mode, change) == (MODE.id, "opened suspected")
     departed = (json.loads(v or b"{}") for p in monitor.published for k, v in p.records if k.endswith("ledger-writer"))
     record = next(record for record in departed if record.get("departed"))
@@ -186,7 +186,7 @@ def test_a_deadlocked_producer_beside_a_working_one_stays_suspected(every: int) 
 @pytest.mark.parametrize("every", [10, 30])
 def test_one_that_may_push_no_more_though_it_lives_is_unknown_with_both_reasons(every: int) -> None:
     monitor = deadlock_beside("3.9", every)
-    assert of_the_deadlock(monitor) == []
+    assert deadlock_changes(monitor) == []
     (record,) = (record for key, record in monitor.records.items() if key.endswith("ledger-writer"))
     reasons = {verdict["mode"]: verdict["reason"] for verdict in record["verdicts"]}
     assert "its process has ended, or its I/O thread, which pushes, is stuck" in reasons[MODE.id]
@@ -195,7 +195,7 @@ def test_one_that_may_push_no_more_though_it_lives_is_unknown_with_both_reasons(
 @pytest.mark.parametrize("another", ["ledger-writer", "ledger-next"])
 def test_a_replica_or_a_successor_at_the_same_address_leaves_it_open(another: str) -> None:
     monitor = deadlock_beside("4.1", 10, as_well=another)
-    assert not [change for mode, change, _ in of_the_deadlock(monitor) if mode == MODE.id]
+    assert not [change for mode, change, _ in deadlock_changes(monitor) if mode == MODE.id]
 
 
 def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of_evidence() -> None:
@@ -220,10 +220,10 @@ def test_the_few_metrics_of_librdkafka_prove_neither_failure_nor_health(name: st
 def test_librdkafka_keeps_pushing_while_its_application_hangs() -> None:
     """`max.poll.interval.ms` was 30 s; after that it gave up its partition."""
     truth = TRUTH["librdkafka-handler-hangs-2.16-10s"]
-    of_seconds = [
+    by_second = [
         (((one.ts_ms or 0) - truth["onset_ms"]) / 1000, one.metrics)
         for one in pushed("librdkafka-handler-hangs-2.16-10s")
     ]
-    assert of_seconds[-1][0] > 60
-    assert all((metrics["poll-idle-ratio-avg"] == 0) == (second > 10) for second, metrics in of_seconds)
-    assert all((metrics["assigned-partitions"] == 0) == (second > 30) for second, metrics in of_seconds)
+    assert by_second[-1][0] > 60
+    assert all((metrics["poll-idle-ratio-avg"] == 0) == (second > 10) for second, metrics in by_second)
+    assert all((metrics["assigned-partitions"] == 0) == (second > 30) for second, metrics in by_second)

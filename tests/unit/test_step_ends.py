@@ -42,9 +42,9 @@ def changes(monitor: Stepped, mode: str = NOT_CLOSED) -> list[Transition]:
 
 def verdict(monitor: Stepped, key: str, mode: str = NOT_CLOSED) -> dict[str, Any]:
     """Return the newest verdict on a client."""
-    of_mode = [v for v in monitor.records[key]["verdicts"] if v["mode"] == mode]
-    assert len(of_mode) == 1
-    return dict(of_mode[0])
+    mode_verdicts = [v for v in monitor.records[key]["verdicts"] if v["mode"] == mode]
+    assert len(mode_verdicts) == 1
+    return dict(mode_verdicts[0])
 
 
 def forced_close(second: float, instance: str | None = None) -> list[Any]:
@@ -89,14 +89,14 @@ def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | Non
         inputs += [logged(s, "connection-failed", "p", instance=instance and "h:2") for s in range(100, 400, 20)]
     run(monitor, inputs, 400)
     assert {(c.client.instance, c.change) for c in changes(monitor)} >= {("h:1", "opened")}
-    of_successor = verdict(monitor, "shop|h:2|p")
+    successor = verdict(monitor, "shop|h:2|p")
     if speaks:
-        assert of_successor["status"] == "unknown"
-        assert "goes on logging" in of_successor["reason"]
+        assert successor["status"] == "unknown"
+        assert "goes on logging" in successor["reason"]
         assert {c.client.instance for c in changes(monitor)} == {"h:1"}
     else:
         # It started, has data to deliver, and no close is known: that is not enough for more.
-        assert of_successor["status"] == "suspected"
+        assert successor["status"] == "suspected"
     assert verdict(monitor, "shop|h:1|p")["status"] == "confirmed"
 
 
@@ -188,9 +188,9 @@ def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> No
     inputs += [reading(s, "h:2") for s in range(210, 600, 10)]
     inputs += [logged(s, "connection-failed", "q") for s in range(205, 600, 5)]
     run(monitor, inputs, 600)
-    of_deadlock = changes(monitor, deadlock)
-    assert [c.change for c in of_deadlock][-1] == "closed"
-    assert {c.client.instance for c in of_deadlock} == {"h:1"}
+    deadlock_changes = changes(monitor, deadlock)
+    assert [c.change for c in deadlock_changes][-1] == "closed"
+    assert {c.client.instance for c in deadlock_changes} == {"h:1"}
     closed_in = [n for n, p in enumerate(monitor.published) for c in p.changes if c.change == "closed"]
     assert max(closed_in) * 10 < 300, "when it has gone"
 

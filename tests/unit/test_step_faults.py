@@ -65,9 +65,9 @@ def unsavable(state: BucketState, entries: Any) -> None:
         state.also_seen.remember(("shop", "bad", "", "", "producer", "x"), run, state.time_ms)
 
 
-def raising(of_bad: Callable[..., bool], honest: Callable[..., Any]) -> Callable[..., Any]:
+def raising(is_bad: Callable[..., bool], honest: Callable[..., Any]) -> Callable[..., Any]:
     def broken(*given: Any, **more: Any) -> Any:
-        if of_bad(*given, **more):
+        if is_bad(*given, **more):
             raise ZeroDivisionError("absurd")
         return honest(*given, **more)
 
@@ -93,8 +93,8 @@ PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
 @pytest.mark.parametrize("place", PLACES)
 def test_a_process_that_cannot_be_stepped_costs_no_other(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     undisturbed = batches(Stepped(), *(host for host in HOSTS if host != "bad"))
-    module, name, of_bad = PLACES[place]
-    monkeypatch.setattr(module, name, raising(of_bad, getattr(module, name)))
+    module, name, is_bad = PLACES[place]
+    monkeypatch.setattr(module, name, raising(is_bad, getattr(module, name)))
     monitor = Stepped(apart=True)
     faults = []
     batch = monitor.batch
@@ -123,11 +123,11 @@ def test_a_state_that_cannot_be_saved_costs_its_process(
         for second in (0, 30):
             line = logged(second)
             line.host = "bad"
-            of_all = [
+            samples = [
                 snapshot(second, {"select-total": second}, f"on-{host}", instance=f"{host}:1", host=host)
                 for host in HOSTS
             ]
-            monitor.batch([*of_all, line], second + 10)
+            monitor.batch([*samples, line], second + 10)
             (fault,) = monitor.faults
             assert fault.client.key == "shop|bad:1|on-bad"
             assert fault.reason.startswith("step-failed: OverflowError")

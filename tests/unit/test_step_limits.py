@@ -167,16 +167,16 @@ def test_a_storm_of_thread_names_is_capped_and_drives_out_nothing_rare() -> None
 def test_events_of_all_processes_are_bounded_and_the_loud_pay_first() -> None:
     monitor = Stepped(limited(max_events=300))
     storm = [
-        of_host(logged(2 + n / 1000, "consumer-metadata-fetch-failed", thread=f"t{n}"), "loud") for n in range(1000)
+        on_host(logged(2 + n / 1000, "consumer-metadata-fetch-failed", thread=f"t{n}"), "loud") for n in range(1000)
     ]
-    single_lines = [of_host(logged(2 + n / 1000, "buffer-exhausted"), f"quiet{n}") for n in range(100)]
+    single_lines = [on_host(logged(2 + n / 1000, "buffer-exhausted"), f"quiet{n}") for n in range(100)]
     published = monitor.batch([*storm, *single_lines], 10)
     assert published.left_out["events"] == 800
     hosts = [entry.host for entry in monitor.state.log_entries]
     assert (hosts.count("loud"), len(set(hosts) - {"loud"})) == (200, 100)
 
 
-def of_host(entry: LogEntry, host: str) -> LogEntry:
+def on_host(entry: LogEntry, host: str) -> LogEntry:
     """Return the entry as logged by a process on another host."""
     return LogEntry(entry.service, host, entry.instance, entry.event)
 

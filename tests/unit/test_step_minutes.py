@@ -100,8 +100,8 @@ def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_
     monitor.batch([], SECONDS + 330)
     for second in range(345, 700, 15):
         monitor.batch([], SECONDS + second)
-    of_b = Counter(row["minute"] for row in monitor.minutes if row["client_id"] == "b")
-    assert of_b == Counter(START + 60_000 * n for n in range(18))
+    minutes_of_b = Counter(row["minute"] for row in monitor.minutes if row["client_id"] == "b")
+    assert minutes_of_b == Counter(START + 60_000 * n for n in range(18))
     assert monitor.minutes[-1]["samples"] == 6
 
 

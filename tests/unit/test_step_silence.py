@@ -130,5 +130,5 @@ def test_a_failure_that_is_over_when_they_report_again_is_closed() -> None:
     report(monitor, 0, 200, CLIENTS, stuck="p3")
     well = [reading(second, c) for second in range(4000, 4200, 10) for c in CLIENTS]
     monitor.batch(well, 4200)
-    of_deadlock = [c.change for c in changes(monitor) if c.verdict.mode == DEADLOCK]
-    assert (of_deadlock[0], of_deadlock[-1]) == ("opened", "closed")
+    deadlock_changes = [c.change for c in changes(monitor) if c.verdict.mode == DEADLOCK]
+    assert (deadlock_changes[0], deadlock_changes[-1]) == ("opened", "closed")

@@ -137,7 +137,7 @@ def test_another_form_is_refused_in_one_sentence() -> None:
         load(b"something else", 32)
 
 
-def of_form(form: int, saved: dict[str, Any]) -> bytes:
+def state_in_form(form: int, saved: dict[str, Any]) -> bytes:
     """Return a state in an earlier form, from `saved`, which has form 4 except for the test's changes."""
     groups = [{**group, "heard_ms": heard_ms} for heard_ms, group in saved["groups"][0].values()]
     return b"KCH" + bytes([form]) + msgspec.msgpack.encode({**saved, "groups": groups})
@@ -145,7 +145,7 @@ def of_form(form: int, saved: dict[str, Any]) -> bytes:
 
 def test_a_state_of_form_3_is_read() -> None:
     state = monitor().state
-    read = load(of_form(3, msgspec.msgpack.decode(save(state, 32)[4:])), 32)
+    read = load(state_in_form(3, msgspec.msgpack.decode(save(state, 32)[4:])), 32)
     assert read.groups and contents(read) == contents(state)
 
 
@@ -163,7 +163,7 @@ def test_a_state_of_form_2_is_read() -> None:
         assert one["client"] == ["shop", "web-1", "h:1", "p", "producer", "java", "3.9.1", None]
         names = ("service", "host", "instance", "client_id", "kind", "library", "version", "group")
         one["client"] = dict(zip(names, one["client"], strict=True))
-    read = load(of_form(2, saved), 1)
+    read = load(state_in_form(2, saved), 1)
     assert (list(read.incidents.all), read.over) == (list(state.incidents.all), state.over)
 
 
@@ -190,7 +190,7 @@ def test_a_state_of_form_1_is_read() -> None:
     }
     saved = {**msgspec.msgpack.decode(data[4:]), **forms}
     del saved["lifecycle"]
-    state = load(of_form(1, saved), 1)
+    state = load(state_in_form(1, saved), 1)
     assert list(state.told) == [("shop", "web-1")]
     assert state.lifecycle.get(("shop", "web-1", "p")) == [("h:1", LogEvent(**line))]
     run = state.also_seen.get(("shop", "web-1", "h:1", "p", "producer", "tls"))
@@ -257,7 +257,7 @@ def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> 
     assert contents(load(data[:4] + msgspec.msgpack.encode(saved), 1)) == contents(load(data, 1))
 
 
-def of_another_release(state: BucketState) -> bytes | bytearray:
+def other_release_state(state: BucketState) -> bytes | bytearray:
     """Return the state as written by a program without the producers' third metric, but with one more after the fourth.
 
     Metrics of topics, and those that show undelivered data, differ in the same way.
@@ -278,10 +278,10 @@ def of_another_release(state: BucketState) -> bytes | bytearray:
             new[at, HEAD + position] = row[HEAD + metric_names.index(name)] if name in metric_names else 77.0
     saved["vocabulary"] = before
     topics = ["gone", *reversed(list(TOPIC_METRICS))]
-    of_topics = matrix(chunk[5], PART_HEAD + len(TOPIC_METRICS))
-    parts = np.full((len(of_topics), PART_HEAD + len(topics)), 77.0)
-    parts[:, :PART_HEAD] = of_topics[:, :PART_HEAD]
-    parts[:, PART_HEAD + 1 :] = of_topics[:, PART_HEAD:][:, ::-1]
+    topic_rows = matrix(chunk[5], PART_HEAD + len(TOPIC_METRICS))
+    parts = np.full((len(topic_rows), PART_HEAD + len(topics)), 77.0)
+    parts[:, :PART_HEAD] = topic_rows[:, :PART_HEAD]
+    parts[:, PART_HEAD + 1 :] = topic_rows[:, PART_HEAD:][:, ::-1]
     saved["topic_metrics"] = topics
     clients = matrix(saved["clients"], CLIENT_HEAD + len(UNDELIVERED))[:, :-1]
     saved["undelivered"], saved["clients"] = UNDELIVERED[:-1], clients.tobytes()
@@ -292,7 +292,7 @@ def of_another_release(state: BucketState) -> bytes | bytearray:
 def test_a_state_of_other_metrics_is_read_by_their_names() -> None:
     state = monitor().state
     assert list(CLIENT_METRICS["producer"])[2] not in ("select-total", "buffer-total-bytes", "buffer-available-bytes")
-    loaded = load(of_another_release(state), 1)
+    loaded = load(other_release_state(state), 1)
     producers = [state.whos[number].kind == "producer" for number in state.readings.who]
     state.readings.values[producers, 2] = np.nan
     state.clients.values[:, -1] = np.nan

@@ -54,10 +54,10 @@ def test_options_that_are_logged_without_a_name_are_of_the_only_producer() -> No
 
 
 def departed(monitor: Stepped, client_id: str) -> str:
-    of_monitor = bucket(monitor)
+    whole = bucket(monitor)
     number = next(n for n, who in enumerate(monitor.state.whos) if who.client_id == client_id)
     mode = modes()[NOT_CLOSED]
-    return mode.judge(departures.departure(of_monitor, number), mode.thresholds).status
+    return mode.judge(departures.departure(whole, number), mode.thresholds).status
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_a_suspicion_that_a_deadlock_explains_is_withdrawn() -> None:
 
 
 def judged(folder: Path) -> dict[str, dict[str, str]]:
-    of_clients: list[tuple[Client, dict[str, str]]] = [
+    clients: list[tuple[Client, dict[str, str]]] = [
         (client, {v.mode: v.status for v in verdicts})
         for client, verdicts in diagnose(read([folder]), Settings()).clients
     ]
-    return {client.client_id: statuses for client, statuses in of_clients}
+    return {client.client_id: statuses for client, statuses in clients}
 
 
 def test_librdkafkas_and_aiokafkas_own_words_at_the_end_are_evidence_without_any_metric(tmp_path: Path) -> None:

@@ -158,9 +158,9 @@ def rows() -> dict[str, dict[str, Any]]:
     windows = [*CASES.values(), *QUEUES.values()]
     by_client: dict[str, dict[str, Any]] = {}
     for kind in ("producer", "consumer", "legacy-consumer"):
-        of_kind = [window for window in windows if window.client.kind == kind]
-        indicators = client_indicators(stacked(of_kind), LIMITS)
-        by_client |= {window.client.client_id: row for window, row in zip(of_kind, indicators, strict=True)}
+        same_kind = [window for window in windows if window.client.kind == kind]
+        indicators = client_indicators(stacked(same_kind), LIMITS)
+        by_client |= {window.client.client_id: row for window, row in zip(same_kind, indicators, strict=True)}
     return by_client
 
 

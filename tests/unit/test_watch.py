@@ -85,8 +85,8 @@ def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
             "requests-in-flight": 0.0,
             "record-send-rate": 0.0 if stuck else 10.0,
         }
-        of_producers = "kafka.producer:type=producer-metrics,*"
-        mbeans = {RUNTIME: {"Name": "4711@web-7", "StartTime": 1}, of_producers: {PRODUCER: producer}}
+        producers = "kafka.producer:type=producer-metrics,*"
+        mbeans = {RUNTIME: {"Name": "4711@web-7", "StartTime": 1}, producers: {PRODUCER: producer}}
         return 200, json.dumps(
             [
                 {"request": request, "status": 200, "value": mbeans[request["mbean"]]}
@@ -184,11 +184,11 @@ def hanging(asked: Any) -> tuple[int, bytes]:
     mbeans = {RUNTIME: {"Name": "4711@web-7", "StartTime": 1}}
     answers = []
     for request in asked["body"]:
-        of_type = request["mbean"].partition("type=")[2].partition(",")[0]
+        mbean_type = request["mbean"].partition("type=")[2].partition(",")[0]
         if request["mbean"] in mbeans:
             answers.append({"request": request, "status": 200, "value": mbeans[request["mbean"]]})
-        elif request["mbean"].startswith("kafka.consumer:") and of_type in metrics:
-            found = {f"{CONSUMER}{of_type}": metrics[of_type]}
+        elif request["mbean"].startswith("kafka.consumer:") and mbean_type in metrics:
+            found = {f"{CONSUMER}{mbean_type}": metrics[mbean_type]}
             answers.append({"request": request, "status": 200, "value": found})
         else:
             answers.append({"request": request, "status": 404, "error": "no MBean"})

@@ -51,8 +51,8 @@ def measure(scope: Scope) -> Result:
             parts = {part: usage.peak_mb(part, since=since) for part in ("jvm", "python")}
             states = len(monitor.states())
             batches = {
-                name: sum(b.committed >= since for b in of_query)
-                for name, of_query in monitor.checkpoints.batches("client-metrics").items()
+                name: sum(b.committed >= since for b in batches_of_query)
+                for name, batches_of_query in monitor.checkpoints.batches("client-metrics").items()
             }
     cores = cost.cores("jvm", "python")
     figures = [

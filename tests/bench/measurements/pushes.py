@@ -90,12 +90,12 @@ def measure(scope: Scope) -> Result:
     micros = (asked.cores("broker") - unasked.cores("broker")) / rate * 1e6
     plugin = (until.cpu - since.cpu) / pushes * 1e6
     stored = (until.stored_bytes - since.stored_bytes) / pushes
-    of_all = CLIENTS / CLIENTS_SECONDS
-    of_clients = f"{CLIENTS:,} clients that push every {CLIENTS_SECONDS:.0f} s"
+    pushes_per_second = CLIENTS / CLIENTS_SECONDS
+    fleet = f"{CLIENTS:,} clients that push every {CLIENTS_SECONDS:.0f} s"
     figures = [
-        Figure(f"{of_clients}: all brokers together", micros * of_all / 1e6, "cores"),
-        Figure("of it the plugin's threads", plugin * of_all / 1e6, "cores"),
-        Figure("the same on the topic", stored * of_all / 1e3, "kB/s"),
+        Figure(f"{fleet}: all brokers together", micros * pushes_per_second / 1e6, "cores"),
+        Figure("of it the plugin's threads", plugin * pushes_per_second / 1e6, "cores"),
+        Figure("the same on the topic", stored * pushes_per_second / 1e3, "kB/s"),
     ]
     how = (
         f"{PRODUCERS} real producers of 4.1.2 in one JVM, each a record every {SEND_SECONDS:.0f} s, push each "
@@ -107,7 +107,7 @@ def measure(scope: Scope) -> Result:
         ["pushes/s", f"{rate:.0f}", f"{(idle[1].pushes - idle[0].pushes) / unasked.seconds:.0f}"],
         ["cores of the broker", f"{asked.cores('broker'):.3f}", f"{unasked.cores('broker'):.3f}"],
     ]
-    a_day = stored * of_all * 86_400 / 1e9
+    a_day = stored * pushes_per_second * 86_400 / 1e9
     notes = [
         f"a push costs {micros:,.0f} µs of CPU, of which {plugin:,.0f} µs in the plugin's threads; it takes "
         f"{stored:,.0f} B on the topic ({mean_bytes:,.0f} B before zstd): {a_day:.0f} GB a day of all",

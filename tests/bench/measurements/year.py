@@ -81,9 +81,9 @@ def measure(scope: Scope) -> Result:
         began = time.monotonic()
         generate(root, clients, end, days, newest)
         print(f"  {days} days generated in {time.monotonic() - began:.0f} s", flush=True)
-        before = {table: of_version(root / table) for table in history.TABLES}
+        before = {table: version_size(root / table) for table in history.TABLES}
         ran = {"maintain": _run(Path(folder), ["maintain", "--history", str(root)])}
-        after = {table: of_version(root / table) for table in history.TABLES}
+        after = {table: version_size(root / table) for table in history.TABLES}
         for what, length in (("review of a week", 7), ("review of a quarter", QUARTER)):
             if 4 * length <= days + 3:
                 period = ["--from", str(end - timedelta(days=length)), "--to", str(end - timedelta(days=1))]
@@ -160,7 +160,7 @@ def _written(folder: Path) -> Written:
         for line in log.read_text("utf-8").splitlines()
         if line.startswith('{"commitInfo"')
     ]
-    grown = {f"history, {name}": of_version(root / name) for name in history.TABLES}
+    grown = {f"history, {name}": version_size(root / name) for name in history.TABLES}
     grown |= {f"log of Delta, {name}": _of((root / name / "_delta_log").rglob("*")) for name in history.TABLES}
     for topic in (*TOPICS, "client-health"):
         grown[f"topic {topic}"] = _of(folder.glob(f"broker/data/{topic}-*/*.log"))
@@ -216,7 +216,7 @@ def _of(paths: Iterable[Path]) -> tuple[int, int]:
     return count, size
 
 
-def of_version(place: Path) -> tuple[int, int]:
+def version_size(place: Path) -> tuple[int, int]:
     """Return files and bytes of a table's newest version; replaced files stay for a week and do not count."""
     sizes: dict[str, int] = {}
     for log in sorted((place / "_delta_log").glob("*.json")):
@@ -258,15 +258,15 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
     for n, start in enumerate(range(0, len(rows), each)):
         adds.append(_add(table, _write_at(table, last, f"new-{n}", rows.slice(start, each)), each))
     _commit(table, adds)
-    of_each: Mapping[str, Callable[[date], pa.Table]] = {
+    makers: Mapping[str, Callable[[date], pa.Table]] = {
         "verdicts": partial(_verdicts, who, ill),
         "quality": partial(_quality, clients),
     }
-    for name, of_day in of_each.items():
+    for name, rows_of_day in makers.items():
         table, adds = root / name, []
         for n in range(days):
-            of_table = of_day(first + timedelta(days=n))
-            adds.append(_add(table, _write_at(table, first + timedelta(days=n), "part", of_table), len(of_table)))
+            table_rows = rows_of_day(first + timedelta(days=n))
+            adds.append(_add(table, _write_at(table, first + timedelta(days=n), "part", table_rows), len(table_rows)))
         _commit(table, adds)
 
 
