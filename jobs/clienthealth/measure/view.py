@@ -268,10 +268,9 @@ class Windows:
         which = self._which if windows is None else self._which[windows]
         return np.array([option(self._about(at).config.get(name)) for at in which.tolist()], np.float64)
 
-    @cached_property
-    def told(self) -> Bools:
+    def told(self, windows: Ints) -> Bools:
         """True if a log line or a thread dump of the process was ever read; without one, logs prove no absence."""
-        return np.array([self._about(at).told for at in self._which.tolist()], np.bool_)
+        return np.array([self._about(at).told for at in self._which[windows].tolist()], np.bool_)
 
     def groups(self, windows: Ints) -> list[str]:
         """Return the consumer groups (else the client ids) of these windows."""

@@ -152,13 +152,17 @@ def without_room(
     if not any(chunk.whos or chunk.groups for chunk in chunks):
         return frozenset()
     identities = {who.identity for who in state.whos} | {group.who.identity for _, group in state.groups.items()}
-    services = Counter(identity[0] for identity in identities)
     new = dict.fromkeys(
         who.identity
         for chunk in chunks
         for who in (*chunk.whos, *(reading.who for reading in chunk.groups))
         if who.identity not in identities
     )
+    if not new:
+        # There is room for all.
+        state.reported_once = Memory()
+        return frozenset()
+    services = Counter(identity[0] for identity in identities)
     room = share(settings.max_clients, settings) - len(identities)
     of_service = share(settings.max_clients_per_service, settings)
     of_new = share(settings.max_new_clients, settings)
