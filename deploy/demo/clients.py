@@ -295,9 +295,10 @@ _CIRCLING = replace(
 )
 _GROUPS = DemoClient(
     name="groups-of-kafka-4",
-    help="control: members of a KIP-848, a Streams and a share group in one process",
+    help="members of a KIP-848, a Streams and a share group that do nothing wrong",
     program="Groups",
     service="stock-service",
+    default=True,
     classpath="streams-4.4",
     topics=("stock",),
     options={
@@ -315,7 +316,9 @@ _GROUPS = DemoClient(
 def _of_kafka_4(name: str, help: str, kind: str, mode: str | None = "consumer-stalled", **options: str) -> DemoClient:
     """Return a client with a fault in one kind of group; `_` in names of options stands for a dot."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
-    return replace(_GROUPS, name=name, help=help, mode=mode, options={**_GROUPS.options, "kinds": kind, **changed})
+    return replace(
+        _GROUPS, name=name, help=help, mode=mode, default=False, options={**_GROUPS.options, "kinds": kind, **changed}
+    )
 
 
 _KIP848 = _of_kafka_4(
@@ -444,10 +447,10 @@ _CONTROLS = (
         broker="cluster",
         classpath="clients-0.11",
     ),
-    _GROUPS,
     replace(
         _GROUPS,
         name="rolled-groups",
+        default=False,
         help=f"control: {_ROLLED_CLUSTER}, and then members of a KIP-848, a Streams and a share group in one process",
         broker="cluster",
         options={**_GROUPS.options, "waits": "true", "rate": "10"},
@@ -493,4 +496,4 @@ _FAILING = (
 )
 
 #: All clients by name.
-CLIENTS: dict[str, DemoClient] = {client.name: client for client in (_HEALTHY, *_FAILING, *_CONTROLS)}
+CLIENTS: dict[str, DemoClient] = {client.name: client for client in (_HEALTHY, _GROUPS, *_FAILING, *_CONTROLS)}

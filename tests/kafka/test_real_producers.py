@@ -48,7 +48,7 @@ Row = dict[str, Any]
 TOPIC = "real.orders"
 SENT = 100
 JARS = {
-    "test-opentelemetry": jars.JarSet(("io.opentelemetry.javaagent:opentelemetry-javaagent:2.21.0",), without=("*:*",)),
+    "test-opentelemetry": jars.JarSet(("io.opentelemetry.javaagent:opentelemetry-javaagent:2.33.1",), without=("*:*",)),
     "test-logback": jars.JarSet(
         (
             "org.apache.kafka:kafka-clients:4.1.2",
@@ -65,6 +65,21 @@ JARS = {
         )
     ),
 }
+#: The agent as 3 will be: this release has what 3 changes behind a switch.
+AGENT = {
+    # It takes `java Program.java` for a tool of the JDK.
+    "otel.javaagent.enabled": "true",
+    "otel.service.name": "shop",
+    "otel.traces.exporter": "none",
+    "otel.metrics.exporter": "experimental-otlp/stdout",
+    "otel.logs.exporter": "experimental-otlp/stdout",
+    "otel.metric.export.interval": "1000",
+    "otel.instrumentation.common.v3-preview": "true",
+    "p.client.id": "jvm-producer",
+    "rate": "20",
+}
+#: What the page says that it takes.
+SWITCH = "-Dotel.instrumentation.kafka-clients-metrics.enabled=true"
 LAYOUTS = ("EcsLayout", "GelfLayout", "JsonLayout", "LogstashJsonEventLayoutV1")
 READS = (
     "kafka.producer:type=producer-metrics,client-id=*",
@@ -167,18 +182,12 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
     )
     (agent,), (jolokia,) = jars.classpath("test-opentelemetry"), jars.classpath("jolokia")
     port = free_port()
-    options = {
+    options = AGENT | {
         "logback.configurationFile": "logback.xml",
-        "otel.service.name": "shop",
-        "otel.traces.exporter": "none",
-        "otel.metrics.exporter": "experimental-otlp/stdout",
-        "otel.logs.exporter": "experimental-otlp/stdout",
-        "otel.metric.export.interval": "1000",
-        "p.client.id": "jvm-producer",
         # The agent sets its own reporter; since kafka-clients 4.0 that disables JMX unless JMX is listed too.
         "p.metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
     }
-    agents = (f"-javaagent:{agent}", f"-javaagent:{jolokia}=port={port},host=127.0.0.1,discoveryEnabled=false")
+    agents = (f"-javaagent:{agent}", f"-javaagent:{jolokia}=port={port},host=127.0.0.1,discoveryEnabled=false", SWITCH)
     with jvm("test-logback", folder, servers, *agents, *(f"-D{name}={value}" for name, value in options.items())):
         out = folder / "out"
 
@@ -423,6 +432,30 @@ def test_the_opentelemetry_agent(snapshots: dict[str, Row]) -> None:
         > 0
     )
     assert abs(snapshot["ts_ms"] / 1000 - time.time()) < 3600
+
+
+def test_an_opentelemetry_agent_of_3_that_has_kafka_off_is_told_the_switch_of_the_page(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, wanted in JARS.items():
+        monkeypatch.setitem(jars.SETS, name, wanted)
+    broker.create_topic(TOPIC)
+    (agent,) = jars.classpath("test-opentelemetry")
+    options = (f"-D{name}={value}" for name, value in AGENT.items())
+    with jvm("test-logback", tmp_path, broker.bootstrap_servers, f"-javaagent:{agent}", *options):
+
+        def exported() -> bytes | None:
+            """An export after records were acknowledged."""
+            sent = re.split(rb'"acknowledged": [1-9]', (tmp_path / "out").read_bytes(), maxsplit=1)[1:]
+            lines = (line for said in sent for line in said.splitlines(keepends=True) if line.endswith(b"\n"))
+            return next((line for line in lines if line.startswith(b'{"resourceMetrics"')), None)
+
+        export = eventually(exported, "metrics of a producer that has sent")
+    decoded = decode_metrics(Raw("agent", export).record, Settings(), now_ms())
+    assert not decoded.snapshots
+    (reason,) = decoded.errors
+    assert reason.startswith("no-metrics: OpenTelemetry's Java agent") and reason.endswith(SWITCH)
+    assert SWITCH in (ROOT / "deploy/clients.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", ["opentelemetry", "logback"])

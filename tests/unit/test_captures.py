@@ -97,6 +97,15 @@ def test_the_opentelemetry_collector_and_agent_of_a_producer(name: str, fmt: str
     assert topic.metrics == {"record-error-total": 0.0, "record-send-total": sent}
 
 
+def test_the_opentelemetry_agent_as_3_will_be_with_and_without_the_switch() -> None:
+    snapshot = only(metrics("otel-javaagent/v3-preview-on.json"))
+    assert (snapshot.client.client_id, snapshot.metrics["buffer-total-bytes"]) == ("shop-producer", 33554432.0)
+    off = metrics("otel-javaagent/v3-preview-off.json")
+    (reason,) = off.errors
+    assert off.snapshots == []
+    assert reason.startswith("no-metrics: ") and "-Dotel.instrumentation.kafka-clients-metrics.enabled=true" in reason
+
+
 @pytest.mark.parametrize(
     ("name", "fmt"),
     [

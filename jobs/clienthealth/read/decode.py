@@ -56,6 +56,13 @@ from clienthealth.settings import IdentitySettings, Settings, TopicSettings
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
+#: How OpenTelemetry's Java agent names itself (`telemetry.distro.name`), and what its change 18828 makes necessary.
+_OTEL_AGENT = b"opentelemetry-java-instrumentation"
+_SWITCH = (
+    "OpenTelemetry's Java agent from 3 on tells of Kafka clients only with "
+    "-Dotel.instrumentation.kafka-clients-metrics.enabled=true"
+)
+
 #: Characters allowed before a record: white space and a byte order mark.
 BLANKS = " \t\r\n\ufeff"
 
@@ -333,7 +340,13 @@ def _decoded(record: Record, fmt: Format | None) -> tuple[list[Any], list[str]]:
         return [], [f"wrong-types: {type(mistake).__name__}: {mistake}"]
     if results is None:
         return [], [_unreadable(record) or "wrong-types"]
-    return results, [] if results else ["no-metrics" if fmt.stream == "metrics" else "empty"]
+    return results, [] if results else [_no_metrics(record) if fmt.stream == "metrics" else "empty"]
+
+
+def _no_metrics(record: Record) -> str:
+    """The reason, with what turns the metrics on where an agent is known that has them off."""
+    value = record.text.encode() if record.data is None else bytes(record.data)
+    return f"no-metrics: {_SWITCH}" if _OTEL_AGENT in value else "no-metrics"
 
 
 def _unreadable(record: Record) -> str | None:

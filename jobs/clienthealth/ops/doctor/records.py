@@ -103,7 +103,7 @@ class FormatCounts:
 
 @dataclass
 class Reject:
-    """Records that are rejected for one reason. `first`: the first of them; `detail`: its reason in full."""
+    """Records that are rejected for one reason. `first`: the first of them; `detail`: the first that was told."""
 
     detail: str
     first: Source
@@ -135,7 +135,9 @@ def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settin
         decoded = _DECODERS[stream](record, settings, now_ms)
         if decoded.errors:
             reason, _, detail = decoded.errors[0].partition(":")
-            result.rejects.setdefault(reason, Reject(detail.strip(), record.source)).records += 1
+            reject = result.rejects.setdefault(reason, Reject("", record.source))
+            reject.records += 1
+            reject.detail = reject.detail or detail.strip()
             continue
         counts = result.formats.setdefault(decoded.format or "", FormatCounts())
         counts.records += 1
