@@ -183,7 +183,7 @@ class States:
 
     @property
     def newest(self) -> float | None:
-        """What the newest record speaks of, in epoch seconds; None before the first record. Groups count alone."""
+        """Return the newest event time of any record, epoch seconds; None before the first. Groups count alone."""
         newest_of = self.newest_of
         return newest_of.get(CLIENTS, newest_of.get(GROUPS))
 
