@@ -46,7 +46,7 @@ class Circumstance:
 
 
 #: A line that may be about another client supports no other evidence either.
-ANOTHERS = Circumstance(None, "another client of which it may speak", "own-lines")
+ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
 #: The dated content of an input record, with its source.
 Dated = LogEvent | Reading | ThreadDump | Sign

@@ -40,7 +40,7 @@ class Look:
         if not dumps:
             return what
         if len(dumps) > 1 and self.untimed:
-            return f"{what} in {len(dumps)} dumps, but nobody says how far they are apart"
+            return f"{what} in {len(dumps)} dumps, but the time between them is unknown"
         if dumps[-1].ts_ms - dumps[0].ts_ms < APART_MS:
             return f"{what}, but no dump ten seconds later"
         return ""

@@ -166,12 +166,13 @@ def lived(window: ClientWindow) -> Sign | None:
 
 
 ENDED = (
-    "its statistics, which come in poll(), have ended, and nothing shows whether its process lives: it may have ended, "
-    "or not call poll()"
+    "its statistics, which come in poll(), have ended, and nothing shows whether its process lives: it has "
+    "ended, or does not call poll()"
 )
 CLOSED = "it was closed, or its application does not call poll()"
 SILENT = (
-    "it pushes no more, and its last push did not say that it closes: its process has ended, or nobody calls poll(), "
-    "where a consumer of the classic protocol pushes; its group or a thread dump tells which"
+    "it pushes no more, and its last push announced no close: its process has ended, or the application does "
+    "not call poll(), in which a consumer of the classic protocol pushes; its group or a thread dump shows "
+    "which"
 )
-UNREPORTED = "its threads are where they were while it polled, so it may be what collects its statistics that stopped"
+UNREPORTED = "its threads have not moved since it polled, so perhaps only the collection of its statistics stopped"

@@ -75,8 +75,8 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     times = [reading.ts_ms for reading in (*window.earlier_readings, *window.readings) if reading.ts_ms <= at_ms]
     gaps = [after - before for before, after in itertools.pairwise(times[-READINGS:])]
     if len(gaps) < READINGS - 1 or max(gaps) > UNEVEN * min(gaps):
-        return Circumstance(None, "its readings do not come evenly", "process-runs")
-    return Circumstance(True, f"its readings came every {elapsed(max(gaps) / 1000)}", "process-runs")
+        return Circumstance(None, "its samples do not come evenly", "process-runs")
+    return Circumstance(True, f"its samples came every {elapsed(max(gaps) / 1000)}", "process-runs")
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
@@ -114,7 +114,7 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
 
 
 UNANSWERED = "nothing shows that its brokers answered it then"
-BEFORE = "that was so before what is known of it begins"
+BEFORE = "that was before the first data of it"
 INSIDE = "it is inside the Kafka client, and nothing shows that brokers answer it"
 
 

@@ -139,9 +139,12 @@ def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
 
 # ---- Stage "window": the verdict of one mode on one window ----
 
-REPEATS = "its readings say the same again and again, the time too: whatever passes them on repeats the last one"
-REFUTED = "lines say so that its own metrics refute: of another time, of another client, or of what it does not count"
-UNHEARD = "lines of its log say so, and it has not told yet whether its metrics do"
+REPEATS = "its samples are identical, times included: a gateway or collector keeps re-sending the last one"
+REFUTED = (
+    "log lines report this failure but the client's metrics contradict them: the lines are of another time, "
+    "of another client, or of something that is not counted"
+)
+UNHEARD = "log lines report this failure; the client's next metrics will confirm or contradict them"
 #: What refutes a confusion, by the kind of the refuting evidence.
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "metric": "by its metrics",
@@ -271,7 +274,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 
 # ---- Stage "moment": all verdicts on a client at one moment ----
 
-NOBODY = "nothing is heard of any client: it may be the collectors or the topic that are silent"
+NOBODY = "no client reports: perhaps the collectors or the topic have stopped"
 #: A failure within this time (ms) of the last sample, or later, lasts until the end of a recording.
 LASTING_MS = 90_000
 
@@ -289,7 +292,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
     return max((fact.ts_ms for fact in verdict.evidence), default=0) > last_ms - LASTING_MS
 
 
-@_adjustment("moment", "If nothing arrives from any client, the collectors or the topic are silent, not each client.")
+@_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
     """First of a moment: a client that is not gone has no end to explain."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
@@ -339,7 +342,7 @@ def _explained(verdict: Verdict, context: Context) -> Verdict:
 
 # ---- Stage "shown": after the incidents have taken in the verdicts ----
 
-LOOKED_AT = "records wait in its buffer, but nobody says that it ended: the metrics are of a moment at which it lived"
+LOOKED_AT = "records wait in its buffer, but nothing shows that it ended: the metrics are of a moment at which it lived"
 
 
 @_adjustment("shown", "An incident lasts longer than a window and has the onset and all the evidence.")
@@ -383,7 +386,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=LOOKED_AT, evidence=())
 
 
-@_adjustment("shown", "`ok` needs evidence of health: each mode says what that is, and unread evidence leaves it open.")
+@_adjustment("shown", "`ok` needs evidence of health: each mode defines it, and unread evidence leaves it open.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
     """After everything that decides on unhealthy verdicts."""
     attached = context.attached
@@ -393,7 +396,7 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=doubt) if doubt else verdict
 
 
-@_adjustment("shown", "An onset that was worked out from made-up times would be a made-up onset.")
+@_adjustment("shown", "An onset computed from made-up times would be made up.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     """Last: it needs the evidence that is finally shown."""
     attached = context.attached

@@ -99,7 +99,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     doubts = []
     if not has_evidence and silent(w, limits)[0]:
         ago = elapsed(float(polls_ago(w)[0]))
-        text = f"it has not called poll() for {ago}, and no dump tells whether it is closed"
+        text = f"it has not called poll() for {ago}, and no dump shows whether it is closed"
         doubts.append(Fact.of("metric", window.readings[-1], text))
     return conclude(ID, [], otherwise=None if has_evidence else GATE.reason(w, limits), doubts=doubts)
 
@@ -286,7 +286,7 @@ def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
 DESTROYS = "a backtrace finds a thread inside rd_kafka_destroy, which waits until all threads of librdkafka have ended"
 UNDER_WAY = "its shutdown had begun, and what was read ends before it completed"
 LOOKING = "it looks for its offset manager, and what was read does not show that it found one"
-BLIND = "nothing is fetched, and neither a log line nor a thread dump tells why; metrics cannot show this fault"
+BLIND = "nothing is fetched, and neither a log line nor a thread dump shows why; metrics cannot show this fault"
 BLIND_POLLS = "nothing shows that it polls, and no thread dump whether it is being closed"
 
 

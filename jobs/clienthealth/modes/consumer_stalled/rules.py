@@ -203,7 +203,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     return long | circling(w, thresholds) | unseen(w, thresholds)
 
 
-BLIND_POLLS = "the consumer does not tell when it polls (Java clients do from 2.4 on)"
+BLIND_POLLS = "the consumer does not report when it polls (Java clients do from 2.4 on)"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -287,7 +287,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         return _unless_away(window, seconds, text)
     if not unseen(w, limits)[0]:
         return []
-    text = f"it fetched nothing for {elapsed(_lasts(window))}, and does not tell when it polls"
+    text = f"it fetched nothing for {elapsed(_lasts(window))}, and does not report when it polls"
     facts = _unless_away(window, _lasts(window), text)
     return [] if facts[0].settled and seconds < WAITED_SECONDS else facts
 
@@ -399,7 +399,7 @@ def _ended(
         newest = window.dumps[-1]
         gone = sorted(pollers - {thread.name for thread in newest.threads})
         if gone and newest.threads and newest.ts_ms > polled_ms:
-            text = f"the thread '{gone[0]}', which called poll(), is there no more"
+            text = f"the thread '{gone[0]}', which called poll(), no longer exists"
             facts.append(Fact.of("thread-dump", newest, text, since=polled_ms))
     if not facts:
         return {}, []

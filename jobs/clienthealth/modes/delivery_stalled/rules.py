@@ -172,7 +172,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 BLIND_COUNTS = "the client does not count what it sent"
-BLIND_WAITING = "the client does not tell whether records wait"
+BLIND_WAITING = "the client does not report whether records wait"
 FAILING = "records fail, and none is known to be delivered since"
 BLIND_FROZEN = "nothing is delivered, but the I/O thread stands still: see producer-callback-deadlock"
 

@@ -59,7 +59,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
         if stay.dump in window.dumps:
             cause, thread = _cause_of(stay.thread) or "", stay.thread
             fact = _shown(window, stay, cause, limits, overdue_seconds)
-            text = f"{_inside(thread)}, in {innermost(thread)}: nothing tells whether it comes back"
+            text = f"{_inside(thread)}, in {innermost(thread)}: nothing shows whether it comes back"
             (facts if fact else doubts).append((fact or _seen(stay, text), cause))
     return facts or _stays_inside(window, limits), doubts
 

@@ -233,8 +233,8 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 BLIND_SELECTOR = "the client counts no selects of its I/O thread (neither select-total nor select-rate)"
-UNMOVED = "its selector did not move between the last readings, although work waits"
-BLIND_BUFFER = "the client does not tell how full its buffer is"
+UNMOVED = "its selector did not move between the last samples, although work waits"
+BLIND_BUFFER = "the client does not report how full its buffer is"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -426,8 +426,8 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
 
 
 SILENT = (
-    "it pushes no more, and its last push did not say that it closes: its process has ended, or its I/O thread, which "
-    "pushes, is stuck; a thread dump or its log tells which"
+    "it pushes no more, and its last push announced no close: its process has ended, or its I/O thread, which "
+    "pushes, is stuck; a thread dump or its log shows which"
 )
 
 
@@ -436,7 +436,7 @@ FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
 #: The exception of a send(), which on-call engineers attach most.
-FULL = "send() found no room in the buffer; whether its thread is stuck or brokers are slow, no metrics or dumps tell"
+FULL = "send() found no room in the buffer; no metrics or dumps show whether its thread is stuck or brokers are slow"
 
 
 def doubt(look: Look) -> str:

@@ -105,7 +105,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if pending.nothing and not unclosed:
         if inside or (events(window, DIED) and window.table.rose("record-send-total")[0]):
             return Verdict(ID, "unknown", reason=CLOSED_SENDING if inside else DIED_SENDING)
-        return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver when last heard of"})
+        return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver at its last sample"})
     if told_in_poll(window) and not events(window, DIED):
         return Verdict(ID, "unknown", reason=FLUSHED.format(pending), detail=_loss(pending))
     return _missed(window, pending, forced, unclosed, thresholds)
@@ -120,11 +120,9 @@ def explicable(verdict: Verdict) -> bool:
 def _closing_at_the_end(pending: _Pending | None) -> Verdict:
     """Return the verdict on a last push with `terminating`, which precedes the delivery of the rest by close()."""
     if pending is None:
-        return Verdict(ID, "unknown", reason=f"its last push said that it was closing, and {BLIND}")
+        return Verdict(ID, "unknown", reason=f"its last push announced a close, and {BLIND}")
     if pending.nothing:
-        return Verdict(
-            ID, "ok", detail={"note": "its last push said that it was closing, with nothing left to deliver"}
-        )
+        return Verdict(ID, "ok", detail={"note": "its last push announced a close, with nothing left to deliver"})
     return Verdict(ID, "unknown", reason=f"{LEAVING} {pending} to deliver", detail=_loss(pending))
 
 
@@ -152,7 +150,9 @@ def _unfinished(window: ClientWindow, pending: _Pending | None, limits: Threshol
     waited = (last.ts_ms - begun[-1].ts_ms) / 1000
     if pending.nothing or waited < limits.closing_seconds:
         return []
-    text = f"{elapsed(waited)} after it began to close it still had to deliver {pending}, and no line tells of the end"
+    text = (
+        f"{elapsed(waited)} after close() began it still had to deliver {pending}, and no line shows that it finished"
+    )
     return [Fact.of("metric", last, text, since=begun[-1])]
 
 
@@ -180,7 +180,7 @@ def _missed(
         facts.append(Fact.of("log", died[-1], quoted(died[-1].text)))
     elif is_logged and window.client.library not in CLOSES_UNTOLD and not may_live and pending.large(limits):
         gone = window.departed_ms or window.end_ms
-        text = "it has been silent since, and its log, which told of its start, has no word of a close"
+        text = "no data came since, and its log, which shows its start, shows no close"
         text += ", nor had its last push" if pushed else ""
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"
@@ -212,7 +212,7 @@ def _left(window: ClientWindow, pending: _Pending | None) -> list[Fact]:
     if pending is None or pending.nothing:
         return []
     last = _before_the_end(window)[-1]
-    text = f"when last heard of it still had to deliver {pending}"
+    text = f"at its last sample it still had to deliver {pending}"
     return [Fact.of("metric", last, text)]
 
 
@@ -250,30 +250,30 @@ def _waited(window: ClientWindow) -> bool:
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 
 
-SPEAKS = "it reports no more, but its process goes on logging: nothing tells that it has ended"
-BESIDE = "it reports no more, but others of its process do: its application may have stopped to call poll()"
+SPEAKS = "it reports no more, but its process goes on logging: nothing shows that it has ended"
+BESIDE = "it reports no more, but others of its process do: its application may have stopped calling poll()"
 NEIGHBOURS = (
     "it had something to deliver when it pushed last, and pushes no more, but others from its address do: its I/O "
     "thread, which pushes, may be stuck, or it was closed alone"
 )
-DELIVERING = "its close() was still delivering when it was last heard of, and no line tells of the end"
-LEAVING = "its last push said that it was closing, and no line of its log tells whether close() waited; it had"
+DELIVERING = "close() was still delivering at the last sample, and no line shows that it finished"
+LEAVING = "its last push announced a close, and no line of its log shows whether close() waited; it had"
 FLUSHED = (
-    "when last heard of it still had to deliver {}, which a last flush() may have done: librdkafka's statistics end "
+    "at its last sample it still had to deliver {}, which a last flush() may have done: librdkafka's statistics end "
     "before that, and it logs nothing of an end in order, or of a kill"
 )
 CUT_OFF = (
-    "it had a little to deliver when it pushed last, and that it pushes no more shows no end: clients before 4.1.2 "
-    "push no more for good when the connection breaks during a push, and busy ones find no place for a push"
+    "it had a little to deliver at its last push, and missing pushes prove no end: clients before 4.1.2 stop "
+    "pushing for good when the connection breaks during a push, and busy ones find no room for a push"
 )
-BLIND = "the client did not tell what it still had to deliver"
-NAMELESS = "it had a little to deliver when last heard of, and clients before 1.0 do not name themselves at their close"
+BLIND = "the client did not report what it still had to deliver"
+NAMELESS = "it had a little to deliver at its last sample, and clients before 1.0 do not name themselves at their close"
 CLOSED_SENDING = (
-    "it had nothing left to deliver when last heard of, but a callback closed it, which waits for no record"
+    "it had nothing left to deliver at its last sample, but a callback closed it, which waits for no record"
 )
-DIED_SENDING = "it had nothing left to deliver when last heard of, but its process was killed while it was sending"
-ENDS = "it had a little to deliver when last heard of, as a producer at work has, and all that was read ends there"
-UNREAD = "it had a little to deliver when last heard of, and no line of its log was read that would tell of a close"
+DIED_SENDING = "it had nothing left to deliver at its last sample, but its process was killed while it was sending"
+ENDS = "it had a little to deliver at its last sample, as a producer at work has, and all that was read ends there"
+UNREAD = "it had a little to deliver at its last sample, and no line of its log was read that would show a close"
 
 
 def doubt(look: Look) -> str:

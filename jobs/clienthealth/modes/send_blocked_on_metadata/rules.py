@@ -166,7 +166,7 @@ def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]
         return []
     last = lines[-1]
     answer = f"the brokers answer {_error(last)} for topic {last.captures.get('topic')}"
-    text = f"{answer}, and {'other records are sent' if sends else 'nothing tells whether a caller waits for it'}"
+    text = f"{answer}, and {'other records are sent' if sends else 'nothing shows whether a caller waits for it'}"
     return [Fact.of("log", last, text, since=lines[0])]
 
 
@@ -343,11 +343,11 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     return failing(w, thresholds) > 0
 
 
-BLIND_SENDS = "the client does not count what it sent, and neither a log line nor a thread dump tells"
+BLIND_SENDS = "the client does not count what it sent, and neither a log line nor a thread dump shows it"
 BLIND_IDLE = (
-    "nothing was sent, and no log line or thread dump of its process was ever read that would tell whether callers wait"
+    "nothing was sent, and no log line or thread dump of its process was ever read that would show whether callers wait"
 )
-BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither a log line nor a thread dump tells why"
+BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither a log line nor a thread dump shows why"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -391,7 +391,7 @@ def _metadata_words(why: int, ages: list[float]) -> str:
     if why == NEVER:
         return "the producer has never received metadata"
     if why == RENEWED:
-        return f"metadata was renewed before every reading (never older than {elapsed(max(ages))})"
+        return f"metadata was renewed before every sample (never older than {elapsed(max(ages))})"
     received = [age for age in ages if age < NEVER_SECONDS]
     return f"no connection is open and metadata is {elapsed(received[-1])} old"
 
@@ -448,7 +448,7 @@ def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]
     if before and min(reading.metrics.get("metadata-age", 0.0) for reading in (before, now)) > NEVER_SECONDS:
         yield "it never had metadata of the cluster"
     if failed := readings.risen("record-error-total"):
-        yield f"{failed:.0f} records failed since the last reading"
+        yield f"{failed:.0f} records failed since the last sample"
 
 
 MODE = LiveMode(
