@@ -134,7 +134,7 @@ def test_a_thousand_pages_and_tickets_are_short_and_contain_their_number(world: 
     lines = re.findall(r"^- producer-\d+ · service-0-7c9d8f-\d+:1, since [\d:]{8} UTC$", text, re.MULTILINE)
     assert len(lines) == 9 and text.count("What to do:") == 1
     payload = json.loads(pages[-1])["payload"]
-    assert re.match(r"service-0: 1000 clients, since \d\d:\d\d UTC: The I/O thread ", payload["summary"])
+    assert re.match(r"service-0: 1000 clients, since \d\d:\d\d UTC: The producer's I/O thread ", payload["summary"])
     assert payload["severity"] == "critical"
     _short(world)
 

@@ -9,14 +9,17 @@ import shutil
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from clienthealth_exporters.alerts.build import alertmanager_config
+from clienthealth_exporters.alerts.build import PLACEHOLDERS, alertmanager_config
 from deploy.demo.processes import free_port
 from tests.laws.pages import pages
 from tests.support.alert_rules import ROOT, Rule, alerts
+from tests.support.known_metrics import known_labels
+from tests.support.promql import surviving
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("amtool") is None, reason="amtool is not installed")
@@ -62,18 +65,41 @@ def _answers(address: str) -> bool:
 
 @pytest.mark.parametrize("name", sorted(RUNBOOKS))
 def test_the_silence_of_a_runbook_is_one(name: str, alertmanager: str) -> None:
-    """The page's commands create a silence of one hour for alerts of that page."""
+    """The commands of a page silence the alerts that the page is about in their cluster, and those of no other."""
     commands = re.findall(r"^amtool silence add .*$", RUNBOOKS[name], re.MULTILINE)
     assert commands
     for command in commands:
-        added = [*shlex.split(command), f"--alertmanager.url={alertmanager}", "--author=test"]
-        silence = subprocess.run(added, capture_output=True, text=True, check=True).stdout.strip()
-        with urllib.request.urlopen(f"{alertmanager}/api/v2/silence/{silence}", timeout=30) as answer:
-            made = json.load(answer)
-        by_label = {matcher["name"]: matcher["value"] for matcher in made["matchers"]}
-        assert {"alertname", "cluster", "env"} <= by_label.keys()
-        named = by_label["alertname"].split("|")
-        assert named == ["ALERT"] or all(f"| {alert} |" in RUNBOOKS[name] for alert in named)
+        named = re.findall(r"alertname=~?\"([^\"]*)\"", command)[0].split("|")
+        of_page = [rule for rule in alerts() if f"| {rule.name} |" in RUNBOOKS[name]]
+        about = [rule for rule in of_page if rule.name in named or named == ["ALERT"]]
+        assert {rule.name for rule in about} == set(named) or named == ["ALERT"]
+        for rule in about:
+            ours = {**_labels(rule), "cluster": f"{name}-{rule}"}
+            _post(f"{alertmanager}/api/v2/alerts", [{"labels": ours}, {"labels": {**ours, "cluster": "other"}}])
+            made = command.replace('cluster="C"', f'cluster="{name}-{rule}"').replace('"ALERT"', f'"{rule.name}"')
+            added = [*shlex.split(made), f"--alertmanager.url={alertmanager}", "--author=test"]
+            subprocess.run(added, capture_output=True, text=True, check=True)
+            eventually(partial(_silenced, alertmanager, ours), f"{rule} of this cluster is silenced")
+            assert not _silenced(alertmanager, {**ours, "cluster": "other"})
+
+
+def _labels(rule: Rule) -> dict[str, str]:
+    """Return the labels of an alert, with the placeholders of runbooks as their values."""
+    names = {"cluster", "env", *surviving(rule.expr, known_labels())} - {"quiet"}
+    static = {label: value for label, value in rule.labels.items() if value}
+    return {label: PLACEHOLDERS.get(label, label.upper()) for label in names} | static | {"alertname": rule.name}
+
+
+def _post(address: str, body: object) -> None:
+    request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    urllib.request.urlopen(request, timeout=30).close()
+
+
+def _silenced(alertmanager: str, labels: Mapping[str, str]) -> bool:
+    """Return whether Alertmanager knows the alert with exactly these labels, as silenced."""
+    with urllib.request.urlopen(f"{alertmanager}/api/v2/alerts", timeout=30) as answer:
+        known = [alert for alert in json.load(answer) if alert["labels"] == labels]
+    return bool(known and known[0]["status"]["silencedBy"])
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=str)

@@ -10,12 +10,15 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import promql_parser as promql
 import pytest
 import yaml
 
 from clienthealth.settings import Settings
-from clienthealth_exporters.alerts.build import write
+from clienthealth_exporters.alerts.build import PLACEHOLDERS, write
 from tests.support.alert_rules import ROOT, RULE_FILES, TEST_FILES, read
+from tests.support.known_metrics import known_labels
+from tests.support.promql import nodes
 
 pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 
@@ -110,3 +113,53 @@ def _in(
             made[f"kafka_consumergroup_owner_info{{{group_labels}}}"] = "1x3000"
     for name, text in made.items():
         yield {"series": name, "values": text}
+
+
+#: What a runbook's placeholders stand for, as labels of the series of its cluster.
+OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
+#: Half an hour of each value: what is over, what is nearly nothing, what is so, what is much.
+VALUES = "0x30 0.01x30 1x30 100x30"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "alerts/runbooks").glob("*.md")))
+def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: Path) -> None:
+    """With two clusters, each query returns something at some time, and nothing if only the other has series."""
+    page = (ROOT / f"alerts/runbooks/{name}.md").read_text("utf-8")
+    blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
+    queries = [line.partition(" # ")[0].strip().replace(" offset 1w", "") for line in "".join(blocks).splitlines()]
+    tests = []
+    for query in queries:
+        other = {"cluster": "other"}
+        for worlds, found in (
+            ([{}, other], True),
+            ([other, {"env": "other"}], "absent(" in query or query.startswith("up{")),
+        ):
+            series = [one for world in worlds for one in _asked(query, world)]
+            seen = [{"labels": "{}", "value": 1}] if found else []
+            expr = f"count_over_time((count({query}))[2h:1m]) > bool 0"
+            tests.append(
+                {
+                    "interval": "1m",
+                    "input_series": [{"series": one, "values": VALUES} for one in dict.fromkeys(series)],
+                    "promql_expr_test": [{"expr": expr, "eval_time": "2h", "exp_samples": seen}],
+                }
+            )
+    path = tmp_path / "test.yml"
+    path.write_text(yaml.safe_dump({"tests": tests}), "utf-8")
+    done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
+
+
+def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
+    """Yield the series that a query reads, but for those whose absence it asks for."""
+    there = re.split(r" unless | or absent\(|^absent\(", query)[0]
+    for selector in nodes(promql.parse(there)) if there else ():
+        if isinstance(selector, promql.VectorSelector) and selector.name:
+            matchers = selector.matchers.matchers
+            labels = {label: OURS.get(label, "x") for label in known_labels()[selector.name]}
+            asked = {matcher.name: re.split(r"\||\.\*", matcher.value)[0] for matcher in matchers}
+            # Prometheus itself adds the job and the instance of what it scrapes.
+            known = {label: value for label, value in asked.items() if label in labels or label == "job"}
+            made = {**labels, **known, **world}
+            listed = ",".join(f'{label}="{value}"' for label, value in made.items())
+            yield f"{selector.name}{{{listed}}}"

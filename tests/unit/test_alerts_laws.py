@@ -224,10 +224,8 @@ def test_queries_of_runbooks_are_about_one_cluster_and_environment(path: Path) -
     for line in "".join(blocks).splitlines():
         selectors = [n for n in nodes(promql.parse(line.partition(" # ")[0])) if isinstance(n, promql.VectorSelector)]
         for selector in selectors:
-            name = selector.name or ""
-            about_clients = name != "up" and not name.startswith("kafka_client_health_")
             matched = {matcher.name for matcher in selector.matchers.matchers}
-            assert not about_clients or {"cluster", "env"} <= matched, line
+            assert selector.name == "up" or {"cluster", "env"} <= matched, line
 
 
 def test_every_alert_is_tested_firing_and_silent() -> None:
