@@ -90,7 +90,7 @@ def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
     waits = [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(203, 420, 20)]
     assert run(monitor, [*(producer(s) for s in range(0, 420, 10)), *waits]) == []
     [verdict] = [v for v in monitor.records["shop|a|p"]["verdicts"] if v["mode"] == "send-blocked-on-metadata"]
-    assert verdict["status"] == "unknown" and "refute" in verdict["reason"]
+    assert verdict["status"] == "unknown" and "contradict" in verdict["reason"]
 
 
 def test_a_dead_thread_is_that_of_the_client_without_further_selects() -> None:
