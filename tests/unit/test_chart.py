@@ -44,6 +44,24 @@ FULL: Mapping[str, Any] = {
     "nodeSelector": {"disk": "ssd"},
     "tolerations": [{"key": "spark", "operator": "Exists"}],
     "priorityClassName": "monitoring",
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+            }
+        }
+    },
+    "extraEnv": [{"name": "TZ", "value": "UTC"}],
+    "extraVolumes": [{"name": "krb", "projected": {"sources": [{"secret": {"name": "keytab"}}]}}],
+    "extraVolumeMounts": [{"name": "krb", "mountPath": "/etc/krb", "readOnly": True}],
+    "serviceAccount": {"create": True, "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/health"}},
+    "ingress": {
+        "enabled": True,
+        "className": "nginx",
+        "annotations": {"cert-manager.io/cluster-issuer": "ours"},
+        "hosts": ["health.example.org"],
+        "tls": [{"secretName": "health-tls", "hosts": ["health.example.org"]}],
+    },
     "runAs": {"user": None, "group": None},
     "image": {"repository": "registry.example.org/health", "tag": "1.2.3", "pullSecrets": [{"name": "registry"}]},
     "monitor": {"persistence": {"existingClaim": "history", "accessMode": "ReadWriteMany"}},
@@ -302,7 +320,41 @@ def test_jobs_run_where_the_volume_is() -> None:
     (beside,) = affinity(DEFAULT)["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     monitor = dict(pods(rendered()))["kafka-client-health-monitor"]["metadata"]["labels"]
     assert beside["labelSelector"]["matchLabels"].items() <= monitor.items()
-    assert affinity(FULL) is None, "its volume can be mounted by many nodes"
+    assert "podAffinity" not in affinity(FULL), "its volume can be mounted by many nodes"
+
+
+def test_every_pod_has_the_account_the_variables_and_the_volumes_of_the_values() -> None:
+    resources = rendered(FULL)
+    account = one(resources, "ServiceAccount", "kafka-client-health")
+    assert account["metadata"]["annotations"] == {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/health"}
+    for name, pod in pods(resources):
+        spec, (container,) = pod["spec"], pod["spec"]["containers"]
+        assert spec["serviceAccountName"] == "kafka-client-health", name
+        assert "nodeAffinity" in spec["affinity"], name
+        assert {"name": "TZ", "value": "UTC"} in container["env"], name
+        assert "krb" in [volume["name"] for volume in spec["volumes"]], name
+        assert {"name": "krb", "mountPath": "/etc/krb", "readOnly": True} in container["volumeMounts"], name
+    assert not [r for r in rendered() if r["kind"] in ("ServiceAccount", "Ingress")]
+    assert all("serviceAccountName" not in pod["spec"] for _, pod in pods(rendered()))
+    named = rendered({"serviceAccount": {"name": "ours"}})
+    assert {pod["spec"]["serviceAccountName"] for _, pod in pods(named)} == {"ours"}
+    assert not [resource for resource in named if resource["kind"] == "ServiceAccount"]
+
+
+def test_an_affinity_of_the_values_leaves_jobs_where_the_volume_is() -> None:
+    affinity = dict(pods(rendered({"affinity": FULL["affinity"]})))["kafka-client-health-review"]["spec"]["affinity"]
+    assert affinity.keys() == {"nodeAffinity", "podAffinity"}
+
+
+def test_the_ingress_leads_to_the_status_page() -> None:
+    ingress = one(rendered(FULL), "Ingress", "kafka-client-health")
+    (rule,) = ingress["spec"]["rules"]
+    (path,) = rule["http"]["paths"]
+    service = one(rendered(FULL), "Service", path["backend"]["service"]["name"])
+    assert path["backend"]["service"]["port"]["name"] in [port["name"] for port in service["spec"]["ports"]]
+    assert (rule["host"], ingress["spec"]["ingressClassName"]) == ("health.example.org", "nginx")
+    done = run("template", "x", str(CHART), values={"ingress": {"enabled": True}})
+    assert done.returncode != 0 and "ingress.hosts is empty: name the host" in done.stderr
 
 
 def test_values_reach_the_settings(tmp_path: Path) -> None:

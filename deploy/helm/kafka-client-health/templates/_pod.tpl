@@ -5,6 +5,7 @@ dict "root" $ "component" … "args" (list) "resources" … "tmp" size, and wher
 */}}
 {{- define "health.pod" -}}
 {{- $root := .root -}}
+{{- $own := .spec | default dict -}}
 metadata:
   labels:
     {{- include "health.labels" . | nindent 4 }}
@@ -18,8 +19,15 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  {{- with .spec }}
+  {{- with omit $own "affinity" }}
   {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- with merge (deepCopy ($own.affinity | default dict)) $root.Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with include "health.account" $root }}
+  serviceAccountName: {{ . }}
   {{- end }}
   automountServiceAccountToken: false
   securityContext:
@@ -55,10 +63,13 @@ spec:
       {{- with $root.Values.existingSecret }}
       envFrom: [{secretRef: {name: {{ . }}}}]
       {{- end }}
-      {{- with .env }}
+      {{- if or .env $root.Values.extraEnv }}
       env:
-        {{- range $name, $value := . }}
+        {{- range $name, $value := .env }}
         - {name: {{ $name }}, value: {{ $value | quote }}}
+        {{- end }}
+        {{- with $root.Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
         {{- end }}
       {{- end }}
       {{- with .port }}
@@ -79,6 +90,9 @@ spec:
         {{- if .state }}
         - {name: state, mountPath: /var/lib/kafka-client-health}
         {{- end }}
+        {{- with $root.Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   volumes:
     - name: config
       projected:
@@ -92,4 +106,13 @@ spec:
     - name: state
       persistentVolumeClaim: {claimName: {{ $root.Values.monitor.persistence.existingClaim | default (printf "%s-state" (include "health.name" $root)) }}}
     {{- end }}
+    {{- with $root.Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{/* The account of the pods, empty where it is the namespace's default. */}}
+{{- define "health.account" -}}
+{{- $account := .Values.serviceAccount -}}
+{{- $account.name | default (ternary (include "health.name" .) "" $account.create) -}}
 {{- end }}
