@@ -37,7 +37,7 @@ REQUIRED = ("title", "owner", "due")
 
 @dataclass(frozen=True)
 class Action:
-    """One action. `overdue_days`: days since it was due at the end of the review, 0 where it is not overdue."""
+    """One action. `overdue_days`: days since its due date at the end of the review, 0 if it is not overdue."""
 
     title: str
     owner: str
@@ -50,10 +50,10 @@ class Action:
 
 
 def carried_over(file: Path, review_end: date, review_start: date) -> list[Action]:
-    """Actions to talk about: overdue first, then open ones by due date, then what was done in the period.
+    """Return the actions to discuss: overdue first, then open ones by due date, then those done in the period.
 
-    Whether an action is overdue is decided at `review_end`, never by the clock. Dropped actions, and actions done
-    before `review_start`, are left out. Raises InputError where the file is not as described above.
+    `review_end` decides whether an action is overdue, never the clock. Dropped actions, and actions done before
+    `review_start`, are left out. Raises InputError if the file does not have the form above.
     """
     if not file.is_file():
         return []

@@ -1,4 +1,4 @@
-"""How long what there is will last: buffers by the 95th percentile of their peaks, lag by its slope."""
+"""Estimate how long capacity will last: buffers by the 95th percentile of their peaks, lag by its slope."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: A slope through fewer periods than this says nothing.
+#: A slope through fewer periods than this means nothing.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """The lowest class at or below which `share` of all counts are; None where there are none."""
+    """Return the lowest class that covers `share` of all counts; None without counts."""
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
         seen += histogram[value]
@@ -30,7 +30,7 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Per service; `rows`: service, period, per_mille, count. The shortest time to a full buffer first."""
+    """Return buffers per service, the shortest time to a full one first; `rows`: service, period, per_mille, count."""
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
         histograms = counted.setdefault(row["service"] or "", [{} for _ in range(periods)])
@@ -52,7 +52,7 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """The groups whose lag grew fastest in the period, per day; only those that grew."""
+    """Return the groups whose lag grew fastest in the period, per day; only those that grew."""
     sums = (
         lag.filter(F.col("period") == reviewed)
         .groupBy(*CLIENT_KEY)
@@ -88,7 +88,7 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 
 
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
-    """Client-minutes by how full the buffer was, in tenths; the last class is a full buffer."""
+    """Return client-minutes by used share of the buffer, in tenths; the last class is a full buffer."""
     counts = {reviewed: [0] * (BUFFER_CLASSES + 1), reviewed - 1: [0] * (BUFFER_CLASSES + 1)}
     for row in rows:
         if row["period"] in counts:
@@ -98,7 +98,7 @@ def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Dis
 
 
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
-    """Group-minutes by lag, in powers of ten."""
+    """Return group-minutes by lag, in powers of ten."""
     counts = {reviewed: [0] * (LAG_CLASSES + 1), reviewed - 1: [0] * (LAG_CLASSES + 1)}
     for row in lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect():
         counts[row["period"]][row["class"]] += row["count"]

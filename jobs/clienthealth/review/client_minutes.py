@@ -1,12 +1,12 @@
-"""What the tables `minutes` and `quality` say of a period, aggregated in Spark: only small results reach the driver.
+"""Aggregate the tables `minutes` and `quality` of a period in Spark: only small results reach the driver.
 
-Each function reads only the columns it needs. Ratios are cut to thousandths and lag to whole records before they
-are summed, because sums of integers do not depend on the order in which the partitions arrive.
+Each function reads only the columns it needs. Ratios are cut to thousandths and lag to whole records before they are
+summed, because sums of integers do not depend on the order in which the partitions arrive.
 
-A minute without a row in `quality` is a gap: nobody watched.
+A minute without a row in `quality` is a gap: the monitor was not running.
 
-Minutes are grouped by all strings of a client that are needed, and the few rows that remain by its key. Spark sorts its
-input for the maximum of strings, but aggregates numbers by hash (200 million rows: 350 s or 60 s).
+Minutes are grouped by all needed strings of a client, and the few remaining rows by its key. Spark sorts its input for
+the maximum of strings, but aggregates numbers by hash (200 million rows: 350 s or 60 s).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LAG_CLASSES = 8
 
 
 def within(rows: DataFrame, start: Any, end: Any) -> DataFrame:
-    """Rows with a time in [start, end): the days first, because they are partitions."""
+    """Return rows with a time in [start, end): the days first, because they are partitions."""
     last_day = (end - timedelta(microseconds=1)).date()
     return rows.filter(
         F.col("day").between(F.lit(start.date()), F.lit(last_day))
@@ -42,7 +42,7 @@ def _minute_of(period: Period) -> Column:
 
 
 def _index(periods: Sequence[Period]) -> Column:
-    """Which of the periods, all of one length and oldest first, a minute is in."""
+    """Return the index of a minute's period; periods have one length, the oldest first."""
     length = periods[0].minutes
     return F.floor(_minute_of(periods[0]) / length).cast("int")
 
@@ -52,7 +52,7 @@ def _clients_only(minutes: DataFrame) -> DataFrame:
 
 
 def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFrame:
-    """Client-minutes by `service`, `period` (index), `slot` and `status`: column `count`.
+    """Return client-minutes by `service`, `period` (index), `slot` and `status`: column `count`.
 
     A slot is `step` minutes of the last period; earlier periods have the one slot -1.
     """
@@ -66,7 +66,7 @@ def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFr
 
 
 def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Unhealthy client-minutes by `period`, `mode` and `status` of that mode: column `count`."""
+    """Return unhealthy client-minutes by `period`, `mode` and `status` of that mode: column `count`."""
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter(F.col("status").isin(*UNHEALTHY))
     return (
         rows.select(_index(periods).alias("period"), F.explode("modes").alias("found"))
@@ -76,7 +76,7 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Trouble that no failure mode is about: `what`, `service`, `period`, `lines` and how many `clients`."""
+    """Return known issues outside the modes: `what`, `service`, `period`, `lines` and number of `clients`."""
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
     return (
         rows.select(*CLIENT_KEY, _index(periods).alias("period"), F.explode("also_seen").alias("seen"))
@@ -86,14 +86,14 @@ def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """How often each buffer peak was seen: `service`, `period`, `per_mille` of the buffer in use, `count`."""
+    """Return how often each buffer peak occurred: `service`, `period`, `per_mille` of the buffer in use, `count`."""
     rows = within(minutes, periods[0].start, periods[-1].end).filter("buffer_used_ratio_max is not null")
     share = F.least(F.floor(F.col("buffer_used_ratio_max") * 1000), F.lit(1000)).cast("int")
     return rows.groupBy("service", _index(periods).alias("period"), share.alias("per_mille")).count()
 
 
 def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """What each client did in each period, one row per client, period and fullest queue's topic. Meant to be cached.
+    """Return one row per client, period and fullest queue's topic. Meant to be cached.
 
     Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; minutes
     `suspected` and `confirmed`; `buffer`, `queue` (highest).
@@ -118,7 +118,7 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Lag by group (or consumer), `lag_topic`, `period` and `class` (0: no lag, n: below 10ⁿ records).
+    """Return lag by group (or consumer), `lag_topic`, `period` and `class` (0: no lag, n: below 10ⁿ records).
 
     The highest `records` and `seconds`, how often (`n`), and sums for a slope: `sx`, `sy`, `sxy`, `sxx` over points
     (minute of the period, records), in decimals of 38 digits. Meant to be cached.
@@ -143,9 +143,9 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
-    """What was read of each source topic in each minute: at most 10,080 rows a week and topic.
+    """Return the input of each source topic in each minute: at most 10,080 rows a week and topic.
 
-    Columns `at` (epoch seconds), `source_topic`, `records`, `rejected`, `late` (null where nobody counted).
+    Columns `at` (epoch seconds), `source_topic`, `records`, `rejected`, `late` (null if not counted).
     """
     minute = F.unix_seconds(F.date_trunc("minute", "minute"))
     return (
@@ -157,7 +157,7 @@ def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
 
 
 def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
-    """The sums of each source topic."""
+    """Return the sums of each source topic."""
     totals: dict[str, InputQuality] = {}
     for row in rows:
         topic = row["source_topic"]
@@ -168,7 +168,7 @@ def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
 
 
 def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
-    """The clients whose clock was off in the period, the worst first."""
+    """Return the clients with a wrong clock in the period, the worst first."""
     off = within(minutes, period.start, period.end).filter("clock_skew_seconds is not null")
     worst = F.max_by("clock_skew_seconds", F.abs("clock_skew_seconds")).alias("skew_seconds")
     rows = off.groupBy(*CLIENT_KEY).agg(worst, F.count("*").alias("minutes")).collect()
@@ -177,7 +177,7 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
 
 
 def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
-    """The stretches of the period without any of `minutes` (epoch seconds, in order)."""
+    """Return the stretches of the period without any of `minutes` (epoch seconds, in order)."""
     unwatched, at = [], period.start
     for minute in map(utc, minutes):
         if minute > at:
@@ -187,6 +187,6 @@ def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
 
 
 def gap_minutes(unwatched: Iterable[Period], start: datetime, end: datetime) -> int:
-    """How many minutes of [start, end) were not watched."""
+    """Return the number of unwatched minutes in [start, end)."""
     zero = timedelta()
     return sum((max(min(g.end, end) - max(g.start, start), zero) for g in unwatched), zero) // MINUTE

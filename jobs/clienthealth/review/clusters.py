@@ -1,4 +1,4 @@
-"""Reviews of several clusters side by side: a row and a section for each, and each as a whole behind a link."""
+"""Reviews of several clusters side by side: a row and a section for each, and each whole review behind a link."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from clienthealth.review.period import Period
 from clienthealth.review.render import title, write, write_files
 from clienthealth.review.slo import ServiceSlo, together
 
-#: What of a cluster's review stands in the numbers of all; its own file has the rest.
+#: The parts of a cluster's review in the numbers of all; its own file has the rest.
 FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Reviews of one period, by clusters whose names differ: environments that page first, within each the one that
-    spent most of its budget."""
+    """Reviews of one period, by clusters whose names differ.
+
+    Environments that page come first, and within each the cluster that spent most of its budget.
+    """
 
     reviews: Sequence[Review]
 
     @property
     def period(self) -> Period:
-        """Of all of them."""
+        """The period of all."""
         return self.reviews[0].period
 
     @property
@@ -43,7 +45,7 @@ class Clusters:
 
     @cached_property
     def environments(self) -> dict[str, list[Review]]:
-        """The reviews of each environment: what is ill in staging spends no budget of production."""
+        """Return the reviews of each environment: failures in staging spend no budget of production."""
         by_environment: dict[str, list[Review]] = {}
         for review in self.reviews:
             by_environment.setdefault(review.environment, []).append(review)
@@ -66,7 +68,7 @@ def _together(reviews: Sequence[Review]) -> ServiceSlo:
 
 
 def side_by_side(reviews: Sequence[Review]) -> Clusters:
-    """The reviews in the order in which a meeting wants them."""
+    """Return the reviews in the order of the meeting."""
 
     def order(review: Review) -> tuple[bool, str, float, str]:
         return review.pages is None, review.environment, -(review.overall.budget.spent or 0), review.cluster
@@ -75,7 +77,7 @@ def side_by_side(reviews: Sequence[Review]) -> Clusters:
 
 
 def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
-    """Write the page of all into the folder, and each cluster's review into one of its name there; folder → files."""
+    """Write the common page into the folder, and each cluster's review into a folder of its name; folder → files."""
     files = {review.cluster: write(review, folder / review.cluster) for review in clusters.reviews}
     each = [as_json(review) for review in clusters.reviews]
     numbers = {
@@ -89,7 +91,7 @@ def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
 
 
 def shown(clusters: Clusters) -> dict[str, Any]:
-    """Return what the templates of several clusters are given."""
+    """Return the values for the templates of several clusters."""
     figures = []
     for environment, reviews in clusters.environments.items():
         overall, whose = _together(reviews), f" of {environment}" if environment else ""

@@ -1,4 +1,4 @@
-"""What page and text both show of a review's model: numbers as people read them, figures, rows, and sentences."""
+"""Words and rows that page and text both show of a review: numbers for people, figures, rows, and sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clienthealth.review.period import MINUTE
 from clienthealth.review.slo import Range, ServiceSlo, total
 
 NONE = "–"
-#: Between a number and its unit: they stay on one line.
+#: Between a number and its unit, to keep them on one line.
 NB = "\u00a0"
 #: The kind of badge of each state.
 BADGES = {
@@ -24,26 +24,27 @@ BADGES = {
     **{"ship": "ok", "freeze": "bad"},
     **{"critical": "bad", "warning": "warn", "suspected": "warn"},
 }
-#: What clients are ranked by, the heading, and what the number is.
+#: The criteria of the client rankings, the heading, and the meaning of the number.
 RANKINGS = (
     ("unhealthy", "Unhealthy longest", "Minutes"),
     ("buffer", "Fullest buffers", "Peak"),
     ("queue", "Fullest queues", "Peak"),
     ("lag", "Furthest behind", "Records"),
 )
-#: Rows that page and text show of a list; the JSON has all. `services`: of those without an unhealthy minute or a loss.
+#: Maximum rows of a list on page and in text; the JSON has all. `services`: of those without an unhealthy minute or a
+#: loss.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
-#: A buffer that is full only after so many periods is not in sight of being full.
+#: A buffer that is full only after this many periods counts as safe.
 FAR = 104
 
 
 def percent(ratio: float | None, digits: int = 2) -> str:
-    """A ratio in per cent."""
+    """Return a ratio in per cent."""
     return NONE if ratio is None else wording.exact_percent(ratio, digits).replace(" ", NB)
 
 
 def points(change: float | None) -> str:
-    """A difference of two ratios, in percentage points, with its sign."""
+    """Return a difference of two ratios, in percentage points, with its sign."""
     if change is None:
         return NONE
     text = f"{abs(change) * 100:.2f}"
@@ -51,39 +52,39 @@ def points(change: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """A count, thousands apart; fractions are rounded to the nearest."""
+    """Return a count with thousands separated; fractions are rounded to the nearest."""
     return NONE if value is None else wording.number(value)
 
 
 def some(count: int) -> str:
-    """A count beside others; nothing where it is none, so that those that count are seen."""
+    """Return a count, or nothing for 0, so that other counts in the column stand out."""
     return number(count) if count else ""
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time in its two largest units."""
+    """Return a duration in its two largest units."""
     return NONE if seconds is None else wording.duration(seconds).replace(" ", NB)
 
 
 def left(share: float | None) -> str:
-    """What is left of a budget, or by how much it is overspent."""
+    """Return the rest of a budget, or by how much it is overspent."""
     if share is None:
         return NONE
     return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
 
 
 def minutes(count: float) -> str:
-    """A length of time given in minutes."""
+    """Return a duration given in minutes."""
     return duration(count * 60)
 
 
 def moment(at: datetime | None) -> str:
-    """A time, UTC, with its day of the week."""
+    """Return a time in UTC with its day of the week."""
     return NONE if at is None else f"{at:%a} {at.day} {at:%b %H:%M}"
 
 
 def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
-    """From when to when; the day of the end only where it is another."""
+    """Return begin and end; the day of the end only if it differs."""
     if stop is None:
         return f"{moment(start)} – {else_word}"
     end = f"{stop:%H:%M}" if stop.date() == start.date() else moment(stop)
@@ -91,7 +92,7 @@ def stretch(start: datetime, stop: datetime | None, else_word: str = "still open
 
 
 def lost(records: Range | None, in_bytes: Range | None = None) -> str:
-    """What was lost, as a range; bytes only where records were not counted."""
+    """Return the loss as a range; bytes only if records were not counted."""
     if in_bytes is not None and records in (None, (0, None)):
         return f"{_range(*in_bytes)} bytes"
     return NONE if records is None else _range(*records)
@@ -104,12 +105,12 @@ def _range(low: int, high: int | None) -> str:
 
 
 def healthy(slo: ServiceSlo) -> str:
-    """The healthy share of a service's minutes; below 100 % where all were healthy but records are, or may be, lost."""
+    """Return the healthy share of a service's minutes; below 100 % if records are, or may be, lost."""
     return f"<{NB}{percent(1.0)}" if slo.well_but_for_losses else percent(slo.minutes.sli)
 
 
 class Figure(NamedTuple):
-    """A number at the top of a review, and what it is to be held against."""
+    """A number at the top of a review, and its reference."""
 
     name: str
     value: str
@@ -117,7 +118,7 @@ class Figure(NamedTuple):
 
 
 class Team(NamedTuple):
-    """What a team owns, and how often it was called. `name` is empty for services that nobody owns."""
+    """A team's services, and how often it was paged. `name` is empty for services without an owner."""
 
     name: str
     services: int
@@ -155,7 +156,7 @@ def count_at_night(pages: Sequence[Page]) -> int:
 
 
 def count_idle(pages: Sequence[Page]) -> int:
-    """Return how many pages needed nobody."""
+    """Return how many pages needed no action."""
     return sum(page.needed_nobody for page in pages)
 
 
@@ -167,7 +168,7 @@ def shown_services(review: Review) -> list[ServiceSlo]:
 
 
 def list_teams(review: Review) -> list[Team]:
-    """Return a row for each team; none where nobody owns a service."""
+    """Return a row for each team; none if no service has an owner."""
     owned: dict[str, list[ServiceSlo]] = {}
     for slo in review.services:
         owned.setdefault(slo.owner.team if slo.owner else "", []).append(slo)
@@ -191,7 +192,7 @@ def teams_of(review: Review) -> dict[str, str]:
 
 
 def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
-    """Return the versions with known bugs, each with the team that owns the service, '' where none does."""
+    """Return the versions with known bugs, each with the team that owns the service, or ''."""
     team = teams_of(review)
     return sorted(((team.get(row.service, ""), row) for row in review.fleet.known_bugs), key=lambda item: item[0])
 
@@ -275,7 +276,7 @@ def list_known_issues(review: Review) -> list[Trouble]:
 
 
 def measured(row: ClientRow | TopicRow) -> str:
-    """Return the number that a client or a topic is listed for."""
+    """Return the number by which a client or a topic is listed."""
     return percent(row.value, 0) if row.what in ("buffer", "queue") else number(row.value)
 
 
@@ -291,12 +292,12 @@ def trend_of(slo: ServiceSlo) -> str:
     return ", ".join([*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)])
 
 
-#: A smaller change of the SLI than this is none.
+#: A smaller change of the SLI counts as none.
 LEVEL = 0.00005
 
 
 def headline(review: Review) -> tuple[str, str, str]:
-    """Three sentences."""
+    """Return the three sentences."""
     return _how(review), _wrong(review), _next(review)
 
 
@@ -377,7 +378,7 @@ def _overdue(review: Review) -> list[str]:
 
 
 def _needless(review: Review) -> str:
-    """Say which services called somebody for nothing, by number; '' within the noise budget and by day."""
+    """Name the services that paged without need, by number; '' within the noise budget and by day."""
     idle = [page for page in review.pages or () if page.needed_nobody]
     if len(idle) <= review.needless_pages_target and not count_at_night(idle):
         return ""

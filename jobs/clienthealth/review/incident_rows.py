@@ -1,10 +1,10 @@
-"""A row per incident from the table `verdicts`: its rows are changes, here they become stretches of time.
+"""Turn the changes in the table `verdicts` into one row per incident.
 
-An incident is the stretch from `opened` to `closed` of one mode on one client. A change after the review's end is
-not looked at, so an old week reads the same for ever. Times are epoch seconds: `start` is the onset (`since`, else
-the first change), `found` the wall clock at which the monitor first said so, `sure` the moment it was confirmed,
-`told` the wall clock at which the monitor said that, `stop` the end (null: still open at the review's end). Time to
-detect = found - start; time to clear = stop - found, 0 where the fault was over before it was judged.
+An incident is the stretch from `opened` to `closed` of one mode on one client. Changes after the review's end are
+ignored, so an old week reads the same for ever. Times are epoch seconds: `start` is the onset (`since`, else the first
+change), `found` the wall clock of the monitor's first verdict, `sure` the event time of the confirmation, `told` the
+wall clock of the confirmation, `stop` the end (null: still open at the review's end). Time to detect = found - start;
+time to clear = stop - found, 0 if the fault was over before it was judged.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from clienthealth.review.period import Period
 from clienthealth.spark.history import CLIENT_KEY
 
 INCIDENT_KEY = (*CLIENT_KEY, "mode")
-#: What incidents of one theme have in common.
+#: The columns that incidents of one theme share.
 THEME = ("mode", "cause", "topic")
-#: `detail` tells what was lost as ranges: records where they were counted, bytes where the buffer was read. Of records
-#: that the client gave up, `records_expired` counts those in what was read of it: there may be more.
+#: `detail` has losses as ranges: records if they were counted, bytes if the buffer was read. `records_expired` counts
+#: the given-up records in the data that was read: there may be more.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
-#: Modes whose incidents lost records even where none tells how many.
+#: Modes whose incidents lost records even without a count.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: An incident of the same client and mode that opens again so soon flaps.
+#: An incident of the same client and mode that opens again within this time (s) flaps.
 FLAP_SECONDS = 1800
 
 
 def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
-    """All incidents that were known at `until`, one row each. Meant to be cached."""
+    """Return all incidents known at `until`, one row each. Meant to be cached."""
     order = Window.partitionBy(*INCIDENT_KEY).orderBy("observed", "ts")
     changes = verdicts.filter(F.col("ts") < F.lit(until)).withColumn(
         "number", F.count_if(F.col("change") == "opened").over(order)
@@ -60,7 +60,7 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        # Lower (0) and upper (1) end of what was lost; null: not counted (lower end), not known (upper end).
+        # Lower (0) and upper (1) bound of the loss; null: not counted (lower), not known (upper).
         *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )
@@ -75,29 +75,29 @@ def _epoch(moment: datetime) -> Column:
 
 
 def _inside(period: Period) -> Column:
-    """Seconds of [start, stop) inside the period."""
+    """Return the seconds of [start, stop) inside the period."""
     until = F.least(F.coalesce("stop", _epoch(period.end)), _epoch(period.end))
     return F.greatest(until - F.greatest(F.col("start"), _epoch(period.start)), F.lit(0))
 
 
 def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
-    """The incidents that touched a period, withdrawn ones too, with `seconds` of them inside it."""
+    """Return the incidents that touched a period, withdrawn ones too, with `seconds` of them inside it."""
     return all_incidents.filter(touches(period)).withColumn("seconds", _inside(period))
 
 
 def touches(period: Period) -> Column:
-    """Whether an incident had begun before the period ended and was not over before it began."""
+    """Return whether an incident began before the end of the period and ended after its begin."""
     began = F.col("start") < _epoch(period.end)
     return began & (F.coalesce("stop", _epoch(period.end)) >= _epoch(period.start))
 
 
 def real(touching: DataFrame) -> DataFrame:
-    """Without those that were withdrawn (the client had not gone), or that a client took over from its process."""
+    """Return incidents without withdrawn ones (the client had not gone) and those that a client took over."""
     return touching.filter("last not in ('withdrawn', 'moved')")
 
 
 def themes(touching: DataFrame) -> DataFrame:
-    """Incidents grouped by what they have in common."""
+    """Group incidents by theme."""
     return (
         real(touching)
         .groupBy(*THEME)
@@ -118,14 +118,19 @@ def themes(touching: DataFrame) -> DataFrame:
 
 
 def losses(touching: DataFrame) -> DataFrame:
-    """What each `service` lost, of those that are or may be without some records. An incident that reaches over the end
-    of a period counts in both, because nothing shows when its records were lost."""
+    """Return each `service`'s loss, for services that lost, or may have lost, records.
+
+    An incident across the end of a period counts in both, because nothing shows when its records were lost.
+    """
     return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
 
 
 def _sums() -> list[Column]:
-    """`lost_*` of incidents together. Of records the upper end is null where one incident's is not known; of bytes both
-    are null where one incident that lost something tells none."""
+    """Sum `lost_*` of incidents.
+
+    The upper bound of records is null if one incident's is unknown; both bounds of bytes are null if one incident with
+    a loss has none.
+    """
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
     has_bytes = lose == F.count("lost_bytes_1")
@@ -137,7 +142,7 @@ def _sums() -> list[Column]:
 
 
 def longest(touching: DataFrame, most: int) -> DataFrame:
-    """Of each theme the `most` longest incidents, confirmed ones first, with their `rank`."""
+    """Return the `most` longest incidents of each theme, confirmed ones first, with their `rank`."""
     order = Window.partitionBy(*THEME).orderBy(
         F.col("sure").isNull(), F.desc("seconds"), "start", *CLIENT_KEY, "number"
     )
@@ -145,7 +150,7 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 
 
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
-    """What alerted, by mode and severity: that of a suspicion until it is confirmed, then that of a confirmed failure.
+    """Return alerts by mode and severity: that of a suspicion until it is confirmed, then that of a confirmed failure.
 
     `count` episodes on `clients` clients, `flaps` of them within half an hour of the one before, `seconds` of firing
     inside the period, `clear`: median seconds that the finished ones fired.
@@ -174,18 +179,18 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """The severity of a row's `mode` in a status; that of most modes where this release does not know the mode."""
+    """Return the severity of a row's `mode` in a status; the usual one for a mode unknown to this release."""
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))
 
 
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
-    """What paged: stretches in which a mode was confirmed on any client of a service, that began in the period.
+    """Return pages: stretches in which a mode was confirmed on any client of a service, that began in the period.
 
-    What begins up to `hold` seconds after the end is the same stretch. `loses`: whether an incident of it lost records,
-    or may have. One that was withdrawn has paged; what was over before the monitor said so has not, nor has a mode
-    that opens tickets only.
+    A failure that begins up to `hold` seconds after the end is in the same stretch. `loses`: whether one of its
+    incidents lost records, or may have. A withdrawn incident has paged. A failure that was over before the monitor saw
+    it has not, nor has a mode that only opens tickets.
     """
     rang = touching.filter("last <> 'moved' and told is not null and (stop is null or stop > told)")
     rang = rang.filter(_severity("confirmed") == "critical")

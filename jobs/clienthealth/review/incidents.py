@@ -1,4 +1,4 @@
-"""The incidents of a review: grouped by what they have in common, each with its evidence and its dashboard."""
+"""The incidents of a review: grouped by theme, each with its evidence and its dashboard."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Links:
     cluster: str = ""
 
     def dashboard(self, mode: str, service: str, client_id: str, start: datetime, stop: datetime | None) -> str:
-        """The dashboard of a failure mode for one client and the time of its incident; empty without Grafana."""
+        """Return the dashboard of a failure mode for one client and its incident's time; '' without Grafana."""
         if not self.settings.dashboards:
             return ""
         query = {
@@ -50,7 +50,7 @@ class Links:
         return f"{self.settings.dashboards.rstrip('/')}/d/{dashboard_uid(f'mode-{mode}')}?{urlencode(query)}"
 
     def runbook(self, mode: str) -> str:
-        """The runbook of a failure mode."""
+        """Return the runbook of a failure mode."""
         return f"{runbooks(self.settings)}/{mode}"
 
 
@@ -62,14 +62,14 @@ LISTED_PER_THEME = 8
 LISTED_CLEARED = 10
 EVIDENCE = 3
 EVIDENCE_LENGTH = 300
-#: Of a theme, what goes into the review as it is.
+#: Columns of a theme that the review takes unchanged.
 COUNTED = ("mode", "incidents", "confirmed", "open", "clients", "seconds", "detect", "clear")
-#: A suspicion that ended without having been confirmed.
+#: A suspicion that ended without confirmation.
 CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Confirmed ones first, then those that lasted longest in all."""
+    """Return confirmed themes first, then by total duration."""
     listed: dict[tuple[Any, ...], list[Incident]] = {}
     for row in incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect():
         listed.setdefault(_theme_of(row), []).append(_incident(row, links))
@@ -102,7 +102,7 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
 
 
 def _lost(row: Row) -> dict[str, Range | None]:
-    """`lost_records` and `lost_bytes`; None where nothing speaks of a loss."""
+    """Return `lost_records` and `lost_bytes`; None without any sign of a loss."""
     return {
         f"lost_{what}": None if row[f"lost_{what}_0"] is None else (row[f"lost_{what}_0"], row[f"lost_{what}_1"])
         for what in ("records", "bytes")
@@ -110,7 +110,7 @@ def _lost(row: Row) -> dict[str, Range | None]:
 
 
 def lost_by_service(touching: DataFrame) -> dict[str, Range]:
-    """Records lost, at least and at most, of the services that lost any or may have."""
+    """Return records lost, at least and at most, of the services that lost any or may have."""
     rows = incident_rows.losses(touching).collect()
     return {row["service"] or "": (row["lost_records_0"], row["lost_records_1"]) for row in rows}
 
@@ -122,7 +122,7 @@ def _theme_of(row: Row) -> tuple[Any, ...]:
 def _incident(row: Row, links: Links) -> Incident:
     start = utc(row["start"])
     stop = None if row["stop"] is None else utc(row["stop"])
-    # The first fact of each kind, with the input record it was read from.
+    # The first fact of each kind, with its input record.
     evidence: dict[str, str] = {}
     for fact in json.loads(row["evidence"] or "[]"):
         source, words = fact.get("source"), str(fact.get("text", ""))
@@ -147,7 +147,7 @@ def _incident(row: Row, links: Links) -> Incident:
 
 
 def counts(touching: DataFrame) -> Row:
-    """How many were `withdrawn`, and how many suspicions `cleared`."""
+    """Return the number of `withdrawn` incidents, and of suspicions that `cleared`."""
     row = touching.select(
         F.count_if(F.col("last") == "withdrawn").alias("withdrawn"), F.count_if(F.expr(CLEARED)).alias("cleared")
     ).first()
@@ -156,19 +156,19 @@ def counts(touching: DataFrame) -> Row:
 
 
 def cleared(touching: DataFrame, links: Links) -> list[Incident]:
-    """The first suspicions that cleared."""
+    """Return the first suspicions that cleared."""
     rows = touching.filter(CLEARED).orderBy("start", *CLIENT_KEY, "mode").limit(LISTED_CLEARED)
     return [_incident(row, links) for row in rows.collect()]
 
 
-#: An alert that fires again so soon has not ended: `keep_firing_for` of the rules on modes.
+#: An alert that fires again within this time has not ended: `keep_firing_for` of the rules on modes.
 HOLD_SECONDS = 300
-#: So many services that begin to fail within so long are one page of the fleet, as its rule has it.
+#: This many services that begin to fail within this time are one page of the fleet, as in its rule.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
 
 
 def pages(touching: DataFrame, period: Period, settings: Settings) -> list[Page] | None:
-    """The pages that began in the period, oldest first; None where this installation opens tickets only."""
+    """Return the pages that began in the period, oldest first; None if this installation only opens tickets."""
     if opens_tickets_only(settings):
         return None
     rows = incident_rows.pages(touching, period, HOLD_SECONDS).orderBy("start", "service", "mode").collect()
@@ -187,15 +187,15 @@ def pages(touching: DataFrame, period: Period, settings: Settings) -> list[Page]
 
 
 def opens_tickets_only(settings: Settings) -> bool:
-    """Whether what would page opens a ticket here, as the rules have it."""
+    """True if pages become tickets here, as in the rules."""
     labels = fixed_labels(settings)
     return any(re.fullmatch(quiet, labels.get(name, "")) for name, quiet in settings.prometheus.ticket_only.items())
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """The pages, with those of many services that began together as one, whose service is empty.
+    """Merge pages of many services that began together into one, whose service is empty.
 
-    `single`: oldest first. Who begins to fail within `FLEET_WITHIN` of the last of them belongs to them, too.
+    `single`: oldest first. A failure that begins within `FLEET_WITHIN` of the last of them belongs to them, too.
     """
     storms: list[list[int]] = []
     first = 0
@@ -223,7 +223,7 @@ def of_fleet(single: Sequence[Page]) -> list[Page]:
 
 
 def night_of(epoch_seconds: int, settings: ReviewSettings) -> date | None:
-    """The day on which the night of a moment ends; None by day. The hours of a night are UTC."""
+    """Return the day on which the night of a moment ends; None by day. The hours of a night are UTC."""
     moment = utc(epoch_seconds)
     begin, end = settings.night_from_hour, settings.night_to_hour
     if begin <= end:

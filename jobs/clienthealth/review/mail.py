@@ -1,4 +1,4 @@
-"""The review by e-mail: the headline as text, the page and the text as attachments."""
+"""Send the review by e-mail: the headline as text, page and text as attachments."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KINDS = {".html": ("text", "html"), ".md": ("text", "markdown"), ".json": ("appl
 
 
 def check(settings: ReviewSettings) -> None:
-    """Raise SettingsError where no mail can be sent with these settings; before any work is done."""
+    """Raise SettingsError if these settings cannot send mail; called before any work is done."""
     for key in ("smtp_host", "mail_from", "mail_to"):
         if not getattr(settings, key):
             raise SettingsError(f"[review] {key} is not set: the review cannot be sent by e-mail")
 
 
 def message(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> EmailMessage:
-    """The mail."""
+    """Return the mail."""
     mail = EmailMessage()
     mail["Subject"] = f"Kafka clients: reliability review {review.period.label}"
     mail["From"] = settings.mail_from
@@ -46,7 +46,7 @@ def message(settings: ReviewSettings, review: Review | Clusters, files: Sequence
 
 
 def send(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> None:
-    """Send it. Raises SettingsError for settings that cannot work and ServiceError where the server refuses."""
+    """Send the mail. Raises SettingsError for unusable settings and ServiceError if the server refuses."""
     check(settings)
     mail = message(settings, review, files)
     where = f"mail server {settings.smtp_host}:{settings.smtp_port}"

@@ -1,4 +1,4 @@
-"""What a review says, as plain values: the page, the text and the JSON are all made from this alone."""
+"""A review's content as plain values: page, text and JSON are all made from this alone."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from clienthealth.review.period import MINUTE, Period
 from clienthealth.review.slo import Range, ServiceSlo
 
 SCHEMA = 1
-#: A page that is over so soon, with nothing lost, needed nobody: to get up, log in and read a runbook takes as long.
+#: A page that is over within this time (s), without a loss, needed no action: to get up, log in and read takes as long.
 BRIEF = 10 * MINUTE
-#: What the three sentences of a headline answer.
+#: The questions behind the three sentences of a headline.
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
 
 @dataclass(frozen=True)
 class Incident:
-    """One mode on one client, from onset to end. Durations in seconds; `seconds` counts only what is in the period."""
+    """One mode on one client, from onset to end. Durations in seconds; `seconds` counts only the part in the period."""
 
     service: str
     instance: str
@@ -45,10 +45,10 @@ class Incident:
 
 @dataclass(frozen=True)
 class Theme:
-    """Incidents with the same mode, cause and culprit topic: one item of the meeting. `more`: not listed ones.
+    """Incidents with the same mode, cause and culprit topic: one item of the meeting. `more`: number of unlisted ones.
 
-    `seconds`: client-seconds inside the period. `detect`, `clear`: medians in seconds. `lost_*` are None where no
-    incident told of any.
+    `seconds`: client-seconds inside the period. `detect`, `clear`: medians in seconds. `lost_*` are None if no incident
+    has a loss.
     """
 
     mode: str
@@ -73,20 +73,20 @@ class Theme:
 
     @property
     def loses(self) -> bool:
-        """Whether anything was, or may have been, lost."""
+        """True if anything was, or may have been, lost."""
         return self.lost_records is not None or self.lost_bytes is not None
 
     @property
     def more(self) -> int:
-        """Incidents of the theme that are not listed one by one."""
+        """Number of the theme's incidents that are not listed."""
         return self.incidents - len(self.listed)
 
 
 @dataclass(frozen=True)
 class Page:
-    """Somebody was called for a failure mode on clients of a service; for many services the service is empty.
+    """A page for a failure mode on clients of a service; for many services the service is empty.
 
-    `stop`: None where it was still going on at the end. `night`: the day on which the night ends in which it was.
+    `stop`: None if it still went on at the end. `night`: the day on which its night ends.
     """
 
     service: str
@@ -99,7 +99,7 @@ class Page:
 
     @property
     def needed_nobody(self) -> bool:
-        """Whether it was over before anybody could act, and nothing is left to do."""
+        """True if it was over before a person could act, and nothing is left to do."""
         return not self.loses and self.stop is not None and self.stop - self.start <= BRIEF
 
 
@@ -123,7 +123,7 @@ class Alert:
 
 @dataclass(frozen=True)
 class ClientRow:
-    """A client with one number that it is listed for. `what` names the measurement, `topic` the topic, if any."""
+    """A client with the number by which it is listed. `what` names the measurement, `topic` the topic, if any."""
 
     service: str
     instance: str
@@ -136,7 +136,7 @@ class ClientRow:
 
 @dataclass(frozen=True)
 class TopicRow:
-    """A topic with one number that it is listed for."""
+    """A topic with the number by which it is listed."""
 
     topic: str
     what: str
@@ -146,7 +146,7 @@ class TopicRow:
 
 @dataclass(frozen=True)
 class FleetRow:
-    """A client id of a service, whatever its processes are called: `instances` of it."""
+    """A client id of a service over all its processes: `instances` of it."""
 
     service: str
     client_id: str
@@ -178,7 +178,7 @@ class KnownBugs:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Which clients came and went; the lists are cut, the counts are not."""
+    """The new and ended clients; the lists are cut, the counts are not."""
 
     new: tuple[FleetRow, ...] = ()
     new_count: int = 0
@@ -192,7 +192,7 @@ class Fleet:
 class Capacity:
     """Buffers of a service: 95th percentile of the peaks per period, oldest first; its slope per period.
 
-    `periods_left`: after how many more periods the percentile reaches a full buffer; None where it does not rise.
+    `periods_left`: number of further periods until the percentile reaches a full buffer; None if it does not rise.
     """
 
     service: str
@@ -226,13 +226,13 @@ class ModeChange:
 
     @property
     def seen(self) -> bool:
-        """True if there is anything to count in either period."""
+        """True if either period has any."""
         return any((self.incidents, self.incidents_before, self.minutes, self.minutes_before))
 
 
 @dataclass(frozen=True)
 class AlsoSeen:
-    """Trouble that no failure mode is about, of a service: lines and clients in this period, lines in that before."""
+    """A known issue of a service outside the modes: lines and clients in this period, lines in the one before."""
 
     what: str
     service: str
@@ -243,7 +243,7 @@ class AlsoSeen:
 
 @dataclass(frozen=True)
 class InputQuality:
-    """What was read from a source topic. `late` is None where nobody counted."""
+    """The input from a source topic. `late` is None if not counted."""
 
     source_topic: str
     records: int
@@ -253,7 +253,7 @@ class InputQuality:
 
 @dataclass(frozen=True)
 class WrongClock:
-    """A client whose clock was off in so many minutes, at most by `skew_seconds` (ahead: positive)."""
+    """A client whose clock was wrong in this many minutes, at most by `skew_seconds` (ahead: positive)."""
 
     service: str
     instance: str
@@ -263,16 +263,15 @@ class WrongClock:
 
     @property
     def words(self) -> str:
-        """By how much, as people read it."""
+        """The deviation in words."""
         return f"{'ahead' if self.skew_seconds > 0 else 'behind'} by {abs(self.skew_seconds):.0f} s"
 
 
 @dataclass(frozen=True)
 class Quality:
-    """How far the review can be trusted. `gaps`: nothing was read in them; `unknown`: client-minutes that could
-    not be judged.
+    """How far the review can be trusted. `gaps`: minutes without input; `unknown`: client-minutes without a judgement.
 
-    `clocks`: clients whose clock was off, the worst first; what they say is judged by the time that they tell.
+    `clocks`: clients with a wrong clock, the worst first; their data is judged by its own times.
     """
 
     minutes: int
@@ -284,18 +283,18 @@ class Quality:
 
     @property
     def gap_minutes(self) -> int:
-        """Minutes in which nobody watched."""
+        """Number of unwatched minutes."""
         return sum(gap.minutes for gap in self.gaps)
 
     @property
     def watched(self) -> int:
-        """Minutes in which somebody watched."""
+        """Number of watched minutes."""
         return self.minutes - self.gap_minutes
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How often each class of a measurement was seen in the period and in the one before."""
+    """How often each class of a measurement occurred in the period and in the one before."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]
@@ -304,10 +303,10 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Review:
-    """Everything. `cluster`, `environment`: those that it is of, empty where the monitor has no name for them.
+    """Everything. `cluster`, `environment`: of the review, empty if the monitor has no name for them.
 
-    `needless_pages_target`: the noise budget, pages of the period that may have needed nobody.
-    `pages`: None where this environment opens tickets only. `night_hours`: from and to, UTC.
+    `needless_pages_target`: the noise budget, pages of the period that may have needed no action. `pages`: None if this
+    environment only opens tickets. `night_hours`: from and to, UTC.
     """
 
     period: Period
@@ -350,7 +349,7 @@ class Review:
 
 
 def as_json(review: Review) -> dict[str, Any]:
-    """The review as a JSON object; ratios as they are, not rounded for reading."""
+    """Return the review as a JSON object, with unrounded ratios."""
     fields = {field.name: _plain(getattr(review, field.name)) for field in dataclasses.fields(review)}
     period = review.period
     fields["period"] = {

@@ -31,12 +31,12 @@ class Period:
 
     @property
     def is_week(self) -> bool:
-        """Whether it is seven days long; else its comparisons speak of periods and not of weeks."""
+        """True if it is seven days long; otherwise comparisons speak of periods instead of weeks."""
         return self.end - self.start == WEEK
 
     @property
     def unit(self) -> str:
-        """What its length is called: week or period."""
+        """The word for its length: week or period."""
         return "week" if self.is_week else "period"
 
     @property
@@ -55,21 +55,21 @@ class Period:
         return f"{self.start:%Y-%m-%dT%H%MZ}_{self.end:%Y-%m-%dT%H%MZ}"
 
     def before(self, count: int) -> Period:
-        """The period of the same length that lies `count` lengths earlier."""
+        """Return the period of the same length that lies `count` lengths earlier."""
         shift = count * (self.end - self.start)
         return Period(self.start - shift, self.end - shift)
 
     def step(self, most: int) -> int:
-        """The shortest readable step, in minutes, that divides the period into at most `most` parts."""
+        """Return the shortest readable step, in minutes, that divides the period into at most `most` parts."""
         return next((step for step in STEPS if step * most >= self.minutes), -(-self.minutes // most))
 
 
 def period(begin: str | None, end: str | None, week: str | None, now: datetime) -> Period:
-    """The period that the options ask for. Raises InputError.
+    """Return the period for the options. Raises InputError.
 
     `week`: an ISO week (2026-W46). `begin`, `end`: an ISO week, a month (2026-11), a quarter (2026-Q4), a date (as
-    `end` the last day that counts) or a time (2026-11-16T08:30, UTC unless it says otherwise). `begin` alone means all
-    that it names, one week at least, `end` alone the week up to there; nothing at all the last full ISO week before
+    `end` the last day that counts) or a time (2026-11-16T08:30, UTC unless it names a zone). `begin` alone means all
+    that it names, one week at least, `end` alone the week up to there; without options the last full ISO week before
     `now`.
     """
     if week is not None:
@@ -96,7 +96,7 @@ def _checked(start: datetime, end: datetime) -> Period:
 
 
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
-    """First moment of what is named, and the first moment after it (the same for a time)."""
+    """Return the first moment of the named time, and the first moment after it (the same for a time)."""
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
             monday = _midnight(date.fromisocalendar(int(match[1]), int(match[2]), 1))
@@ -120,7 +120,7 @@ def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
 
 
 def _months_later(day: date, months: int) -> date:
-    """The first of the month so many months later."""
+    """Return the first day of the month this many months later."""
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     return date(year, month + 1, 1)
 
@@ -130,17 +130,17 @@ def _midnight(day: date) -> datetime:
 
 
 def history_of(newest: Period, count: int) -> Sequence[Period]:
-    """`newest` and the periods before it, oldest first, `count` in all."""
+    """Return `newest` and the periods before it, oldest first, `count` in all."""
     return [newest.before(n) for n in reversed(range(count))]
 
 
 def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
-    """What periods are called in a heading."""
+    """Return the periods' names in a heading."""
     if newest.is_week:
         return [f"W{p.start.isocalendar()[1]:02d}" for p in periods]
     return [f"{p.start:%H:%M}" if p.minutes < 1440 else f"{p.start.day} {p.start:%b}" for p in periods]
 
 
 def utc(epoch_seconds: int) -> datetime:
-    """The moment, aware, in UTC. (Spark hands timestamps to Python in the time zone of the process.)"""
+    """Return the moment, aware, in UTC. (Spark hands timestamps to Python in the time zone of the process.)"""
     return datetime.fromtimestamp(epoch_seconds, UTC)

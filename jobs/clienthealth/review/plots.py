@@ -1,4 +1,4 @@
-"""The plots of a review, and the numbers that they are drawn from."""
+"""The plots of a review, and their numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLOOR = -1.0
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a heat strip. `kind`: none, some, much, blind; `text` is short, `words` say it in full."""
+    """A cell of a heat strip. `kind`: none, some, much, blind; `text` is short, `words` are complete."""
 
     kind: str
     text: str
@@ -42,7 +42,7 @@ class HeatRow:
 
 
 def _at(period: Period, moment: datetime) -> float:
-    """Where a moment lies on the axis, in per cent, cut at its ends."""
+    """Return the place of a moment on the axis, in per cent, cut at its ends."""
     share = (moment - period.start) / (period.end - period.start)
     return round(100 * min(max(share, 0.0), 1.0), 3)
 
@@ -93,7 +93,7 @@ def _bar(kind: str, start: float, end: float, y: int, tip: str) -> Markup:
 
 
 def name_of(theme: Theme) -> str:
-    """Return what the incidents of a theme have in common."""
+    """Return the name of a theme."""
     return ", ".join(part for part in (theme.title, theme.cause, theme.topic) if part)
 
 
@@ -115,7 +115,7 @@ def budget_left(review: Review) -> list[tuple[str, list[float]]]:
 
 
 def burn_down(review: Review) -> Markup:
-    """Return how the error budget went: from all of it at the left to what is left at the right."""
+    """Plot the error budget: from all of it at the left to the rest at the right."""
     drawn = budget_left(review)
     lowest = max(min((min(shares) for _, shares in drawn), default=0.0), FLOOR)
     top, height = 12, 190

@@ -1,4 +1,4 @@
-"""From the history to a review: the queries in the order in which the page tells them."""
+"""Make a review from the history: the queries in the order of the page."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from clienthealth.review.period import WEEK, Period, history_of
 from clienthealth.settings import Settings
 from clienthealth.spark import history
 
-#: The burn-down has at most so many points.
+#: Maximum number of points of the burn-down.
 SLOTS = 168
-#: Of the last two periods the one that is reviewed.
+#: The reviewed one of the last two periods.
 REVIEWED = 1
 
 
 def build(spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str) -> Review:
-    """Review `period` from the history at `root`. Raises InputError for a history that cannot be read, and
-    SettingsError for owners that cannot.
+    """Review `period` from the history at `root`. Raises InputError for an unreadable history.
+
+    Raises SettingsError for unreadable owners.
     """
     owners = read_owners(settings.owners.files)
     minutes = history.read(spark, root, "minutes")
@@ -78,7 +79,7 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
 
 
 def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict[str, Any]:
-    """What people decided: targets, names, hours and actions."""
+    """Return people's decisions: targets, names, hours and actions."""
     review = settings.review
     return {
         "target": review.slo_target,
@@ -93,7 +94,7 @@ def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict
 
 
 def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> dict[str, Any]:
-    """What a review says of the incidents that touch the period."""
+    """Return the review's parts on the incidents that touch the period."""
     links = incidents.Links(settings.links, period, settings.monitor.cluster)
     rows = incident_rows.alerts(touching, period).orderBy("mode", "severity").collect()
     alerts = [Alert(**row.asDict()) for row in rows]
@@ -110,7 +111,7 @@ def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> di
 
 
 def _of_minutes(minutes: DataFrame, periods: Sequence[Period], lag: DataFrame) -> dict[str, Any]:
-    """What a review says of buffers and lag, and of trouble that no failure mode is about."""
+    """Return the review's parts on buffers and lag, and on known issues."""
     peaks = [row.asDict() for row in client_minutes.buffers(minutes, periods).collect()]
     return {
         "capacity": capacity.buffers(peaks, slo.PERIODS),
@@ -122,7 +123,7 @@ def _of_minutes(minutes: DataFrame, periods: Sequence[Period], lag: DataFrame) -
 
 
 def never_fired(alerts: Sequence[Alert]) -> list[tuple[str, str]]:
-    """Mode and severity of the alerts that did not fire."""
+    """Return mode and severity of the alerts that did not fire."""
     fired = {(alert.mode, alert.severity) for alert in alerts}
     declared = [(mode.id, its.severity) for mode in modes().values() for its in (mode.confirmed, mode.suspected)]
     return [alert for alert in dict.fromkeys(declared) if alert not in fired]
@@ -164,7 +165,7 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """That of the last of two periods, the most lines first, mere hints last."""
+    """Return the known issues of the last of two periods, the most lines first, mere hints last."""
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = {(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0}
     told = [
@@ -192,7 +193,7 @@ def _quality(quality: DataFrame, minutes: DataFrame, period: Period, overall: sl
 
 
 def _reported(overall: slo.ServiceSlo, index: int) -> bool:
-    """Whether any client reported in that period."""
+    """True if any client reported in that period."""
     minutes = overall.periods[index]
     return bool(minutes.observed or minutes.unknown)
 

@@ -1,4 +1,4 @@
-"""Who is listed: the worst clients and topics, who came and went. From the cached rows per client.
+"""Rank clients and topics, the worst first, and list new and ended clients, from the cached rows per client.
 
 Each function is one query, however many lists it fills: on a small fleet most of the time of a review goes into
 planning and compiling queries.
@@ -18,15 +18,15 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: What clients say of their versions has no bound.
+#: Clients' own claims about versions have no bound.
 VERSIONS = 5_000
 
-#: What clients are listed for.
+#: The criteria of the rankings.
 RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 
 
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
-    """How many clients (processes' clients) each service had."""
+    """Return how many clients (processes' clients) each service had."""
     rows = (
         per_client.filter(F.col("period") == reviewed)
         .groupBy("service")
@@ -86,7 +86,7 @@ def _entry(what: str, value: Column, topic: Column | None = None, more: Column |
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """Of each kind the rows with the highest values, in order."""
+    """Return the rows with the highest values of each kind, in order."""
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (
         rows.withColumn("rank", F.row_number().over(order))
@@ -99,7 +99,7 @@ def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> l
 def top_topics(
     per_client: DataFrame, lag: DataFrame, incidents: DataFrame, reviewed: int
 ) -> dict[str, Sequence[TopicRow]]:
-    """The worst topics by minutes of incidents that name them as culprit, by queue peak and by lag."""
+    """Return the worst topics by minutes of incidents that name them as culprit, by queue peak and by lag."""
     in_reviewed = F.col("period") == reviewed
     sources = (
         incidents.select(*CLIENT_KEY, F.lit("unhealthy").alias("what"), "topic", F.col("seconds").alias("value")),
@@ -121,7 +121,7 @@ def top_topics(
 
 
 def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
-    """Clients by service and client id (a restart under another process id is not a new client), and upgrades."""
+    """Return clients by service and client id (a restart with another process id is not a new client), and upgrades."""
     in_reviewed, before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     named = (
         per_client.groupBy("service", "client_id")
@@ -150,7 +150,7 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 
 
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
-    """Which services changed the version of a library, and which clients run one with known bugs, the most first."""
+    """Return library upgrades by service, and clients of versions with known bugs, the most first."""
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (
         per_client.filter("version is not null")

@@ -1,4 +1,4 @@
-"""A review as a page, as text and as JSON: three views of the same numbers, the first two by a template each."""
+"""Render a review as page, text and JSON: three views of the same numbers, the first two by a template each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_files(folder: Path, template: str, values: Mapping[str, Any], numbers:
 
 
 def shown(review: Review) -> dict[str, Any]:
-    """Return what the templates of a review are given."""
+    """Return the values for the templates of a review."""
     cluster = f", cluster {review.cluster}" if review.cluster else ""
     environment = f", environment {review.environment}" if review.environment else ""
     return {
@@ -77,12 +77,12 @@ def markdown(review: Review) -> str:
 
 
 def page(template: str, values: Mapping[str, Any]) -> str:
-    """Return what the HTML template of this name makes of the values."""
+    """Render the HTML template of this name."""
     return _pages().get_template(f"{template}.html.j2").render(values) + "\n"
 
 
 def text(template: str, values: Mapping[str, Any]) -> str:
-    """Return what the Markdown template of this name makes of the values."""
+    """Render the Markdown template of this name."""
     written = _texts().get_template(f"{template}.md.j2").render(values)
     return re.sub(r"\n{3,}", "\n\n", written).strip() + "\n"
 
@@ -99,7 +99,7 @@ def _pages() -> Environment:
 @cache
 def _texts() -> Environment:
     def escaped(value: object) -> Markup:
-        """Return a value on one line, without a sign that Markdown takes for its own; what macros wrote stays."""
+        """Return a value on one line, with Markdown's signs escaped; the output of macros stays."""
         if isinstance(value, Markup):
             return value
         return Markup(_MARKDOWN.sub(r"\\\1", re.sub(r"[\r\n\t]+", " ", str(value))))
@@ -118,7 +118,7 @@ def _texts() -> Environment:
 
 
 def _names() -> dict[str, Any]:
-    """Return what templates may call: the numbers in words, and what page and text both show."""
+    """Return the functions for templates: the numbers in words, and the common parts of page and text."""
     public = {name: value for name, value in vars(content).items() if not name.startswith("_")}
     own = {"DETAILS": DETAILS, "definitions": definitions, "period_names": period_names, "plots": plots}
     return {**public, **own, "badges": content.BADGES, "known_issues": BY_ID}

@@ -1,4 +1,4 @@
-"""The objectives: how much of the observed time was healthy, what that leaves of the error budget; records lost."""
+"""The objectives: the healthy share of the observed time, the rest of the error budget, and records lost."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Decision = Literal["ship", "freeze", "no data"]
 
 #: A budget spent to this share is nearly spent.
 NEARLY = 0.75
-#: Weeks (periods) of the trend, and of the budget that the policy looks at; the reviewed one is the last.
+#: Weeks (periods) of the trend, and of the budget in the policy; the reviewed one is the last.
 PERIODS = 4
-#: At least and at most; None: nobody knows how many at most.
+#: At least and at most; None: the upper bound is unknown.
 Range = tuple[int, int | None]
 
 
@@ -25,8 +25,8 @@ Range = tuple[int, int | None]
 class Loss:
     """Records lost in a period, and the state of the objective.
 
-    What incidents tell is an interval. Its end is open (None) where a client lost records that were not counted, or not
-    all. So the objective is met or missed only where that is true of every number of the interval.
+    Incidents give an interval. Its upper end is open (None) if a client lost records that were not counted, or not all.
+    So the objective is met or missed only if that is true for every number in the interval.
     """
 
     records: Range = (0, 0)
@@ -34,12 +34,12 @@ class Loss:
 
     @property
     def none(self) -> bool:
-        """Is it certain that nothing is known to be lost?"""
+        """True if no loss is known or possible."""
         return self.records == (0, 0)
 
     @property
     def met(self) -> bool:
-        """Nothing speaks against the objective."""
+        """True unless the objective is missed or may be."""
         return self.state in ("met", "no data")
 
     def as_json(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Loss:
 
 
 def of_service(records: Range, target: int, observed: bool) -> Loss:
-    """What a service lost, judged. `observed`: was any of its clients judged in the period?"""
+    """Judge a service's loss. `observed`: True if any of its clients was judged in the period."""
     low, high = records
     if records == (0, 0) and not observed:
         return Loss(records, "no data")
@@ -58,7 +58,7 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 
 
 def of_all(services: Iterable[Loss]) -> Loss:
-    """What all lost together; its state is that of the worst service, because the target is one for each."""
+    """Return the loss of all together; its state is that of the worst service, because each has the same target."""
     losses = list(services)
     states = {loss.state for loss in losses}
     order: tuple[LossState, ...] = ("missed", "not known", "met")
@@ -66,7 +66,7 @@ def of_all(services: Iterable[Loss]) -> Loss:
 
 
 def add(ranges: Iterable[Range]) -> Range:
-    """Their sum: open where one of them is."""
+    """Return the sum of ranges, open if one of them is."""
     low, high = 0, 0
     is_open = False
     for least, most in ranges:
@@ -78,7 +78,7 @@ def add(ranges: Iterable[Range]) -> Range:
 
 @dataclass(frozen=True)
 class Minutes:
-    """Client-minutes by status. See the package's docstring for what counts."""
+    """Client-minutes by status. The package's docstring defines what counts."""
 
     ok: int = 0
     partial: int = 0
@@ -124,12 +124,12 @@ class Budget:
 
     @property
     def size(self) -> float:
-        """How many unhealthy client-minutes the target allows."""
+        """The unhealthy client-minutes that the target allows."""
         return (1 - self.target) * self.minutes.observed
 
     @property
     def spent(self) -> float | None:
-        """Share of the budget that is spent, 1 = all of it; None where nothing was observed."""
+        """The spent share of the budget, 1 = all of it; None if nothing was observed."""
         return self.minutes.unhealthy / self.size if self.size else None
 
     @property
@@ -139,7 +139,7 @@ class Budget:
 
     @property
     def state(self) -> State:
-        """In words, because colour alone does not tell."""
+        """In words, because colour alone is not enough."""
         if self.spent is None:
             return "no data"
         if self.spent > 1:
@@ -156,7 +156,7 @@ class ServiceSlo:
     """A service's objective in the reviewed period and over the trend. `service` is empty for all together.
 
     `slots`: client-minutes per slot of the reviewed period. `periods`: per period of the trend, oldest first. `lost`:
-    records lost in the reviewed period. `owner`: None where nobody is named.
+    records lost in the reviewed period. `owner`: None if unknown.
     """
 
     service: str
@@ -179,18 +179,18 @@ class ServiceSlo:
 
     @property
     def long_budget(self) -> Budget:
-        """Over all periods of the trend: what the error budget policy looks at."""
+        """The budget over all periods of the trend, for the error budget policy."""
         return Budget(total(self.periods), self.target)
 
     @property
     def decision(self) -> Decision:
-        """What the error budget policy says of changes to the service: they stop where the long budget is overspent."""
+        """The error budget policy's decision on changes to the service: they stop if the long budget is overspent."""
         state = self.long_budget.state
         return "freeze" if state == "overspent" else "no data" if state == "no data" else "ship"
 
     @property
     def well_but_for_losses(self) -> bool:
-        """Every observed minute was healthy, and yet records are, or may be, lost: it is not 100 % healthy."""
+        """True if every observed minute was healthy, and yet records are, or may be, lost: it is not 100 % healthy."""
         return self.minutes.sli == 1 and not self.lost.none
 
     @property
@@ -200,13 +200,13 @@ class ServiceSlo:
 
     @property
     def change(self) -> float | None:
-        """How far the SLI is from that of the periods before, taken together; None where there is none of either."""
+        """The SLI minus that of the periods before together; None if either is missing."""
         before = total(self.periods[:-1]).sli
         now = self.minutes.sli
         return None if before is None or now is None else now - before
 
     def as_json(self) -> dict[str, Any]:
-        """All its numbers."""
+        """Return all its numbers; `at_most` is null if unknown."""
         return {
             "service": self.service,
             "owner": None if self.owner is None else dict(zip(OWNER_LABELS, self.owner.labels, strict=True)),
@@ -235,10 +235,10 @@ def objectives(
     lost_target: int,
     owners: Owners = NOBODY,
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
-    """All together, and each service, worst first. `rows`: service, period, slot, status, count.
+    """Return the objective of all together, and of each service, worst first.
 
-    `target`: of all together, and of services whose owner has set none.
-    `lost`: records lost in the last period, of the services that lost any; `lost_target`: how many each may lose.
+    `rows`: service, period, slot, status, count. `target`: of all together, and of services whose owner has set none.
+    `lost`: records lost in the last period, of the services that lost any; `lost_target`: allowed loss of each.
     """
     periods: dict[str, list[Minutes]] = {}
     slots: dict[str, dict[int, Minutes]] = {}
