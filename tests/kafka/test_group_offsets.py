@@ -6,6 +6,8 @@ Samples are 10 s apart by a simulated clock, so the tests do not wait.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -42,6 +44,9 @@ BROKERS_4: dict[str, dict[str, str]] = {
     },
     "broker": {},
 }
+#: Of the second topic one record is enough; a member that does not poll leaves its group after 20 s.
+HANGS = {"rate": "0", "topics": "orders,deadly", "slow_topic": "deadly", "handle_ms": "100000000"}
+HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 
 
 class Lab:
@@ -296,18 +301,19 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("jar_set", "properties"), BROKERS_4.items())
-def test_groups_of_all_types_of_kafka_4(
+def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     jar_set: str, properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kafka's own clients are the members; Connect is represented by the requests of its workers."""
+    """Kafka's own clients are the members, until one record makes them hang; Connect is requests of its workers."""
     jars.SETS["test-broker-4.1"] = jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1))
     with Broker(tmp_path / "broker", properties, jar_set=jar_set) as broker:
         broker.create_topic("orders", partitions=2)
+        broker.create_topic("deadly", partitions=2)
         groups = GroupSettings(exclude="secret-.*", members_interval_seconds=0.0)
         settings = Settings(kafka=broker.kafka, groups=groups)
         (cluster,) = exporter.clusters(settings)
         reader = cluster.reader()
-        clients = Process("clients", members(broker, rate="0"), tmp_path / "clients.log")
+        clients = Process("clients", members(broker, **HANGS), tmp_path / "clients.log")
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         try:
@@ -315,7 +321,6 @@ def test_groups_of_all_types_of_kafka_4(
                 join_as_connect(admin, name)
 
             def read() -> GroupsReading | None:
-                # A share group begins at the end of a topic.
                 for partition in range(2):
                     producer.send("orders", b"order", partition=partition)
                 producer.flush()
@@ -324,11 +329,13 @@ def test_groups_of_all_types_of_kafka_4(
                 except ServiceError:  # the coordinator is still loading
                     return None
                 rows = {group.type: (group.state, len(group.owners)) for group in reading.groups if group.offsets}
-                return reading if rows == dict.fromkeys(OF_KAFKA_4, ("Stable", 2)) else None
+                return reading if rows == dict.fromkeys(OF_KAFKA_4, ("Stable", 4)) else None
 
             reading = eventually(read)
             assert exporter.once(cluster, as_json=False) == 0
             printed, complaint = capsys.readouterr()
+            producer.send("deadly", b"order").get(PATIENCE_SECONDS)
+            watched = watch(clients.pid)
         finally:
             clients.stop(20)
             reader.close()
@@ -350,8 +357,25 @@ def test_groups_of_all_types_of_kafka_4(
     shown = {tuple(line.split()[:3]) for line in printed.splitlines()[1:]}
     assert shown >= {(f"of-{kind}", kind, "Stable") for kind in OF_KAFKA_4}
     assert any(name == "of-connect" for name, *_ in shown)
+    hanging = {
+        row["client"]["client_id"]
+        for row in watched
+        for verdict in row["verdicts"]
+        if verdict["mode"] == "consumer-stalled" and verdict["status"] in ("suspected", "confirmed")
+    }
+    assert hanging == {f"{kind}-app" for kind in OF_KAFKA_4 if kind != "streams"} | {
+        "streams-app-StreamThread-1-consumer"
+    }
     # In a new checkout, messages about fetched jars come first.
     assert complaint.splitlines()[-1] == "cluster default: [groups] include and exclude leave 1 groups out"
+
+
+def watch(pid: int) -> list[dict[str, Any]]:
+    """What `kafka-health watch` says of the clients of a process after a minute."""
+    command = [sys.executable, "-m", "clienthealth.ops.cli", "watch", str(pid), "--for", "60", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def members(broker: Broker, **options: str) -> list[str]:
