@@ -376,15 +376,15 @@ SCENARIOS: tuple[Scenario, ...] = (
     suspects(
         "sleeps-in-a-callback-while-its-selector-stands-for-30-s",
         window(
-            readings=producer(stuck_at(500, 30), still(1000)),
+            readings=producer(stuck_at(500, 20), still(1000)),
             dumps=[dump(45, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING"))],
         ),
     ),
     unknown(
-        "sleeps-in-a-callback-while-its-selector-stands-for-15-s",
+        "sleeps-in-a-callback-while-its-selector-stands-for-20-s",
         window(
-            readings=producer(stuck_at(500, 45), still(1000)),
-            dumps=[dump(50, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING"))],
+            readings=producer(stuck_at(500, 30), still(1000)),
+            dumps=[dump(45, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING"))],
         ),
     ),
     suspects(

@@ -113,7 +113,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
     if waits(thread) and _unmoved(window, dump):
         return _seen(stay, f"{_inside(thread)}, in {innermost(thread)}")
     stood = _around(window, dump)
-    if stood >= limits.min_overdue_seconds:
+    if stood >= limits.confirm_frozen_seconds:
         return _seen(stay, f"{_inside(thread)}, in {innermost(thread)}, and select-total stood for {elapsed(stood)}")
     return None
 
