@@ -55,8 +55,8 @@ class Load:
 class Steady:
     """Clients that report in turn, evenly: `rate` records a second from `clients` clients.
 
-    Each reports once per `clients / rate` seconds and says so. With `since_ms`, samples start at that time and are 10 s
-    apart. `said`: values of a client's n-th sample.
+    Each reports once per `clients / rate` seconds, and its samples contain this interval. With `since_ms`, samples
+    start at that time and are 10 s apart. `said`: values of a client's n-th sample.
     """
 
     def __init__(

@@ -143,7 +143,7 @@ def empty(prometheus: Prometheus, board: Board, choice: Mapping[str, str] | None
 
 # ---- fleets
 
-#: What verdicts tell beside their cause.
+#: Details of verdicts, by mode.
 DETAILS: Mapping[str, Mapping[str, Any]] = {
     "send-blocked-on-metadata": {"cause": "topic-missing", "blocked_threads": 7},
     "producer-not-closed": {"cause": "killed", "lost_bytes": [0, 48_000], "lost_records": [0, 120]},

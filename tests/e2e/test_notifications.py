@@ -266,7 +266,7 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """Return whose and which alerts messages are about; a message with news of one counts as the same.
+    """Return the owner and name of the alerts in messages; a message with news of one counts as the same.
 
     On a busy machine, the first message of a group may contain one alert only and be named after it.
     """

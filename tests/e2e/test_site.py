@@ -1,4 +1,4 @@
-"""The site of the pages: it has them all, every link in it leads somewhere, and one that does not fails the build."""
+"""Check the site: it contains all pages, every link in it works, and a broken link fails the build."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 
 class Page(HTMLParser):
-    """The links of a page, and what can be linked to in it."""
+    """The links of a page, and its anchors."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

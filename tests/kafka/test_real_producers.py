@@ -65,9 +65,9 @@ JARS = {
         )
     ),
 }
-#: The agent as 3 will be: this release has what 3 changes behind a switch.
+#: The agent as version 3 will be: this release has the changes of 3 behind a switch.
 AGENT = {
-    # It takes `java Program.java` for a tool of the JDK.
+    # Needed because the agent treats `java Program.java` as a tool of the JDK.
     "otel.javaagent.enabled": "true",
     "otel.service.name": "shop",
     "otel.traces.exporter": "none",
@@ -78,7 +78,7 @@ AGENT = {
     "p.client.id": "jvm-producer",
     "rate": "20",
 }
-#: What the page says that it takes.
+#: The option that the page documents.
 SWITCH = "-Dotel.instrumentation.kafka-clients-metrics.enabled=true"
 LAYOUTS = ("EcsLayout", "GelfLayout", "JsonLayout", "LogstashJsonEventLayoutV1")
 READS = (
@@ -445,9 +445,9 @@ def test_an_opentelemetry_agent_of_3_that_has_kafka_off_is_told_the_switch_of_th
     with jvm("test-logback", tmp_path, broker.bootstrap_servers, f"-javaagent:{agent}", *options):
 
         def exported() -> bytes | None:
-            """An export after records were acknowledged."""
+            """Return an export made after records were acknowledged."""
             sent = re.split(rb'"acknowledged": [1-9]', (tmp_path / "out").read_bytes(), maxsplit=1)[1:]
-            lines = (line for said in sent for line in said.splitlines(keepends=True) if line.endswith(b"\n"))
+            lines = (line for output in sent for line in output.splitlines(keepends=True) if line.endswith(b"\n"))
             return next((line for line in lines if line.startswith(b'{"resourceMetrics"')), None)
 
         export = eventually(exported, "metrics of a producer that has sent")

@@ -263,7 +263,7 @@ def _consumer(recorded: Recorded) -> Label:
     # A thread polls if an earlier dump shows it polling.
     written = recorded.case["written"]
     polled = any(ts < recorded.onset_ms for ts in written.get("polling", written["dumps"]))
-    # kafka-python counts no fetches: of several consumers no dump tells which of them a thread polls.
+    # kafka-python does not count fetches: with several consumers, dumps do not show which one a thread polls.
     polled &= len(recorded.case["clients"]) == 1 or not recorded.case["family"].startswith("kafka-python")
     dumps = recorded.span("dumps") if polled and name not in ("handler-error", "handler-too-slow") else 0.0
     metrics = recorded.span("metrics") if recorded.version >= _LAST_POLL else 0.0

@@ -217,7 +217,7 @@ def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], Non
                     Run(case, world, way, folder).play()
                 say(f"recorded {case.name}")
             except (OSError, RuntimeError, subprocess.SubprocessError, KafkaError):
-                # What the machine did not manage is no result; the other cases are. --go-on records it again.
+                # A case that failed for the machine's sake has no result; the others do. --go-on records it again.
                 say(f"not recorded {case.name}: {traceback.format_exc()}")
             finally:
                 free.put(way)

@@ -215,7 +215,7 @@ def _let_through(lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def _dated(file: Path, content: bytes, ts_ms: int) -> None:
-    """Write a file as it was written last at that moment."""
+    """Write a file with this modification time."""
     file.write_bytes(content)
     os.utime(file, (ts_ms / 1000, ts_ms / 1000))
 

@@ -65,7 +65,7 @@ def _answers(address: str) -> bool:
 
 @pytest.mark.parametrize("name", sorted(RUNBOOKS))
 def test_the_silence_of_a_runbook_is_one(name: str, alertmanager: str) -> None:
-    """The commands of a page silence the alerts that the page is about in their cluster, and those of no other."""
+    """The page's commands silence its alerts in their own cluster only."""
     commands = re.findall(r"^amtool silence add .*$", RUNBOOKS[name], re.MULTILINE)
     assert commands
     for command in commands:

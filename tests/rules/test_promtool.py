@@ -151,14 +151,14 @@ def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: P
 
 
 def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
-    """Yield the series that a query reads, but for those whose absence it asks for."""
+    """Yield the series that a query reads, except those that it requires to be absent."""
     there = re.split(r" unless | or absent\(|^absent\(", query)[0]
     for selector in nodes(promql.parse(there)) if there else ():
         if isinstance(selector, promql.VectorSelector) and selector.name:
             matchers = selector.matchers.matchers
             labels = {label: OURS.get(label, "x") for label in known_labels()[selector.name]}
             asked = {matcher.name: re.split(r"\||\.\*", matcher.value)[0] for matcher in matchers}
-            # Prometheus itself adds the job and the instance of what it scrapes.
+            # Prometheus adds job and instance to scraped series.
             known = {label: value for label, value in asked.items() if label in labels or label == "job"}
             made = {**labels, **known, **world}
             listed = ",".join(f'{label}="{value}"' for label, value in made.items())

@@ -216,7 +216,7 @@ def test_a_mode_names_panels_that_can_be_shown(named: tuple[str, ...], sentence:
         rendered(failure_mode.page(mode, LinkSettings()), Settings())
 
 
-#: What proves each mode, by the names of series, as its page of the catalogue says.
+#: Series that prove each mode, as on its page of the catalogue.
 PROOF = {
     "producer-callback-deadlock": {"kafka_client_producer_select_rate"},
     "delivery-stalled": {"kafka_client_producer_undelivered_age_seconds"},

@@ -126,7 +126,7 @@ def test_a_few_lines_of_a_storm_are_enough_and_one_a_second_is_none(tmp_path: Pa
     assert worst(judged(untimed, tmp_path), LOOP) == "unknown"
 
 
-#: Somebody tells what happened: a sentence or a list that quotes the message, a title above a text, a list of a report.
+#: Descriptions by a person: a sentence or a list that quotes the message, a title above a text, a list of a report.
 TOLD = (
     f"After the restart the orders were lost, and the log had `{TIMEOUT}` each minute.\n",
     f'- Logs show: "{TIMEOUT}"\n- Orders are not sent\n',

@@ -26,7 +26,7 @@ WIKI = "https://wiki.example.org/kafka"
 
 @cache
 def mixin(config: str = "{}") -> dict[str, Any]:
-    """What the mixin gives with this `_config`."""
+    """Return the mixin's alerts, rules and dashboards with this `_config`."""
     snippet = f"""
         local mixin = (import '{MIXIN}') + {{ _config+:: {config} }};
         {{ alerts: mixin.prometheusAlerts, rules: mixin.prometheusRules, dashboards: mixin.grafanaDashboards }}
@@ -41,7 +41,7 @@ def changed() -> dict[str, Any]:
 
 
 def rules(groups: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Every rule with the name and the interval of its group, in an order of its own."""
+    """Return every rule with its group's name and interval as JSON, sorted."""
     each = [(group["name"], group.get("interval"), rule) for group in groups for rule in group["rules"]]
     return sorted(json.dumps(one, sort_keys=True) for one in each)
 
@@ -51,7 +51,7 @@ def groups(made: dict[str, Any]) -> list[Any]:
 
 
 def scraped(tree: Any) -> list[Any]:
-    """The selectors of series that are scraped from us."""
+    """Return the selectors of series scraped from our exporters."""
     found = [node for node in nodes(tree) if isinstance(node, promql.VectorSelector) and node.name]
     return [node for node in found if (node.name or "").startswith("kafka_") and ":" not in str(node.name)]
 
@@ -88,6 +88,6 @@ def test_the_runbooks_are_where_they_are_said_to_be() -> None:
 
 
 def test_no_name_of_a_scraped_series_is_missed() -> None:
-    """The mixin knows them by their beginning."""
+    """The mixin recognises them by their prefix."""
     own = {name for name in known_labels() if ":" not in name and name not in ("up", "ALERTS")}
     assert {name for name in own if not name.startswith("kafka_")} == set()

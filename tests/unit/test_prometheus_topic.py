@@ -112,7 +112,7 @@ class Reading:
         self.seen: list[bytes | None] = []
         self.states: list[str | None] = []
         self.stop = threading.Event()
-        #: When the page was prepared: how much had been read, and what the topic said.
+        #: At each preparation of the page: number of records read, and the topic's state.
         self.prepared: list[tuple[int, str | None]] = []
         self.topic = HealthTopic(
             Settings(), lambda key, value, ts: self.seen.append(key), broker.connect, broker.ask, self.prepare

@@ -1,4 +1,4 @@
-"""All of 10,000 clients fail and heal: real Prometheus and Alertmanager at their own intervals, messages counted."""
+"""Let 10,000 clients fail and recover; count messages of a real Prometheus and Alertmanager at their own intervals."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ INSTALLATION = 'cluster="eu",env="prod"'
 
 @dataclass
 class Fleet:
-    """What Prometheus scrapes, and the messages that the webhook has received, each with its time."""
+    """The page that Prometheus scrapes, and the webhook's messages, each with its time."""
 
     failed: float = 0.0
     heals: float = 0.0
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     def ill(self, client: int) -> bool:
-        """Return whether this client fails now. Client 0 was ill before, and is well in the storm."""
+        """Return whether this client fails now. Client 0 fails before the mass failure and is healthy during it."""
         now = time.time()
         if client == 0:
             return not self.failed or now < self.failed + 60
@@ -172,7 +172,7 @@ def _count(received: Sequence[tuple[float, dict[str, Any]]], receiver: str, sinc
 
 
 def _new(received: Sequence[tuple[float, dict[str, Any]]], since: float) -> Mapping[str, int]:
-    """Count the groups that began to fire since then, by receiver: news of a group is no further page."""
+    """Count the groups that began to fire since then, by receiver; updates of a group do not count."""
     known = {body["groupKey"] for body in _between(received, 0, since)}
     new = {(body["receiver"], body["groupKey"]) for body in _between(received, since, time.time())}
     return Counter(receiver for receiver, key in new if key not in known)
