@@ -273,9 +273,9 @@ def _kinds(bodies: Sequence[bytes]) -> set[str]:
     texts = [json.loads(body) for body in bodies]
     titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]
     kinds = {re.sub(r"^(Over: )?(.*?): .*?( · .*)$", r"\2\3", title) for title in titles}
-    of_cluster = {kind for kind in kinds if kind.split(" · ")[0] == kind.split(" · ")[1]}
-    told = {kind.partition(" · ")[2] for kind in of_cluster}
-    return of_cluster | {kind for kind in kinds if kind.partition(" · ")[2] not in told}
+    whole_cluster = {kind for kind in kinds if kind.split(" · ")[0] == kind.split(" · ")[1]}
+    reported = {kind.partition(" · ")[2] for kind in whole_cluster}
+    return whole_cluster | {kind for kind in kinds if kind.partition(" · ")[2] not in reported}
 
 
 def _texts(sent: Any) -> Iterator[str]:

@@ -70,8 +70,8 @@ def test_the_silence_of_a_runbook_is_one(name: str, alertmanager: str) -> None:
     assert commands
     for command in commands:
         named = re.findall(r"alertname=~?\"([^\"]*)\"", command)[0].split("|")
-        of_page = [rule for rule in alerts() if f"| {rule.name} |" in RUNBOOKS[name]]
-        about = [rule for rule in of_page if rule.name in named or named == ["ALERT"]]
+        page_rules = [rule for rule in alerts() if f"| {rule.name} |" in RUNBOOKS[name]]
+        about = [rule for rule in page_rules if rule.name in named or named == ["ALERT"]]
         assert {rule.name for rule in about} == set(named) or named == ["ALERT"]
         for rule in about:
             ours = {**_labels(rule), "cluster": f"{name}-{rule}"}
