@@ -62,8 +62,7 @@ def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_m
                 if bucket in states or any(chunk.whos or chunk.log_entries or chunk.groups for chunk in given):
                     published = step(states[bucket], given, settings, now_ms)
                     tables.minutes.rows += published.minutes
-                    changes = (json.loads(change_row(change)) for change in published.changes)
-                    tables.verdicts.rows += ({**change, "observed": batch} for change in changes)
+                    tables.verdicts.rows += (json.loads(change_row(change, batch)) for change in published.changes)
     return tables
 
 

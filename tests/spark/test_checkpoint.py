@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from clienthealth.model.errors import StateError
 from clienthealth.spark.checkpoint import Checkpoint, Pending
+from clienthealth.spark.topics import ticks
+from tests.support.waiting import eventually
 
 HEAD = ["v1", '{"batchWatermarkMs":0,"batchTimestampMs":1795208640123,"conf":{}}']
 M, L = {"metrics": {"0": 10, "1": 20}}, {"logs": {"0": 5}}
@@ -104,6 +106,27 @@ def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path:
     assert begun.read_text() == f"v1\n{NOW_MS - 3_600_000}"
     checkpoint.begin_ticks(NOW_MS - 1000)
     assert begun.read_text() == f"v1\n{NOW_MS - 3_601_000}"
+
+
+def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp_path: Path) -> None:
+    """A time that is written into the plan of each batch makes code that nobody has compiled yet."""
+    jvm: Any = spark.sparkContext._jvm
+    compilations = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    after_batch: list[int] = []
+
+    def batch(rows: DataFrame, _: int) -> None:
+        rows.count()
+        after_batch.append(compilations.getCount())
+
+    writer = ticks(spark).writeStream.foreachBatch(batch).option("checkpointLocation", str(tmp_path))
+    query = writer.trigger(processingTime="1 second").start()
+    try:
+        eventually(lambda: len(after_batch) > 5 or not query.isActive, "six batches of ticks")
+    finally:
+        query.stop()
+    assert not query.exception()
+    # The first batch may have no tick yet.
+    assert len({*after_batch[2:]}) == 1
 
 
 def test_a_truncated_file_is_reported_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:

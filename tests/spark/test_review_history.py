@@ -44,8 +44,8 @@ def append(
     observed_ms: int,
     planned_ms: int | None = None,
 ) -> None:
-    rows = spark.createDataFrame([(change_row(change),)], "value binary")
-    history.append(history.verdicts(rows, observed_ms), root, "verdicts", history.Origin(query, batch, planned_ms))
+    rows = spark.createDataFrame([(change_row(change, observed_ms),)], "value binary")
+    history.append(history.verdicts(rows), root, "verdicts", history.Origin(query, batch, planned_ms))
 
 
 def count(spark: SparkSession, root: str, table: str) -> int:

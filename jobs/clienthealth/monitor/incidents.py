@@ -63,12 +63,16 @@ class Transition:
     ts_ms: int
 
 
-def change_row(change: Transition) -> bytes:
-    """Return a change as JSON for the history: columns of its table of verdicts, times in epoch ms."""
+def change_row(change: Transition, observed_ms: int) -> bytes:
+    """Return a change as JSON for the history: columns of its table of verdicts, times in epoch ms.
+
+    `observed_ms`: when it was judged, by this machine's clock.
+    """
     verdict = change.verdict
     row = {
         **msgspec.structs.asdict(change.client),
         "ts": change.ts_ms,
+        "observed": observed_ms,
         "mode": verdict.mode,
         "status": verdict.status,
         "previous": change.previous,

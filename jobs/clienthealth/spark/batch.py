@@ -114,7 +114,7 @@ class Batch:
                 minutes = history.minutes(rows.filter(F.col("kind") == MINUTE))
                 writes.append(lambda: history.append(minutes, root, "minutes", origin, again))
             if CHANGE in here:
-                changes = history.verdicts(rows.filter(F.col("kind") == CHANGE), int(now * 1000))
+                changes = history.verdicts(rows.filter(F.col("kind") == CHANGE))
                 writes.append(lambda: history.append(changes, root, "verdicts", origin, again))
             writes.append(lambda: history.append_quality(spark, root, unread, origin, again))
             self.together(spark, writes)

@@ -353,24 +353,23 @@ def minutes(finished: DataFrame) -> DataFrame:
     return rows.select(*(columns.get(name, F.col(f"m.`{name}`")).alias(name) for name in MINUTES.names))
 
 
-def verdicts(changes: DataFrame, observed_ms: Column | int) -> DataFrame:
-    """Rows of VERDICTS. `changes`: a column `value` of what `change_row` makes; `observed_ms`: when that was judged."""
+def verdicts(changes: DataFrame) -> DataFrame:
+    """Rows of VERDICTS. `changes`: a column `value` of what `change_row` makes."""
     written = StructType([StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in VERDICTS])
-    observed = F.lit(observed_ms) if isinstance(observed_ms, int) else observed_ms
-    rows = changes.select(F.from_json(F.col("value").cast("string"), written).alias("c"), observed.alias("observed"))
+    rows = changes.select(F.from_json(F.col("value").cast("string"), written).alias("c"))
     ts = F.timestamp_millis("c.ts")
     columns = {
         "schema_version": F.lit(SCHEMA_VERSION),
         "day": F.to_date(ts),
         "ts": ts,
-        "observed": F.timestamp_millis("observed"),
+        "observed": F.timestamp_millis("c.observed"),
         "since": F.timestamp_millis("c.since"),
     }
     return rows.select(*(columns.get(name, F.col(f"c.`{name}`")).alias(name) for name in VERDICTS.names))
 
 
 #: What the step writes otherwise than it is kept: times in ms, and a number with a fraction (no integer to Spark).
-_WRITTEN = {**{name: LongType() for name in ("ts", "since", "minute")}, "lag_records": DoubleType()}
+_WRITTEN = {**{name: LongType() for name in ("ts", "observed", "since", "minute")}, "lag_records": DoubleType()}
 #: Columns of MINUTES that it does not write.
 _ADDED = ("schema_version", "day")
 

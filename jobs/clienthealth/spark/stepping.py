@@ -172,7 +172,7 @@ def advance(
 
     def run(state: BucketState, chunks: Sequence[Chunk]) -> tuple[tuple[Published, list[Row], Summary], bytes]:
         published = step(state, chunks, settings, now_ms)
-        return (published, *_rows(published, bucket, settings.topics.max_message_bytes)), compressed(
+        return (published, *_rows(published, bucket, settings.topics.max_message_bytes, now_ms)), compressed(
             save(state, buckets)
         )
 
@@ -205,8 +205,8 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
     )
 
 
-def _rows(published: Published, bucket: int, most: int) -> tuple[list[Row], Summary]:
-    """`most`: what the topics take of a record."""
+def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
+    """`most`: what the topics take of a record; `now_ms`: when it was judged."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: what is known of it takes more than {most} bytes, [topics] max_message_bytes"
@@ -217,7 +217,7 @@ def _rows(published: Published, bucket: int, most: int) -> tuple[list[Row], Summ
         fit = fits(most, key, value)
         rows.append((HEALTH, key, value, None) if fit else (REJECT, key, None, headers_of(too_large, None)))
     rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
-    rows += [(CHANGE, None, change_row(change), None) for change in published.changes]
+    rows += [(CHANGE, None, change_row(change, now_ms), None) for change in published.changes]
     summary = Summary(
         rows={
             HEALTH: len(published.records),

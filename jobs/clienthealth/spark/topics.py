@@ -51,11 +51,13 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 def ticks(spark: SparkSession) -> DataFrame:
     """A row a second, of no topic: it makes a batch where nothing arrives. Old ones are left out."""
     rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
-    return rows.filter(F.col("timestamp") > F.current_timestamp() - F.expr(f"INTERVAL {TICKS_SECONDS} SECONDS"))
+    return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
 #: After a night without the monitor there are thousands.
 TICKS_SECONDS = 30
+#: Now, in ms. Spark writes `current_timestamp()` as a number into the code of each batch, and compiles that anew.
+_CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
 #: Records that the client hands over at once. Spark seeks before each poll, so that what a fetch of 1 MB holds beyond
