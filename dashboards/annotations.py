@@ -1,4 +1,4 @@
-"""Incidents of a review as annotations of Grafana."""
+"""Write incidents of a review into Grafana as annotations."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Incident:
 
     @property
     def identity(self) -> str:
-        """What tells it from every other incident, also later, when its end is known."""
+        """A key that identifies the incident, also later, when its end is known."""
         return f"{self.service}|{self.instance}|{self.client_id}|{self.mode}|{self.start_ms}"
 
     def annotation(self) -> dict[str, Any]:
-        """Arguments of Grafana's annotations; the identity is a tag, by which it is found again."""
+        """Return arguments of Grafana's annotations; the identity is a tag, by which the annotation is found again."""
         still = "" if self.stop_ms is not None else " (still open)"
         return {
             "time_from": self.start_ms,
@@ -41,7 +41,7 @@ class Incident:
 
 
 def incidents(path: Path) -> list[Incident]:
-    """The incidents that a review.json lists. Raises InputError where it is no such file."""
+    """Return the incidents in a review.json. Raises InputError if the file is not one."""
     try:
         review = json.loads(path.read_text(encoding="utf-8"))
         return [_incident(listed) for theme in review["themes"] for listed in theme["listed"]]

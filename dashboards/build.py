@@ -1,4 +1,4 @@
-"""All dashboards as JSON for Grafana 12 (10 and later should do).
+"""Build all dashboards as JSON for Grafana 12 (10 and later should work).
 
 kafka-health generate          writes dashboards/out with the addresses of a single machine
 kafka-health dashboards push   sends them to a Grafana, with the addresses and the target of your settings
@@ -21,7 +21,7 @@ OUT = "dashboards/out"
 
 @cache
 def pages(links: LinkSettings) -> tuple[Page, ...]:
-    """Every dashboard: general first, then one per failure mode, then what watches the watcher."""
+    """Return every dashboard: general ones, one per failure mode, then the monitor's own."""
     return (
         overview.page(links),
         producers.page(),
@@ -33,13 +33,13 @@ def pages(links: LinkSettings) -> tuple[Page, ...]:
 
 
 def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
-    """Name → dashboard. Without settings: the committed ones."""
+    """Return name → dashboard; without settings the committed ones."""
     chosen = settings or Settings()
     return {page.name: rendered(page, chosen) for page in pages(chosen.links)}
 
 
 def generate(settings: Settings | None = None) -> dict[str, str]:
-    """Path from the repository's root → content."""
+    """Return path from the repository's root → content."""
     return {
         f"{OUT}/{name}.json": json.dumps(board, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         for name, board in boards(settings).items()

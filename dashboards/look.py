@@ -1,7 +1,7 @@
 """Colours, thresholds and words that mean the same on every dashboard.
 
 Blue, yellow and dark red differ for every kind of colour vision (a test measures it); Grafana's green, yellow and red
-do not. A colour never stands alone: values carry a word, limits a line.
+do not. A colour never stands alone: values have a word, limits a line.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from clienthealth.modes import modes
 #: Grafana's names, which follow its theme, and the colours behind them.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
-#: What is not known is neither good nor bad.
+#: An unknown value is neither good nor bad.
 NEUTRAL, CLEAR = "text", "transparent"
-#: The same behind a text.
+#: The colour of unknown behind a text.
 UNKNOWN = "#50565e"
 
-#: Of the statuses of a verdict as numbers (STATUS_ORDER): the worst is the highest, so that `max` finds it.
+#: Colours of verdicts' statuses as numbers (STATUS_ORDER): the worst is the highest, so that `max` finds it.
 STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 
 #: States of a consumer group, the worst the highest; REWIND has processed records twice, STOP processes none.
 LAG_STATES = ("UNKNOWN", "IDLE", "OK", "WARN", "STALL", "STOP", "REWIND")
 LAG_COLOURS = (NEUTRAL, GOOD, GOOD, WARNING, CRITICAL, CRITICAL, CRITICAL)
 
-#: Colours that tell failures apart; none of them says that something is well.
+#: Colours that distinguish failures; none of them means healthy.
 FAILURES = (
     "dark-red", "orange", "purple", "yellow", "light-red", "dark-purple", "dark-orange", "light-purple", "dark-yellow",
     "light-orange", "super-light-red", "super-light-purple",
@@ -37,7 +37,7 @@ FAILURES = (
 
 
 def mode_colours() -> Mapping[str, str]:
-    """A colour for each failure mode, always the same."""
+    """Return a fixed colour for each failure mode."""
     return {mode: FAILURES[place % len(FAILURES)] for place, mode in enumerate(modes())}
 
 
@@ -45,9 +45,9 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """`base` below the first limit, and the colour that holds from each limit on.
+    """Return `base` below the first limit, and the colour that holds from each limit on.
 
-    They are always written out: where nothing is said, Grafana paints everything above 80 red.
+    They are always written out: without any, Grafana paints everything above 80 red.
     """
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
@@ -55,7 +55,7 @@ def limits(base: str, above: Limits) -> build.ThresholdsConfig:
 
 
 def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
-    """Numbers shown as a word in a colour."""
+    """Map numbers to a word in a colour."""
     options = {
         str(value): model.ValueMappingResult(text=text, color=colour, index=index)
         for index, (value, (text, colour)) in enumerate(numbered.items())
@@ -64,26 +64,26 @@ def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
 
 
 def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
-    """Texts, each in a colour."""
+    """Map texts to colours."""
     return [model.ValueMap({text: model.ValueMappingResult(text=text, color=c) for text, c in texts.items()})]
 
 
 def unknown(words: str) -> list[model.ValueMapping]:
-    """The words for what is not there, in the colour of what is neither good nor bad: else it has that of a 0."""
+    """Map missing values to these words, in the colour of unknown instead of that of 0."""
     said = model.ValueMappingResult(text=words, color=UNKNOWN)
     return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, said))]
 
 
 def status_words() -> list[model.ValueMapping]:
-    """The statuses of a verdict."""
+    """Return the words for a verdict's statuses."""
     return words(dict(enumerate(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))))
 
 
 def lag_words() -> list[model.ValueMapping]:
-    """The states of a consumer group."""
+    """Return the words for a consumer group's states."""
     return words(dict(enumerate(zip(LAG_STATES, LAG_COLOURS, strict=True))))
 
 
 def up_words() -> list[model.ValueMapping]:
-    """Whether something runs."""
+    """Return the words for up and down."""
     return words({0: ("down", CRITICAL), 1: ("up", GOOD)})

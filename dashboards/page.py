@@ -1,4 +1,4 @@
-"""A dashboard as we declare it, and how it becomes one of Grafana's."""
+"""Turn our declaration of a dashboard into Grafana's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, variable
 
-#: Rows have ids from here on, by their place; panels choose their own below it.
+#: Ids of rows begin here, by their place; panels' own ids are below.
 FIRST_ROW = 900
 
 
@@ -38,9 +38,9 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A dashboard. `name` gives its uid; `variables` are names that `scope.variable` knows.
+    """A dashboard. `name` gives its uid; `variables` are names for `scope.variable`.
 
-    `refresh`: how often it asks again by itself; '' never, where its queries are heavy and their answers change slowly.
+    `refresh`: how often it reloads itself; '' for never, if its queries are heavy and their answers change slowly.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Page:
 
 
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
-    """The dashboard as plain values, ready for JSON."""
+    """Return the dashboard as plain values, ready for JSON."""
     board = (
         build.Dashboard(page.title)
         .uid(dashboard_uid(page.name))
@@ -107,9 +107,9 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 
 
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
-    """JSON values without what the SDK adds although nobody has asked for it."""
+    """Return JSON values without the defaults that the SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # Links and annotations would move into a menu, where nobody sees them.
+    # Otherwise links and annotations would move into a menu, out of sight.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:
@@ -122,7 +122,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """The same with the labels of the settings in every text."""
+    """Return a value with the labels of the settings in every text."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
@@ -131,7 +131,7 @@ def _kept(value: Any, settings: Settings) -> Any:
 
 
 def _addressed(text: str, settings: Settings) -> str:
-    """The same; where a status page is one of several, a link from a series or a row leads to that of its labels."""
+    """Return a text with the settings' labels; with several status pages, links use the labels of the series or row."""
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
     if of_series is None or "{" not in page:
@@ -159,7 +159,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Where a service begins to run a version of its client library that it did not run within the last hour."""
+    """Annotate where a service begins to run a client library version that it did not run within the last hour."""
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, who = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
     before = f"max_over_time({running}[1h] offset 2m)"
@@ -181,7 +181,7 @@ def _deployments() -> build.AnnotationQuery:
 
 
 def _incidents() -> build.AnnotationQuery:
-    """What `kafka-health dashboards push --incidents` has written into Grafana."""
+    """Show the annotations that `kafka-health dashboards push --incidents` has written into Grafana."""
     return (
         build.AnnotationQuery()
         .name("Incidents")
@@ -193,7 +193,7 @@ def _incidents() -> build.AnnotationQuery:
 
 
 class _Tagged(Builder[Dataquery]):
-    """Grafana's own annotations that have the product's tag; the SDK has no builder that fits in here."""
+    """Grafana's own annotations with the product's tag; the SDK has no builder that fits here."""
 
     def build(self) -> Dataquery:
         return UnknownDataquery({"limit": 100, "matchAny": False, "tags": [TAG], "type": "tags"})

@@ -1,4 +1,4 @@
-"""Panels in the one look that all dashboards have. Each has an id of its own: links and annotations depend on it."""
+"""Panels in the common style of all dashboards. Each has its own id: links and annotations depend on it."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
-#: The same where it is good that there is none.
+#: The words for no data if its absence is good.
 NONE = "none"
-#: Seconds as people read them: 1 hour, 45 minutes on its own; 01:45:00 along an axis.
+#: Units of seconds for people: 1 hour, 45 minutes alone; 01:45:00 along an axis.
 AGE, CLOCK = "dtdurations", "dthms"
-#: A value of a table that is not known.
+#: An unknown value in a table.
 UNKNOWN = "–"
-#: A chart asks for so many moments at most. More are hardly seen, and what a query costs grows with them: of 10,000
+#: Maximum number of moments in a chart. More are hardly visible, and the cost of a query grows with them: for 10,000
 #: clients, three times as many, one for each pixel, took Prometheus 30 s.
 MOMENTS = 240
-#: Labels in the order in which tables have them: what is wrong, with whom, where. Then come the columns of values.
+#: The order of labels in tables: what is wrong, with which client, where. The columns of values follow.
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
     "reason", "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
 )  # fmt: skip
 
-#: Those of short values: the others share what is left of a row's width.
+#: Labels with short values: the others share the rest of a row's width.
 NARROW = ("status", "partition", "library", "version", "kind", "shard")
-#: More columns of values than these have no room for words.
+#: With more columns of values there is no room for words.
 FEW = 6
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query and the name of its series; braces hold labels. `limit`: it is drawn as a dashed line."""
+    """A query and the name of its series; braces hold labels. `limit`: True for a dashed line."""
 
     expr: str
     legend: str
@@ -68,9 +68,9 @@ def chart(
     colours: Mapping[str, str] | None = None,
     nothing: str = NOTHING,
 ) -> Panel:
-    """Lines over time. `above`: limits, drawn as dashed lines. `ceiling`: the axis ends there at least.
+    """Return lines over time. `above`: limits, drawn as dashed lines. `ceiling`: the least end of the axis.
 
-    `colours`: of series, by what their names begin with.
+    `colours`: of series, by the begin of their names.
     """
     panel = (
         timeseries.Panel()
@@ -124,9 +124,9 @@ def number(
     legend: str = "",
     links: Linked = (),
 ) -> Panel:
-    """The newest value, large, or where there is a `legend` its name.
+    """Return the newest value in large type, or with a `legend` its name.
 
-    `above`: colours from limits on; without any it stays uncoloured, as does what is not known.
+    `above`: colours from limits on; without any it stays uncoloured, as an unknown value does.
     """
     panel = (
         stat.Panel()
@@ -170,10 +170,10 @@ def rows(
     height: int = 9,
     links: Linked = (),
 ) -> Panel:
-    """A table: one row per set of labels, one column per query.
+    """Return a table: one row per set of labels, one column per query.
 
     `columns`: heading → query and unit. `above`, `words`: limits and words of a column. `coloured`: label → its values
-    in colours. `linked`: label → where a click on it leads. `largest`: the column that sorts, the largest first.
+    in colours. `linked`: label → target of a click on it. `largest`: the column that sorts, the largest first.
     """
     panel = (
         table.Panel()
@@ -195,7 +195,7 @@ def rows(
         _lettered([Query(expr, heading) for heading, (expr, _) in columns.items()]), columns.items(), strict=True
     ):
         panel.with_target(_instant(ref, query, prometheus_model.PromQueryFormat.TABLE))
-        # Grafana calls the value of a single query `Value`, those of several `Value #A` and so on, once merged.
+        # Grafana calls the value of a single query `Value`, and those of several, once merged, `Value #A` and so on.
         names["Value" if len(columns) == 1 else f"Value #{ref}"] = heading
         panel.override_by_name(heading, _column(unit, (above or {}).get(heading), (words or {}).get(heading, ())))
     for label, texts in (coloured or {}).items():
@@ -210,9 +210,9 @@ def rows(
     if len(columns) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
-    # Without places Grafana takes the order of the alphabet, in which the value of a single query comes first.
+    # Otherwise Grafana sorts columns alphabetically, so that the value of a single query comes first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Else the words for an empty table fill every label that is empty, and every number that is not known.
+    # Otherwise the words for an empty table fill every empty label and every unknown number.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])
@@ -241,7 +241,7 @@ def timeline(
     width: int = 24,
     links: Linked = (),
 ) -> Panel:
-    """Bands of states over time, one per series, twenty to a page."""
+    """Return bands of states over time, one per series, twenty to a page."""
     return (
         statetimeline.Panel()
         .id(id_)
@@ -267,13 +267,13 @@ def timeline(
 
 
 def words(id_: int, title: str, description: str, markdown: str, *, width: int = 24, height: int = 5) -> Panel:
-    """A text in Markdown."""
+    """Return a text in Markdown."""
     panel = text.Panel().id(id_).title(title).description(description).span(width).height(height)
     return panel.mode(text_model.TextMode.MARKDOWN).content(markdown)
 
 
 def alert_list(id_: int, title: str, description: str, *, width: int = 8, height: int = 9) -> Panel:
-    """The alerts of the data sources that Grafana knows, ours alone, worst first."""
+    """Return the product's alerts from all data sources of Grafana, worst first."""
     options = {
         "alertInstanceLabelFilter": '{alertname=~"KafkaClient.+", alertname!="KafkaClientHealthWatchdog"}',
         "alertName": "",
@@ -322,7 +322,7 @@ def _legend() -> common_build.VizLegendOptions:
 
 
 def _ranked(queries: Sequence[Query]) -> common_build.VizLegendOptions:
-    """The names of who can be looked at alone, the worst first: a legend shows a few, and the others when scrolled."""
+    """Sort the legend, the worst first: it shows a few names, and the others when scrolled."""
     lowest = any("bottomk(" in query.expr for query in queries)
     legend = _legend().display_mode(common.LegendDisplayMode.TABLE).calcs(["min" if lowest else "max"])
     return legend.sort_by("Min" if lowest else "Max").sort_desc(not lowest)

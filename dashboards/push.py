@@ -1,6 +1,6 @@
-"""Sending dashboards to a Grafana over its HTTP API, and incidents as annotations.
+"""Send dashboards to a Grafana over its HTTP API, and incidents as annotations.
 
-What is there already in the same form is left alone, so that a second push changes nothing and makes no new versions.
+An unchanged dashboard is left alone, so that a second push makes no new versions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dashboards.annotations import Incident
 from dashboards.scope import TAG
 
 TOKEN_VARIABLE = "GRAFANA_TOKEN"
-#: What Grafana sets, and raises, by itself.
+#: Fields that Grafana sets and raises itself.
 _GRAFANAS_OWN = frozenset({"id", "version", "schemaVersion"})
 
 Outcome = Literal["created", "updated", "unchanged"]
@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Pushed:
-    """What became of a dashboard."""
+    """The result for a dashboard."""
 
     title: str
     outcome: Outcome
@@ -46,7 +46,7 @@ class Pushed:
 
 
 def token(file: str | None) -> str:
-    """The token of a service account, from a file or $GRAFANA_TOKEN. Raises SettingsError where there is none."""
+    """Return a service account's token, from a file or $GRAFANA_TOKEN. Raises SettingsError if there is none."""
     if file is not None:
         try:
             text = Path(file).read_text(encoding="utf-8").strip()
@@ -65,7 +65,7 @@ def token(file: str | None) -> str:
 
 
 class Grafana:
-    """A Grafana that dashboards are sent to. Every failure is a ServiceError that says what to do, without the token.
+    """A Grafana that receives dashboards. Every failure is a ServiceError with advice, without the token.
 
     `timeout`: seconds for one request.
     """
@@ -88,18 +88,18 @@ class Grafana:
         )
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Release the connections."""
         self._api.client.s.close()
 
     def folder(self, title: str, uid: str) -> str:
-        """The uid of the folder, made where it is missing."""
+        """Return the uid of the folder, creating it if necessary."""
         if self._get(lambda: self._api.folder.get_folder(uid)) is None:
             with self._speaking(f"the folder '{title}'"):
                 self._api.folder.create_folder(title, uid)
         return uid
 
     def push(self, board: Mapping[str, Any], folder: str, message: str) -> Pushed:
-        """Create or replace a dashboard. Its place is the folder, wherever it was before."""
+        """Create or replace a dashboard and move it into the folder."""
         there = self._get(lambda: self._api.dashboard.get_dashboard(board["uid"]))
         address = f"{self._url}/d/{board['uid']}"
         if there is not None and _same(there, board, folder):
@@ -111,7 +111,7 @@ class Grafana:
         return Pushed(board["title"], "created" if there is None else "updated", address)
 
     def annotate(self, incident: Incident) -> Outcome:
-        """Show an incident on all dashboards, as a region from its start to its end; an end that came later is set."""
+        """Show an incident on all dashboards, as a region from its start to its end; a later end is added."""
         with self._speaking("annotations"):
             there = self._api.annotations.find_annotations(tags=[TAG, quote(incident.identity, safe="")])
             if not there:
@@ -156,7 +156,7 @@ def _same(there: Mapping[str, Any], board: Mapping[str, Any], folder: str) -> bo
 
 
 def _holds(there: Any, ours: Any) -> bool:
-    """Whether all that is ours is there; Grafana may have added defaults of its own."""
+    """True if all our values are there; Grafana may have added its own defaults."""
     if isinstance(ours, Mapping):
         return isinstance(there, Mapping) and all(key in there and _holds(there[key], ours[key]) for key in ours)
     if isinstance(ours, list):

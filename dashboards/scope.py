@@ -1,4 +1,4 @@
-"""What a dashboard speaks of: its variables, the label matchers that go with them, and the ways down to one client."""
+"""The scope of a dashboard: its variables, their label matchers, and links down to one client."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
-#: Charts over everything show so many series, the worst; more would be no help and no joy to draw.
+#: Maximum number of series in charts over everything, the worst ones; more would be unreadable and slow.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-#: Matchers of series of clients, of groups and of topics, and the labels that a client, or what services are summed up
-#: from, is told apart by.
+#: Matchers for series of clients, of groups and of topics, and the labels that identify a client or a service's sums.
 OF_KEPT = matchers(KEPT)
 OF_CLIENT = f"{OF_KEPT}, {matchers(CLIENT)}"
 OF_TOPIC = f'{OF_KEPT}, topic=~"$topic"'
@@ -36,18 +35,18 @@ OF_GROUP = f'{OF_KEPT}, group=~"$group"'
 OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
-#: Who a series is of, and of which installation: staging is told from production.
+#: The subject of a series, with its installation: staging is separate from production.
 NAMED_KEPT = named(KEPT)
 WHO = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
-#: Lists are short and change seldom: they are asked for once, when a dashboard is opened. Services are known from sums
-#: that are there whenever anything is, and few: no variable empties a dashboard, or loads every client. A service that
-#: is not known is an empty label, which `.+` would leave out, as is a label that nobody has set.
+#: Lists are short and change seldom, so they are queried once, when a dashboard is opened. Services come from sums,
+#: which are few and exist whenever anything does: no variable empties a dashboard, or loads every client. An unknown
+#: service is an empty label, which `.+` would leave out, like a label that is not set.
 _LISTS: Mapping[str, tuple[str, str]] = {
     "service": ("Service", f"label_values(kafka_client_service_clients{{{OF_KEPT}}}, service)")
 }
-#: What is typed: a fleet has too many for a list.
+#: Typed values: a fleet has too many for a list.
 _TYPED: Mapping[str, str] = {
     "host": "Host",
     "instance": "Instance",
@@ -63,12 +62,12 @@ GROUP_VARIABLES = ("group", "topic")
 
 
 def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
-    """The variable of that name: a label, `datasource`, or a constant out of the settings."""
+    """Return the variable of that name: a label, `datasource`, or a constant from the settings."""
     if name in _TYPED:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # A label that keeps installations apart is known from the exporters, of which there are few.
+        # Labels of installations come from the exporters, which are few.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (
@@ -97,16 +96,17 @@ def worst(
     among: str = "",
     zeros: bool = False,
 ) -> str:
-    """The series that were worst at any moment of what is shown: the same ones from its beginning to its end.
+    """Return the series that were worst at any moment in the range: the same ones from begin to end.
 
-    A plain topk takes others at each moment, and a chart of twenty becomes one of hundreds. `by`: what tells them
-    apart; of several that have the same (two shards, two replicas) the largest is drawn. `ranked`: what they are picked
-    by, where that is not what is drawn. `among`: they are picked among the clients that have one of these (`ever`).
-    `zeros`: a series that is absent counts as 0 while an exporter speaks; a stack would go on where it ended.
+    A plain topk takes others at each moment, and a chart of twenty becomes one of hundreds. `by`: their identifying
+    labels; of several with equal labels (two shards, two replicas) the largest is drawn. `ranked`: the metric that
+    selects them, if it is not the drawn one. `among`: they are selected among the clients that have one of these
+    (`ever`). `zeros`: a missing series counts as 0 while an exporter answers; otherwise a stack would go on where it
+    ended.
 
-    What is done to all at each moment is what costs: of 10,000 clients a sum at each moment takes Prometheus twenty
-    times as long as to find the few that are drawn first. So `each` is best a plain series, summed up where `by` is
-    coarser than a client.
+    The cost is in operations on all series at each moment: for 10,000 clients a sum at each moment takes Prometheus
+    twenty times as long as finding the few that are drawn first. So `each` is best a plain series, summed up only if
+    `by` is coarser than a client.
     """
     end = "max" if pick == "topk" else "min"
     over = f"{end}_over_time(({ranked or each})[$__range:$__interval] @ end())"
@@ -121,12 +121,12 @@ def worst(
 
 
 def ever(series: str) -> str:
-    """The series that there were at any moment of what is shown."""
+    """Return the series that existed at any moment in the range."""
     return f"max_over_time({series}[$__range:$__interval] @ end())"
 
 
 def failing_or_chosen(mode: str) -> str:
-    """The clients that fail in a mode; those that somebody chose by name are among them, however they are."""
+    """Return the clients that fail in a mode; clients chosen by name are among them, healthy or not."""
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")
     chosen = f'label_replace(vector(1), "names", "{names}", "", "")'
@@ -155,14 +155,14 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """A dashboard of what a series or a row is of alone; a label that it lacks is empty, which matches its lack."""
+    """Return a dashboard for the subject of a series or row alone; a missing label is empty and matches absence."""
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """From a series (or a row, `__data.fields`) of a client to that client: its dashboard, and its evidence.
+    """Return links from a series (or a row, `__data.fields`) of a client to its dashboard, and to its evidence.
 
     `host` is left out: it may be unknown, and the others are enough.
     """
@@ -175,20 +175,20 @@ def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[mod
 
 
 def to_runbook(runbooks: str) -> list[Builder[model.DashboardLink]]:
-    """From a row of a failing client to what to do about it. `runbooks`: where they are."""
+    """Return a link from a row of a failing client to its runbook. `runbooks`: their address."""
     return [_link("Runbook", f"{runbooks}/${{__data.fields.mode}}")]
 
 
 def to_group() -> list[Builder[model.DashboardLink]]:
-    """From a series of a group to that group alone."""
+    """Return a link from a series of a group to that group alone."""
     return [_link("This group alone", _narrowed(dashboard_uid("consumers"), "__field.labels", ("group",)))]
 
 
 def to_service(field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """From a series of a service (or a row, `__data.fields`) to its clients."""
+    """Return a link from a series of a service (or a row, `__data.fields`) to its clients."""
     return [_link("Clients of this service", _narrowed(dashboard_uid("overview"), field, ("service",)))]
 
 
 def to_installation() -> list[Builder[model.DashboardLink]]:
-    """From a row of an installation to its clients."""
+    """Return a link from a row of an installation to its clients."""
     return [_link("This cluster and environment", _narrowed(dashboard_uid("overview"), "__data.fields", ()))]

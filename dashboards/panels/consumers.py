@@ -1,4 +1,4 @@
-"""Consumers and lag: does anything fall behind, and which topic holds up which."""
+"""Consumers and lag: which groups fall behind, and which topic holds up which."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, GROUP_VARIABLES, OF_CL
 
 
 def page() -> Page:
-    """The dashboard."""
+    """Return the dashboard."""
     return Page(
         name="consumers",
         title="Kafka clients: consumers and lag",

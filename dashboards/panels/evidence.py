@@ -1,4 +1,4 @@
-"""Panels on what decides failure modes: series that the exporter serves of unhealthy clients and some like them."""
+"""Panels on the deciding evidence of failure modes, from series of unhealthy clients and some peers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dashboards.panel import CLOCK, Panel, Query, chart, rows
 from dashboards.panels.measurements import worst_clients
 from dashboards.scope import BY_CLIENT, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WHO, WORST, to_client, worst
 
-#: Lines of a chart that show the healthiest client of a service, to compare the unhealthy with.
+#: Number of lines that show the healthiest client of a service, for comparison.
 _BEST = 4
-#: Rows of the table of what was left undelivered.
+#: Maximum rows of the table of undelivered records.
 _LEFT_ROWS = 100
 _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """The worst clients, and dashed the healthiest of their service: the exporter serves some, whoever is chosen."""
+    """Return queries for the worst clients and, dashed, the healthiest of their service."""
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
         Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), WHO),

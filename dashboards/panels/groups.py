@@ -12,7 +12,7 @@ _BY = listed((*KEPT, "cluster_name", "group"))
 _TOPIC = listed((*KEPT, "cluster_name", "topic"))
 _PARTITION = f"{_TOPIC}, partition"
 _GROUP = f"{{{{group}}}} on {{{{cluster_name}}}} {NAMED_KEPT}"
-#: Those that the timeline draws dark red, too.
+#: States that the timeline also draws dark red.
 _TROUBLE = "STALL|STOP|REWIND"
 
 
@@ -116,7 +116,7 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    """Records per second of all partitions together, of what moves most in the time that is shown."""
+    """Return records per second of all partitions together, for the busiest in the time that is shown."""
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"
     return f"sum by ({by}) (max by ({partition}) (deriv({offset}[$__rate_interval])\nand on ({by})\n{picked}))"

@@ -1,6 +1,6 @@
 """Panels on the measurements of clients. Ids are the panels' own: the same panel has the same id on every dashboard.
 
-Charts over all clients show the `WORST` of the time that is shown; choose a client to see it alone.
+Charts over all clients show the `WORST` in the time that is shown; choose a client to see it alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dashboards.scope import BY_CLIENT, BY_SHARD, NAMED_KEPT, OF_CLIENT, OF_SERV
 def worst_clients(
     metric: str, among: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk", most: int = WORST
 ) -> str:
-    """The clients that are worst by a metric. `among`: see `scope.worst`."""
+    """Return the clients that are worst by a metric. `among`: see `scope.worst`."""
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
     return worst(f"{metric}{{{scope}}}", by, most, pick, among=among)
 
@@ -342,7 +342,7 @@ def refused(kind: str, width: int = 12) -> Panel:
 
 
 def versions(id_: int, kind: str) -> Panel:
-    """Libraries and versions of a kind of client with the share that fails, from sums that leave no client out."""
+    """Return libraries and versions of a kind of client with the failing share, from sums over all clients."""
     by = listed((*KEPT, "library", "version"))
 
     def clients(statuses: str) -> str:

@@ -27,7 +27,7 @@ def _each(
     legend: str = "",
     most: int = WORST,
 ) -> Query:
-    """A line for each value of a label in each installation, the highest of the time that is shown.
+    """Return a line for each value of a label in each installation, the highest in the time that is shown.
 
     `measured`: labels to aggregate by → query. Without a label, a line for each installation.
     """
@@ -48,12 +48,12 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """How old the newest record of client health is, of the installation where it is oldest."""
+    """Return the age of the newest record of client health, in the installation where it is oldest."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 
 def page() -> Page:
-    """The dashboard."""
+    """Return the dashboard."""
     return Page(
         name="monitor",
         title="Kafka clients: monitor health",
@@ -69,7 +69,7 @@ def page() -> Page:
 
 
 def _state() -> str:
-    """What is so, as a number of `_SENTENCES`: the worst of it; nothing where nobody can tell."""
+    """Return the monitor's worst state as a number of `_SENTENCES`; no value if it is unknown."""
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"
     exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"

@@ -1,4 +1,4 @@
-"""Who is unhealthy: the dashboard to open first."""
+"""Unhealthy clients: the dashboard to open first."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _LEGEND = """\
 Blue is healthy, yellow suspected, dark red confirmed; grey is not known. Read from left to right: are clients heard \
 of, is any of them ill, is the monitor itself up to date. Choose a service above, click a row for the client and its \
 evidence; *Kafka clients* at the top leads to producers, consumers, each failure mode, the review and the monitor."""
-#: The heartbeat is of Prometheus, and of no installation.
+#: The heartbeat is Prometheus' own, without an installation.
 _WATCHDOG = "KafkaClientHealthWatchdog"
 _NAMED = f'alertname=~"KafkaClient.+", alertname!="{_WATCHDOG}"'
 _FIRING = f'ALERTS{{alertstate="firing", {_NAMED}, {OF_KEPT}, service=~"$service|"}}'
 _HEARTBEAT = f'ALERTS{{alertstate="firing", alertname="{_WATCHDOG}"}}'
 _BY_SERVICE = listed((*KEPT, "service"))
 _PRESENT, _UNHEALTHY = "service:kafka_client_present:count", "service:kafka_client_unhealthy:count"
-#: A table has so many rows at most.
+#: Maximum rows of a table.
 _ROWS = 500
 
 
 def page(links: LinkSettings) -> Page:
-    """The dashboard."""
+    """Return the dashboard."""
     where = runbooks(links, "${status_page}")
     return Page(
         name="overview",

@@ -13,7 +13,7 @@ from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, OF_CLIENT
 
 
 def page() -> Page:
-    """The dashboard."""
+    """Return the dashboard."""
     return Page(
         name="producers",
         title="Kafka clients: producers",

@@ -1,7 +1,7 @@
-"""The numbers of the weekly review, live: healthy client-minutes, the error budget, what spent it.
+"""The numbers of the weekly review, live: healthy client-minutes, the error budget, and what spent it.
 
-Definitions are the review's: suspected or confirmed is unhealthy, unknown and gone count in neither sum. They are read
-from the series that `alerts/rules` record, one sample a minute. The pace is that of the alerts: confirmed ones alone.
+Definitions are the review's: suspected or confirmed is unhealthy, unknown and gone count in neither sum. The series are
+recorded by `alerts/rules`, one sample a minute. The pace is that of the alerts: confirmed ones alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONFIRMED = "service:kafka_client_confirmed:count"
 
 
 def _minutes(series: str, by: str = "") -> str:
-    """Client-minutes in the range that is shown."""
+    """Return client-minutes in the range that is shown."""
     return f"sum{by} (sum_over_time({series}{{{OF_SERVICE}}}{_EACH_MINUTE}))"
 
 
@@ -33,7 +33,7 @@ def _unhealthy_share(by: str = "") -> str:
 
 
 def page() -> Page:
-    """The dashboard."""
+    """Return the dashboard."""
     return Page(
         name="review",
         title="Kafka clients: weekly review",

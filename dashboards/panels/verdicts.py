@@ -1,4 +1,4 @@
-"""Panels on verdicts: who is unhealthy, since when, and how it went. For all modes or for one."""
+"""Panels on verdicts: unhealthy clients, since when, and their course; for all modes or for one."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from dashboards.scope import (
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
-#: A timeline has so many bands, the worst; more are in the table and on the status page.
+#: Maximum bands of a timeline, the worst ones; more are in the table and on the status page.
 _BANDS = 100
-#: Only what is not ok has a series: nothing counts as none while an exporter speaks.
+#: Healthy clients have no series: if the exporter answers, no series means none.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 
 def clients(statuses: str, by: str = "") -> str:
-    """How many clients of the chosen services are so. Replicas say the same, shards each their part."""
+    """Count clients of the chosen services with these statuses. Replicas repeat each other; shards each have a part."""
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
 
 
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
-    """The same by their status in a failure mode."""
+    """Count clients by their status in a failure mode."""
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
 
 
 def by_mode() -> Query:
-    """The unhealthy of the chosen services, a line for each failure mode of each installation."""
+    """Count unhealthy clients of the chosen services, a line for each failure mode of each installation."""
     by = listed((*KEPT, "mode"))
     return Query(worst(in_mode("suspected|confirmed", by=f" by ({by})"), by, zeros=True), f"{{{{mode}}}} {NAMED_KEPT}")
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
-    """How many of the chosen clients have such a verdict: one may have both, one that has gone may have one still."""
+    """Count chosen clients with such a verdict: one may have both, and a departed one may still have one."""
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
 
@@ -63,7 +63,7 @@ def _of(mode: Mode | None) -> str:
 
 
 def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """How many clients have a confirmed failure."""
+    """Return the number of clients with a confirmed failure."""
     return number(
         id_,
         "Confirmed",
@@ -78,7 +78,7 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """How many clients have a suspected failure."""
+    """Return the number of clients with a suspected failure."""
     return number(
         id_,
         "Suspected",
@@ -93,7 +93,7 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """How many clients cannot be judged."""
+    """Return the number of clients that cannot be judged."""
     judged = "in every failure mode" if mode is None else "in this failure mode"
     return number(
         id_,
@@ -109,7 +109,7 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
-    """Who is unhealthy, whose it is, and since when. `runbooks`: where they are; '' without links to them."""
+    """Return the unhealthy clients, their owners, and since when. `runbooks`: their address; '' for no links."""
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
     rows_ = f"(({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0)"
@@ -135,7 +135,7 @@ def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str
 
 
 def history(id_: int, mode: Mode) -> Panel:
-    """Statuses over time of the clients that are not ok in a mode, the worst first."""
+    """Return statuses over time of the unhealthy clients in a mode, the worst first."""
     return timeline(
         id_,
         "Verdict over time",
@@ -149,7 +149,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Failures over time of the services, the worst first: names of single clients would be too long for a band."""
+    """Return failures of services over time, the worst first: names of clients would be too long for a band."""
     return timeline(
         id_,
         "Failures over time",
@@ -167,6 +167,6 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], chosen: str) -> str:
-    """The worst status at each moment as a number, of those that were worst."""
+    """Return the worst status at each moment as a number, for the series that were worst."""
     parts = [f'{_MODE}{{status="{s}", {chosen}}} * {STATUS_ORDER.index(s)}' for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

@@ -1,4 +1,4 @@
-"""Reports on an application's own Kafka clients, of kafka-python 3, aiokafka or confluent-kafka.
+"""Report on an application's own Kafka clients, of kafka-python 3, aiokafka or confluent-kafka.
 
     from clienthealth_exporters.python_client import report
 
@@ -7,32 +7,31 @@
 
     Producer = report(confluent_kafka.Producer, service="orders-api")
 
-The second form is that of confluent-kafka: it gives a class in place of the library's, whose clients report; what
-librdkafka says of itself it says only to callbacks that are there from the beginning.
+The second form is for confluent-kafka: it returns a class in place of the library's, whose clients report. librdkafka
+passes its own statistics only to callbacks that exist from the beginning.
 
-From then on the application goes on as before, and every 10 s a snapshot of each client goes to the topic `client-
-metrics` of the same cluster, with a last one when the client is closed or the process ends:
+From then on the application goes on as before. Every 10 s a snapshot of each client goes to the topic `client-metrics`
+of the same cluster, with a last one when the client is closed or the process ends:
 
 - producers: records sent, acknowledged and failed (`record-send-total`, `record-ack-total`, `record-error-total`) and
   not yet acknowledged (`queue-records`), by topic too; the time from `send()` to the acknowledgement
   (`ack-latency-avg`, `-max`); how long the application's callbacks hold up the others
-  (`callback-time-avg`, `-max`, `-p99`, all in ms), one that does not return counted with its time so far;
+  (`callback-time-avg`, `-max`, `-p99`, all in ms), with the time so far of a callback that has not returned;
 - consumers: time in `poll()` (`poll-idle-ratio-avg`), since and between polls
   (`last-poll-seconds-ago`, `time-between-poll-max`), records consumed, position and lag by partition, also of
   consumers that never commit;
-- of both what the library measures itself under the names that the monitor knows: kafka-python's `metrics()`,
-  librdkafka's statistics. aiokafka measures nothing, and its callbacks are not timed.
+- for both, the library's own measurements under the monitor's names: kafka-python's `metrics()`, librdkafka's
+  statistics. aiokafka measures nothing, and its callbacks are not timed.
 
-What librdkafka logs to the `logger` that the application gives, and its errors, go to the topic `client-logs`; what the
-loggers of kafka-python and aiokafka log goes to `logs_topic`, where that is given.
+librdkafka's lines to the application's `logger`, and its errors, go to the topic `client-logs`; the lines of kafka-
+python's and aiokafka's loggers go to `logs_topic` if that is given.
 
-What it costs: some microseconds a record and, while a record is under way, two small objects; the rest happens on one
-daemon thread with a small producer of its own. It needs nothing but the library and msgspec. It never raises into the
-application, and blocks it at most `close_seconds` in `close()`, for the last snapshot. While the cluster cannot be
-reached, snapshots are dropped and counted (`Reporter.dropped_total`). After a fork the child must call `report` again
-for clients of its own.
+The cost is some microseconds a record and, while a record is in flight, two small objects; the rest happens on one
+daemon thread with its own small producer. It needs only the library and msgspec. It never raises into the application,
+and blocks it at most `close_seconds` in `close()`, for the last snapshot. While the cluster is unreachable, snapshots
+are dropped and counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
 
-A callback is timed when it is given to `produce()`, or added to the future that `send()` returned before the record was
+A callback is timed if it is given to `produce()`, or added to the future that `send()` returned before the record was
 acknowledged.
 """
 
@@ -56,16 +55,16 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: The module for each library, by the package that its classes come from.
+#: The module for each library, by the package of its classes.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
-#: Names of service and instance in the environment, the first that is there.
+#: Names of service and instance in the environment; the first one that is set counts.
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), ("KAFKA_HEALTH_INSTANCE",)
-#: Log lines that wait; with more the oldest are dropped.
+#: Maximum number of waiting log lines; beyond it the oldest are dropped.
 MAX_LINES = 1000
-#: A topic that takes no log lines is left alone for so long.
+#: A topic that rejects log lines is not tried again for this long (s).
 PAUSE_SECONDS = 60.0
 
-#: Instance and client id of all that is reported on: kafka-python gives consumers the same id unless told otherwise.
+#: Instance and client id of every client under report: kafka-python gives consumers the same id by default.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 
@@ -82,13 +81,13 @@ def report(
 ) -> Any:
     """Report on producers and consumers from now on; returns the Reporter.
 
-    Given a class of confluent-kafka it returns a class like it: all clients that are made of it are reported on.
+    A class of confluent-kafka gives a class like it, whose clients all report.
 
     `service`: by default $KAFKA_HEALTH_SERVICE or $OTEL_SERVICE_NAME. `instance` names the process: by default
-    $KAFKA_HEALTH_INSTANCE, or host:pid. `logs_topic`: of confluent-kafka by default `client-logs`, else none; '' is
-    none. `kafka_options` are those of the library for the reporter's own producer; by default it uses the cluster and
-    the security of the first client. Raises TypeError if something else than a producer or consumer is given, or
-    nobody names the service, which no running application does.
+    $KAFKA_HEALTH_INSTANCE, or host:pid. `logs_topic`: for confluent-kafka by default `client-logs`, else none; `""` for
+    none. `kafka_options` are the options of the reporter's own producer; by default it uses the cluster and the
+    security of the first client. Raises TypeError for anything but a producer or consumer, or without a service; both
+    show at the start of an application.
     """
     if not clients:
         raise TypeError("no client to report on")
@@ -124,7 +123,7 @@ def report(
 
 
 def _module_of(client: Any) -> Any:
-    """What knows the library of a client or of a class. Raises TypeError."""
+    """Return the module for the library of a client or of a class. Raises TypeError."""
     of = client if isinstance(client, type) else type(client)
     for base in of.__mro__:
         if (name := _LIBRARIES.get(base.__module__.partition(".")[0])) is not None:
@@ -138,7 +137,7 @@ def _module_of(client: Any) -> Any:
 
 
 class Reporter:
-    """Publishes snapshots of the clients of one process from a thread of its own."""
+    """Publishes snapshots of the clients of one process from its own thread."""
 
     def __init__(
         self,
@@ -162,7 +161,7 @@ class Reporter:
         self._no_lines_before = 0.0
         self.sender: Sender | None = None
         self.at_end: Callable[[], None] = lambda: None
-        #: Snapshots that were delivered, and that were not.
+        #: Delivered snapshots, and dropped ones.
         self.delivered_total = self.dropped_total = 0
 
     def watch(self, watched: Watched) -> None:
@@ -183,7 +182,7 @@ class Reporter:
         self._wake.set()
 
     def heard(self, logger: str, *line: Any) -> None:
-        """A line (level, text) of a library; without one, statistics came."""
+        """Take a line (level, text) of a library; without a line, note that new statistics exist."""
         if not line:
             self._wake.set()
         elif self._logs_topic:
@@ -197,7 +196,7 @@ class Reporter:
         self._lines.append(json.dumps({**who, **line, **(more or {})}).encode())
 
     def snapshot(self, watched: Watched) -> dict[str, Any]:
-        """A client's snapshot in the canonical form."""
+        """Return a client's snapshot in the canonical form."""
         client = watched.client()
         metrics, topics = watched.probe.metrics(), watched.probe.topics()
         if client is not None:
@@ -218,7 +217,7 @@ class Reporter:
         return canonical.key(snapshot).encode(), json.dumps(snapshot, allow_nan=False).encode()
 
     def _finish(self, watched: Watched) -> None:
-        """The client's `close()` has returned: hand its last snapshot over and wait for it, but not for long."""
+        """Send the last snapshot after the client's `close()`, and wait for it briefly."""
         with _LOCK:
             if watched not in self._watched:
                 return
@@ -235,7 +234,7 @@ class Reporter:
             _TAKEN.discard((self._process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes producers itself, after this; then `_finish` knows what they could not deliver.
+        # kafka-python closes producers itself, after this; then `_finish` knows the undelivered records.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -257,7 +256,7 @@ class Reporter:
                 for watched in due:
                     watched.due = now + self._interval * watched.patience
                     if watched.client() is None and watched in self._watched:
-                        # It is gone without a close(); this was the last that is known of it.
+                        # It is gone without a close(); this was its last known state.
                         self._forget(watched)
                 if not self._watched and not self._last:
                     # Another client of the same class starts another thread.
@@ -271,7 +270,7 @@ class Reporter:
             self.sender.close()
 
     def _publish(self, due: list[Watched]) -> None:
-        """Send the last snapshots of clients that have ended, those that are due, and the lines since."""
+        """Send the last snapshots of ended clients, due snapshots, and the lines since."""
         ended = [self._last.popleft() for _ in range(len(self._last))]
         snapshots = [(key, value) for key, value, _ in ended] + [self._encoded(watched) for watched in due]
         delivered = 0
@@ -308,7 +307,7 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # An application without handlers has its warnings on standard error, and keeps them.
+            # Without handlers an application's warnings go to standard error, and must stay there.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

@@ -1,6 +1,6 @@
-"""aiokafka: lets the calls of a producer or consumer pass through a probe, and sends reports.
+"""aiokafka: probe the calls of a producer or consumer, and send reports.
 
-Reports leave on a loop of the reporter's own thread: that of the application may be the one that stands.
+Reports are sent on a loop of the reporter's own thread, because the application's loop may be blocked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clienthealth_exporters.python_client.probes import (
     quietly,
 )
 
-#: How the reporter reaches the cluster, taken over from the client that it reports on.
+#: Options for reaching the cluster, taken from the client under report.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
@@ -31,7 +31,7 @@ _CONNECTION = (
 
 
 def watched(client: Any) -> Watched:
-    """A client, whose calls now pass through a probe. Raises TypeError if it is neither producer nor consumer."""
+    """Probe a client's calls from now on. Raises TypeError if it is neither producer nor consumer."""
     if not isinstance(client, aiokafka.AIOKafkaProducer | aiokafka.AIOKafkaConsumer):
         raise TypeError(f"{type(client).__name__} is neither an AIOKafkaProducer nor an AIOKafkaConsumer")
     producing = isinstance(client, aiokafka.AIOKafkaProducer)
@@ -51,7 +51,7 @@ def _connection(client: Any) -> Any:
 
 
 def connection_of(client: Any) -> dict[str, Any]:
-    """The options of a client that say where its cluster is and how to get in."""
+    """Return the options of a client for reaching its cluster."""
     values = {name: getattr(_connection(client), f"_{name}", None) for name in _CONNECTION}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -62,7 +62,7 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # The last report waits for its acknowledgement, which must not hold the application's loop.
+            # The last report waits for its acknowledgement, which must not block the application's loop.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop
@@ -83,7 +83,7 @@ def _watched_producer(base: Any) -> type:
                 raise
 
             def settled(future: asyncio.Future[Any]) -> None:
-                # Asked for its exception, a future would no longer say that the application never did.
+                # Reading its exception would hide that the application never did.
                 if future.cancelled() or getattr(future, "_exception", None) is not None:
                     count.gave_up()
                 elif sampled:
@@ -131,7 +131,7 @@ def _watched_consumer(base: Any) -> type:
 
 
 class Sender:
-    """Sends reports by a small producer of its own, on a loop of the reporter's thread."""
+    """Sends reports by its own small producer, on a loop of the reporter's thread."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         self._options = {"client_id": client_id, "acks": 1, "request_timeout_ms": 4000, **options}

@@ -1,8 +1,8 @@
 """confluent-kafka (librdkafka): a class whose clients report, in place of the application's own class.
 
-What librdkafka says (statistics, errors, log lines) it says to callbacks of the configuration, and what became of a
-record to the callback of `produce()`: all are wrapped, and the application's own are called as before. They run in the
-application's `poll()`; where nobody polls, or a callback does not return, the reporter's thread goes on.
+librdkafka passes statistics, errors and log lines to callbacks in the configuration, and the outcome of a record to the
+callback of `produce()`. All of them are wrapped, and the application's own are called as before. They run in the
+application's `poll()`; if it does not poll, or a callback does not return, the reporter's thread goes on.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: Where a callback stands among the arguments of `produce()` after the topic; its alias follows, where there is one.
+#: The place of the callback among the arguments of `produce()` after the topic, and its alias, if there is one.
 _POSITION = 3
 
 
 class Reported:
-    """What a client of the class says of itself, until the reporter's thread takes it.
+    """The reports of a client of the class, until the reporter's thread takes them.
 
-    heard  is called with a line (level, text) of the library's log or of an error, and without when statistics came
+    heard  is called with a line (level, text) of the library's log or of an error, and without one for new statistics
     """
 
     def __init__(self, config: Mapping[str, Any], heard: Callable[..., None]) -> None:
         self.config, self._heard = dict(config), heard
         self._stats: str | None = None
         only_errors = str(config.get("delivery.report.only.error", "")).lower()
-        #: Where deliveries are not reported, none is missing.
+        #: Without delivery reports none is missing.
         self.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
 
     def wrapped(self, interval_seconds: float) -> dict[str, Any]:
-        """The configuration of the application with callbacks that report and call its own."""
+        """Return the application's configuration with callbacks that report and call its own."""
         config = {"statistics.interval.ms": round(1000 * interval_seconds), **self.config}
         config["stats_cb"] = self._calling(self.keep_statistics, config.get("stats_cb"))
         if config.get("logger") is not None:
-            # It has the lines of errors too.
+            # It includes the lines of errors.
             config["logger"] = _Tee(config["logger"], self._heard)
         else:
             config["error_cb"] = self._calling(
                 lambda error: self._heard(logging.ERROR, f"{error.name()}: {error.str()}"), config.get("error_cb")
             )
-        # It is called for each record that has no callback of its own.
+        # It is called for each record without its own callback.
         config.pop("on_delivery", None)
         return config
 
     def fresh(self) -> bool:
-        """True if statistics have come that nobody has taken yet."""
+        """True if there are new statistics."""
         return self._stats is not None
 
     def taken(self, _client: Any = None) -> tuple[Mapping[str, float], list[dict[str, Any]]]:
-        """What the newest statistics measure, once; nothing where none came since."""
+        """Return the measurements of the newest statistics, once; empty without new ones."""
         text, self._stats = self._stats, None
         if text is None or not (decoded := FORMAT.decode(Record(text=text, document=msgspec.json.decode(text)))):
             return {}, []
@@ -92,7 +92,7 @@ class Reported:
 
 
 class _Tee:
-    """The application's logger, of whose lines the reporter hears."""
+    """The application's logger, with a copy of its lines for the reporter."""
 
     def __init__(self, logger: Any, heard: Callable[..., None]) -> None:
         self._logger, self._heard = logger, heard
@@ -103,11 +103,11 @@ class _Tee:
 
 
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
-    """A class like `base` whose clients report: `start` is called with what to watch, and how to reach the cluster."""
+    """Return a class like `base` whose clients report: `start` gets each client, and how to reach the cluster."""
     if not issubclass(base, confluent_kafka.Producer | confluent_kafka.Consumer):
         raise TypeError(f"{base.__name__} is neither a Producer nor a Consumer")
     calls = _ProducerCalls if issubclass(base, confluent_kafka.Producer) else _ConsumerCalls
-    # What a version of the library does not have, the class does not have either.
+    # The class lacks what a version of the library lacks.
     methods = {
         name: getattr(calls, name) for name in dir(calls) if callable(getattr(calls, name)) and hasattr(base, name)
     }
@@ -118,7 +118,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
 
 
 class _Calls:
-    """The methods that a class has in place of its base's."""
+    """Methods that replace those of the base class."""
 
     __dict__: dict[str, Any]
     _kafka_health_class: tuple[Any, Callable[..., None], float]
@@ -199,7 +199,7 @@ class _ConsumerCalls(_Calls):
 def _callback(
     probe: ProducerProbe, said: Reported, topic: str, own: Callable[..., object] | None
 ) -> tuple[Callable[..., Any], Any]:
-    """What is called when it is known what became of a record, and counts it; and the counts of its topic.
+    """Return a callback that counts a record's outcome, and the counts of its topic.
 
     It calls the callback of the record, or that of the configuration, as the library does.
     """
@@ -234,12 +234,12 @@ def _polled(consumer: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def connection_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a client that say where its cluster is and how to get in."""
+    """Return the options of a client for reaching its cluster."""
     return {name: value for name, value in config.items() if name.startswith(_CONNECTION)}
 
 
 class Sender:
-    """Sends reports by a small producer of its own: that of the application may be the one that is stuck."""
+    """Sends reports by its own small producer: the application's may be stuck."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         silent = logging.getLogger(f"{__name__}.sender")
@@ -268,5 +268,5 @@ class Sender:
         return max(0, len(records) - len(failed) - int(left))
 
     def close(self) -> None:
-        """Nothing is under way: librdkafka ends with the object."""
+        """Nothing is in flight: librdkafka ends with the object."""
         self._producer = None

@@ -1,8 +1,8 @@
-"""kafka-python 3: lets the calls of a producer or consumer pass through a probe, and sends reports.
+"""kafka-python 3: probe the calls of a producer or consumer, and send reports.
 
-The object is given a subclass of its own class. Whoever holds it calls through the probe, and `isinstance` and identity
-stay as they are. Nothing refers back to the client, so it is closed and freed as before. Arguments, results and
-exceptions pass through unchanged.
+The object gets a subclass of its own class. Its users call through the probe, and `isinstance` and identity stay as
+they are. Nothing refers back to the client, so it is closed and freed as before. Arguments, results and exceptions pass
+through unchanged.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from clienthealth_exporters.python_client.probes import (
 )
 
 log = logging.getLogger(__name__)
-#: How the reporter reaches the cluster, taken over from the client that it reports on.
+#: Options for reaching the cluster, taken from the client under report.
 _CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
-#: kafka-python 3.0 measures these in seconds although it says milliseconds.
+#: kafka-python 3.0 measures these in seconds although it documents milliseconds.
 _FACTORS = {"record-queue-time-avg": 1000.0, "record-queue-time-max": 1000.0}
 _GROUPS = ("producer-metrics", "consumer-metrics", "consumer-fetch-manager-metrics", "consumer-coordinator-metrics")
 
 
 def watched(client: Any) -> Watched:
-    """A client, whose calls now pass through a probe. Raises TypeError if it is neither producer nor consumer."""
+    """Probe a client's calls from now on. Raises TypeError if it is neither producer nor consumer."""
     if not isinstance(client, kafka.KafkaProducer | kafka.KafkaConsumer):
         raise TypeError(f"{type(client).__name__} is neither a KafkaProducer nor a KafkaConsumer")
     probe = ProducerProbe() if isinstance(client, kafka.KafkaProducer) else ConsumerProbe()
@@ -56,14 +56,14 @@ def watched(client: Any) -> Watched:
 
 
 def watch(client: Any, probe: Any) -> None:
-    """Let the client's calls pass through the probe."""
+    """Route the client's calls through the probe."""
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if probe.kind == "producer" else _watched_consumer)(base)
 
 
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
-    """`send()` took a record: follow what becomes of it, and time the callbacks that are added later."""
+    """Follow a record that `send()` took, and time the callbacks that are added later."""
     if probe.sampled(began):
         future.add_callback(probe.delivered, topic, began)
     else:
@@ -77,7 +77,7 @@ def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> Non
 
 
 def _closing(base: Any) -> Callable[..., Any]:
-    """The `close` of `base`, which the probe then hears of."""
+    """Return the `close` of `base`, which then also informs the probe."""
 
     @functools.wraps(base.close)
     def close(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -132,7 +132,7 @@ def _watched_consumer(base: Any) -> type:
 
 
 def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[[Any], object]]) -> type:
-    """A class of futures that time the callbacks that are added to them before they are done."""
+    """Return a class of futures that time callbacks added to them before they are done."""
 
     class Timed(base):  # type: ignore[misc]
         __slots__ = ()
@@ -149,9 +149,9 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
-    """What `metrics()` of kafka-python tells under the names that the monitor knows.
+    """Return kafka-python's `metrics()` under the names that the monitor knows.
 
-    An average of nothing is 0 there, which its maximum gives away: it is infinite.
+    An average of nothing is 0 there; its infinite maximum reveals that.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}
@@ -168,12 +168,12 @@ def library_metrics(client: Any, kind: str) -> dict[str, float]:
 
 
 def connection_of(client: Any) -> dict[str, Any]:
-    """The options of a client that say where its cluster is and how to get in."""
+    """Return the options of a client for reaching its cluster."""
     return {name: value for name, value in client.config.items() if name.startswith(_CONNECTION) and value is not None}
 
 
 class Sender:
-    """Sends reports by a small producer of its own."""
+    """Sends reports by its own small producer."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         self._options = {
@@ -193,7 +193,7 @@ class Sender:
         """Send, and wait for the acknowledgements."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # At exit it must outlive the clients that it reports on, which kafka-python closes after it.
+            # At exit it must outlive the clients under report, which kafka-python closes after it.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

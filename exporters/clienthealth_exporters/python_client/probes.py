@@ -1,4 +1,4 @@
-"""What a probe knows of a producer or consumer of any library: numbers only, in a fixed amount of memory."""
+"""Probes of a producer or consumer of any library: numbers only, in a fixed amount of memory."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from clienthealth.model.clients import Kind
 
 log = logging.getLogger(__name__)
 
-#: The name under which a watched client carries its probe.
+#: The attribute of a watched client that holds its probe.
 ATTRIBUTE = "_kafka_health_probe"
-#: In this time reports must be acknowledged.
+#: Time limit (s) for the acknowledgement of reports.
 DELIVERY_SECONDS = 5.0
-#: An application that uses more topics or partitions than this is reported without the further ones.
+#: Maximum number of an application's topics or partitions in its reports.
 MAX_TOPICS = 500
-#: Between two records that are timed: at a high rate neighbours tell the same.
+#: Least time (s) between two timed records: at a high rate neighbours have the same time.
 SAMPLING_SECONDS = 0.001
-#: From one microsecond upward each bucket is a fifth wider than the one before; the last holds all of an hour and more.
+#: From one microsecond upward each bucket is a fifth wider than the one before; the last holds an hour and more.
 SMALLEST_SECONDS = 1e-6
 GROWTH = 2**0.25
 BUCKETS = 128
 
 
 def quietly(work: Callable[..., None], *args: object) -> None:
-    """A defect of the reporter's must not become one of the application."""
+    """Run `work`; a defect of the reporter must not become one of the application."""
     try:
         work(*args)
     except Exception:
@@ -38,29 +38,29 @@ def quietly(work: Callable[..., None], *args: object) -> None:
 
 
 def named_like(made: type, base: type) -> type:
-    """The class `made` under the name of `base`, for logs and messages of the application."""
+    """Return the class `made` under the name of `base`, for logs and messages of the application."""
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     return made
 
 
 class Sender(Protocol):
-    """How reports reach the cluster, by the library that the application has; used by the reporter's thread alone."""
+    """Sends reports to the cluster, with the application's library; used by the reporter's thread alone."""
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send topics, keys and values, and wait; returns how many were acknowledged. May raise anything."""
+        """Send topics, keys and values, and wait; return how many were acknowledged. May raise anything."""
 
     def close(self) -> None:
-        """Let go of the cluster."""
+        """Close the connection."""
 
 
 @dataclass(eq=False)
 class Watched:
     """A client under watch, held weakly.
 
-    more      client → what its library measures, by names of CLIENT_METRICS, where the probe does not, and by topic, in
-              place of the probe's own; None: it does not
-    fresh     True if the library has measured anew, which is reported at once
-    patience  a report without that follows after so many intervals
+    more      client → the library's measurements, by names of CLIENT_METRICS, for those that the probe lacks, and by
+              topic, in place of the probe's own; None: the library has none
+    fresh     True if the library has new measurements, which are reported at once
+    patience  a report without that follows after this many intervals
     due       when the next report is, on the monotonic clock
     """
 
@@ -78,7 +78,7 @@ class Watched:
 
 
 class Summary(NamedTuple):
-    """What some durations were, in seconds. `p99` is exact to a fifth and never more than `max`."""
+    """A summary of durations, in seconds. `p99` is exact to a fifth and never more than `max`."""
 
     number: int
     avg: float
@@ -89,7 +89,8 @@ class Summary(NamedTuple):
 class Durations:
     """Durations in a fixed amount of memory: their number, sum, maximum, and a histogram for quantiles.
 
-    Not safe for several threads at once: the owner holds a lock."""
+    Not safe for several threads at once: the owner holds a lock.
+    """
 
     __slots__ = ("_buckets", "_count", "_max", "_sum")
 
@@ -98,7 +99,7 @@ class Durations:
         self._buckets = [0] * BUCKETS
 
     def add(self, seconds: float) -> None:
-        """One more. A clock that went backwards counts as 0."""
+        """Add a duration. A clock that went backwards counts as 0."""
         seconds = max(0.0, seconds)
         self._count += 1
         self._sum += seconds
@@ -107,7 +108,7 @@ class Durations:
         self._buckets[min(position, BUCKETS - 1)] += 1
 
     def drain(self) -> Summary | None:
-        """What came since the last call; None where nothing did."""
+        """Return the durations since the last call; None without any."""
         if not self._count:
             return None
         rank, seen = math.ceil(0.99 * self._count), 0
@@ -142,9 +143,9 @@ class _Topic:
 
 
 class ProducerProbe:
-    """Sent, acknowledged and failed records, how long acknowledgements and the application's callbacks take.
+    """Sent, acknowledged and failed records, and the times of acknowledgements and of the application's callbacks.
 
-    Every record is counted. At most one a millisecond is followed to its acknowledgement with a clock.
+    Every record is counted. At most one a millisecond is timed to its acknowledgement.
     """
 
     kind: Kind = "producer"
@@ -158,14 +159,14 @@ class ProducerProbe:
         self._other_topics = _Topic(self._lock)
         self._latencies, self._callbacks = Durations(), Durations()
         self._next_sample = 0.0
-        #: False if the library says of failures alone what became of records: then nobody knows how many are left.
+        #: False if the library reports only failures: then the number of remaining records is unknown.
         self.all_reported = True
         self._callback_began: float | None = None
-        #: Classes of futures that time callbacks, by the class that they stand for (kafka-python).
+        #: Classes of futures that time callbacks, by the class that they replace (kafka-python).
         self.futures: dict[type, type] = {}
 
     def sending(self, topic: str) -> _Topic:
-        """A record is handed to `send()`."""
+        """Count a record that is passed to `send()`."""
         with self._lock:
             counts = self._topics.get(topic)
             if counts is None:
@@ -176,21 +177,21 @@ class ProducerProbe:
         return counts
 
     def sampled(self, began: float) -> bool:
-        """True if this record is to be followed with the clock."""
+        """True if this record is to be timed."""
         due = began >= self._next_sample
         if due:
             self._next_sample = began + SAMPLING_SECONDS
         return due
 
     def delivered(self, topic: _Topic, began: float, _metadata: object = None) -> None:
-        """A record that is followed with the clock is acknowledged."""
+        """Take the time of an acknowledged record."""
         seconds = self.clock() - began
         with self._lock:
             topic.acknowledged += 1
             self._latencies.add(seconds)
 
     def timed(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """The callback, with its duration counted. Callbacks of a producer run one after the other."""
+        """Return the callback with its duration counted. Callbacks of a producer run one after the other."""
         clock = self.clock
 
         def run(*outcome: Any) -> object:
@@ -205,7 +206,7 @@ class ProducerProbe:
         return run
 
     def metrics(self) -> dict[str, float]:
-        """Counts, and since the last call the times; a callback that has not returned counts with its time so far."""
+        """Return counts, and times since the last call; a running callback counts with its time so far."""
         began = self._callback_began
         with self._lock:
             latency, callback = self._latencies.drain(), self._callbacks.drain()
@@ -234,7 +235,7 @@ class ProducerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Sent and failed records by topic."""
+        """Return sent and failed records by topic."""
         with self._lock:
             counts = {name: (topic.sent, topic.failed) for name, topic in self._topics.items()}
         return [
@@ -263,7 +264,7 @@ class ConsumerProbe:
         self._drained = (clock(), 0.0)
 
     def polling(self) -> None:
-        """`poll()` begins."""
+        """Note that `poll()` begins."""
         now = self.clock()
         with self._lock:
             if self._last_began is not None:
@@ -271,7 +272,7 @@ class ConsumerProbe:
             self._last_began, self._polling = now, True
 
     def polled(self, consumer: Any, records: Mapping[Any, Any], others: int = 0) -> None:
-        """`poll()` ends, with these records by partition, and with others of which only the number is known."""
+        """Note that `poll()` ends, with these records by partition, and a number of other records."""
         now = self.clock()
         with self._lock:
             self._polling, self._last_ended = False, now
@@ -292,7 +293,7 @@ class ConsumerProbe:
                     counts[2] = max(0, (consumer.highwater(partition) or position) - position)
 
     def metrics(self) -> dict[str, float]:
-        """Counts, and since the last call the times. A poll under way counts with its time so far."""
+        """Return counts, and times since the last call. A poll under way counts with its time so far."""
         now = self.clock()
         with self._lock:
             in_poll = self._in_poll
@@ -315,7 +316,7 @@ class ConsumerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Records consumed, position and lag by partition."""
+        """Return records consumed, position and lag by partition."""
         with self._lock:
             by_partition = {(tp.topic, tp.partition): tuple(values) for tp, values in self._partitions.items()}
         return [
@@ -325,5 +326,5 @@ class ConsumerProbe:
 
 
 def entry(topic: str, partition: int | None, metrics: Mapping[str, float]) -> dict[str, Any]:
-    """What is said of a topic or a partition, in the canonical form."""
+    """Return the canonical entry of a topic or a partition."""
     return {"topic": topic, "partition": partition, "thread": None, "metrics": dict(metrics)}
