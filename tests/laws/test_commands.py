@@ -61,6 +61,7 @@ PROVEN = {
     "kafka-health export jvm": "tests/kafka/test_jvm_exporter.py",
     "java -jar jolokia-agent": "tests/kafka/test_jvm_exporter.py",
     "KAFKA_BOOTSTRAP_SERVERS=broker-1:9092 GRAFANA_ADMIN_PASSWORD=…": "not run: needs a container engine",
+    "KAFKA_BOOTSTRAP_SERVERS=broker:9092 GRAFANA_ADMIN_PASSWORD=…": "tests/e2e/test_compose_demo.py",
     "useradd": "not run: needs root; tests/unit/test_systemd.py has the units verified",
     "chown": "not run: needs the user that useradd makes",
     "cp deploy/systemd": "not run: needs systemd",
