@@ -1,4 +1,4 @@
 """All Spark of the monitor: session, source, the one query, its sinks, and the history that the review reads too.
 
-What knows about Kafka clients is plain Python elsewhere; here records get to it and results from it.
+Knowledge of Kafka clients is plain Python in other packages; this one passes records to it and results from it.
 """

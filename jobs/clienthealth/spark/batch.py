@@ -1,6 +1,6 @@
-"""A finished batch → the topics and the history. Writes are idempotent: a batch may be repeated after a crash.
+"""Write a finished batch to the topics and the history. Writes are idempotent: a crash may repeat a batch.
 
-Records on topics are keyed; the history looks whether it has already taken in a batch that may come again.
+Records on topics are keyed; the history checks whether it already contains a batch that may be repeated.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 
 @dataclass(eq=False)
 class Batch:
-    """What is done with each batch of the query.
+    """The work on each batch of the query.
 
     `opened`: see `Opened`; `restored`: see `Restored`. `pending`: the batch that is repeated, if one was planned and
-    not committed. `before` is called before anything of it is read. After a batch of few records is waited for the next
-    until `trigger_seconds` are over, or until `stop`; after one of none for IDLE_SECONDS, unless `waiting` says that
-    there is something to read.
+    not committed. `before` is called before anything of it is read. After a batch of few records the next one waits
+    until `trigger_seconds` are over, or until `stop`; after an empty one for IDLE_SECONDS, unless `waiting` reports
+    unread records.
     """
 
     settings: Settings
@@ -87,7 +87,7 @@ class Batch:
             self.metrics.pause = time.monotonic() - begun
 
     def _work(self, batch: DataFrame, batch_id: int) -> int:
-        """Write the results; how many records were read."""
+        """Write the results; return how many records were read."""
         rows = batch.persist()
         try:
             spark = batch.sparkSession
@@ -132,7 +132,7 @@ class Batch:
         return history.Origin(query_id(spark), batch_id, repeated.planned_ms if repeated else None)
 
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
-        """Tell of the record that is left out because reading it ended the monitor."""
+        """Publish the reject for a record that was left out because reading it ended the monitor."""
         text = f"{REASON}: the monitor ended whenever it read this record"
         rejects = [(self.settings.topics.rejects, None, None, headers_of(text, record))]
         rows = spark.createDataFrame(rejects, "topic string, key binary, value binary, headers string")
@@ -149,7 +149,7 @@ class Batch:
 
 
 def query_id(spark: SparkSession) -> str:
-    """The id of the running query: one per checkpoint, the same after a restart."""
+    """Return the id of the running query: one per checkpoint, the same after a restart."""
     query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     if query is None:
         raise RuntimeError("not called from a streaming query's foreachBatch")

@@ -1,8 +1,8 @@
-"""The checkpoint of the query: how far it has planned and committed, and the notes that we keep beside it.
+"""The query's checkpoint: planned and committed batches, and the monitor's own notes beside it.
 
-Spark writes `offsets/<n>` when it has planned batch n and `commits/<n>` when all its results are where they belong. A
-batch that was planned and not committed is repeated, with the same ends, by whoever starts the query next. A part of
-a source: (position of the source, topic, partition).
+Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all its results are written. The next
+start of the query repeats a batch that was planned and not committed, with the same ends. A part of a source is
+(position of the source, topic, partition).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORM, SOURCES, TICKS = "form", 3, 2
 
 @dataclass(frozen=True)
 class Pending:
-    """A batch that was planned (epoch ms) and not committed: what it reads is from `begin` up to `end`, by part."""
+    """A batch that was planned (epoch ms) and not committed: it reads from `begin` up to `end`, by part."""
 
     batch: int
     begin: Mapping[Part, int]
@@ -38,18 +38,18 @@ class Pending:
 
     @property
     def sizes(self) -> Mapping[Part, int]:
-        """The parts of which it reads anything, with the number of offsets."""
+        """The non-empty parts with their number of offsets."""
         sizes = {part: end - self.begin.get(part, 0) for part, end in self.end.items()}
         return {part: size for part, size in sizes.items() if size > 0}
 
 
 class Checkpoint(Files):
-    """The folder (or URL) of a query's checkpoint. What reads it raises StateError where it cannot be read."""
+    """The folder (or URL) of a query's checkpoint. Methods that read it raise StateError if it is unreadable."""
 
     def claim(self, form: int) -> None:
-        """Note in which form the state is written from now on.
+        """Note the form in which the state is written from now on.
 
-        Raises StateError, before anything is changed, where a later release wrote it, or one that had fewer sources.
+        Raises StateError, before any change, if a later release wrote the checkpoint, or one with fewer sources.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -65,10 +65,10 @@ class Checkpoint(Files):
             self.write(FORM, str(form))
 
     def begin_ticks(self, now_ms: int) -> None:
-        """Let the ticks have begun earlier where they would be in the future.
+        """Move the begin of the ticks back if it is in the future.
 
-        Spark counts their seconds from when the source was begun, and fails where it has counted further than
-        `now_ms`, as after a clock was set back or on another machine.
+        Spark counts their seconds from the begin of the source, and fails if it has counted beyond `now_ms`, as after a
+        clock was set back or on another machine.
         """
         newest = self._newest("offsets")
         begun = self.read(f"sources/{TICKS}/0")
@@ -79,7 +79,7 @@ class Checkpoint(Files):
             self.write(f"sources/{TICKS}/0", f"v1\n{now_ms - counted_ms}")
 
     def pending(self) -> Pending | None:
-        """The batch that will be repeated, None where the newest was committed."""
+        """Return the batch that will be repeated, None if the newest was committed."""
         batch = self._newest("offsets")
         if batch is None or batch == self._newest("commits"):
             return None
@@ -88,34 +88,34 @@ class Checkpoint(Files):
         return Pending(batch, _parts(begins), _parts(ends), int(json.loads(about)["batchTimestampMs"]))
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """Where the query goes on, by topic and partition."""
+        """Return where the query goes on, by topic and partition."""
         pending, newest = self.pending(), self._newest("offsets")
         parts = pending.begin if pending else {} if newest is None else _parts(self._offsets(newest)[1])
         return {(topic, partition): offset for (_, topic, partition), offset in parts.items()}
 
     @property
     def begun(self) -> bool:
-        """Has a batch been planned."""
+        """True if a batch has been planned."""
         return self.newest is not None
 
     @property
     def newest(self) -> int | None:
-        """The newest batch that was planned."""
+        """The newest planned batch."""
         return self._newest("offsets")
 
     @property
     def query(self) -> str | None:
-        """The id of the query whose checkpoint this is, None before its first start."""
+        """The id of the checkpoint's query, None before its first start."""
         about = self.read("metadata")
         return None if about is None else str(json.loads(about)["id"])
 
     def partitions(self) -> int | None:
-        """Over how many partitions the state is spread, None before the first batch."""
+        """The number of partitions of the state, None before the first batch."""
         newest = self._newest("offsets")
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Let the pending batch end there, its other parts where they begin. Nothing of it may be written yet."""
+        """Move the end of the pending batch, and its other parts to their begin. Nothing of it may be written yet."""
         head, ends = self._offsets(pending.batch)
         now: list[dict[str, dict[str, int]]] = [{} for _ in ends]
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
@@ -127,7 +127,7 @@ class Checkpoint(Files):
             self._files.delete(status.getPath(), False)
 
     def begin_at(self, batch: int, part: Part, offset: int) -> None:
-        """Let a batch begin there in one part, by moving the end of the batch before it."""
+        """Move a batch's begin in one part, by moving the end of the batch before it."""
         at, topic, partition = part
         if not batch:
             initial = {t: dict(offsets) for t, offsets in self._initial(at).items()}
@@ -185,9 +185,9 @@ SPREAD, SEED = "spread", 42
 
 
 def numbers_of(spark: SparkSession, checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
-    """The number by which Spark knows each bucket. Notes for a new checkpoint how they were chosen.
+    """Return Spark's number of each bucket. For a new checkpoint, note how they were chosen.
 
-    They are fixed with the checkpoint: state is kept by them.
+    They are fixed with the checkpoint, because the state is stored by them.
     """
     noted = checkpoint.read(SPREAD)
     if noted is None:
@@ -197,7 +197,7 @@ def numbers_of(spark: SparkSession, checkpoint: Checkpoint, settings: MonitorSet
 
 
 def numbers(spark: SparkSession, buckets: int, partitions: int) -> tuple[int, ...]:
-    """A number for each bucket, such that no partition has two buckets more than another.
+    """Return a number for each bucket, so that no partition has two buckets more than another.
 
     Spark puts a group on a partition by a hash of its number. Numbered 0, 1, 2, … 32 buckets fall on two partitions as
     12 and 20, on eight as 1 to 6 each, and most cores wait for one.

@@ -1,4 +1,4 @@
-"""Raw records in Arrow batches → chunks of readings and events by bucket, rejects, and counts (for `mapInArrow`)."""
+"""Decode raw records in Arrow batches into chunks by bucket, rejects, and counts (for `mapInArrow`)."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class Reject(msgspec.Struct, array_like=True, gc=False):
 
 
 class Count(msgspec.Struct, array_like=True):
-    """How many records of one topic arrived in one minute (epoch ms).
+    """The number of records of one topic that arrived in one minute (epoch ms).
 
-    `reason`: why they were rejected, None for good ones; `late`: how many came more than `[monitor]
-    watermark_seconds` after their own time; `newest_ms`: the newest time that one of them has, of consumer groups
-    `groups_newest_ms`, as brokers tell of these whether any client reports or none.
+    `reason`: of rejection, None for good ones; `late`: number that came more than `[monitor] watermark_seconds` after
+    their own time; `newest_ms`: their newest time, for consumer groups `groups_newest_ms`, because brokers report
+    groups whether or not any client reports.
     """
 
     minute_ms: int
@@ -78,9 +78,9 @@ class Count(msgspec.Struct, array_like=True):
 
 
 def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
-    """The function that decodes in a worker. `literals`: of these a log record holds one, or nothing of Kafka.
+    """Return the function that decodes in a worker. `literals`: a log record without any of them is not about Kafka.
 
-    `numbers`: of each bucket, as what comes out has it (`numbers_of`); else they are numbered in order.
+    `numbers`: of the buckets, as in the output (`numbers_of`); by default 0, 1, 2, ….
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -93,7 +93,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
 
 def compressed(data: bytes | bytearray) -> bytes:
-    """LZ4, with the size before it."""
+    """Compress by LZ4, with the size before it."""
     import pyarrow as pa
 
     return len(data).to_bytes(8, "little") + pa.compress(data, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]
@@ -108,7 +108,7 @@ def decompressed(data: bytes | memoryview) -> bytes:
 
 
 class _Task:
-    """One task of Spark: a range of records of one partition of a topic, usually."""
+    """One task of Spark: usually a range of records of one partition of a topic."""
 
     def __init__(self, settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> None:
         import pyarrow as pa
@@ -296,12 +296,12 @@ class _Task:
 
 
 def _newest(times: np.ndarray) -> int:
-    """The newest of times that are known (epoch ms), 0 where none is."""
+    """Return the newest known time (epoch ms), 0 without any."""
     return int(np.nanmax(times, initial=0))
 
 
 def _escaped(literal: str) -> str:
-    """A literal for RE2."""
+    """Escape a literal for RE2."""
     return "".join(c if c.isalnum() or c in " _" else f"\\{c}" if ord(c) < 128 else c for c in literal)
 
 
@@ -354,12 +354,12 @@ class _Records:
         )
 
     def lines_to_decode(self, pattern: str) -> list[tuple[int, np.ndarray]]:
-        """The log records to decode, each with those of a burst that it stands for."""
+        """Return the log records to decode, each with those of a burst for which it stands."""
         worth = np.flatnonzero(self.worth_decoding(pattern))
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, pattern: str) -> np.ndarray:
-        """Which log records hold one of the literals, or cannot be read as text and must be rejected."""
+        """Return the log records that contain a literal, or that cannot be read as text and must be rejected."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -381,12 +381,12 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """The log records to decode, of those at `worth`, each with all that it stands for (itself among them).
+    """Return the log records at `worth` to decode, each with all for which it stands (itself among them).
 
-    Alike are lines of one process that differ in digits alone: the Kafka key names it as `service|instance|…`. Where it
-    does not, they must be the same but for times, because digits tell hosts apart. So the work that one process can
-    cause is bounded, and all its lines are counted. Lines of thread dumps are read one and all: together they say
-    something. `values`, `keys`: columns of binaries.
+    Lines of one process that differ only in digits are alike: the Kafka key names the process as `service|instance|…`.
+    Without a key they must be equal but for times, because digits distinguish hosts. So the work that one process can
+    cause is bounded, and all its lines are counted. Lines of thread dumps are all read, because only together they make
+    sense. `values`, `keys`: columns of binaries.
     """
     alone = [(at, np.array([at])) for at in worth.tolist()]
     if len(worth) < BURST:
@@ -405,7 +405,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """For each of these lines a number that lines which are alike share."""
+    """Return for each of these lines a number that similar lines share."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

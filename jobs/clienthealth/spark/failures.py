@@ -1,4 +1,4 @@
-"""Why the query failed, in a sentence that says what to do, where the reason is one that people can mend."""
+"""Explain why the query failed, with what to do, if people can fix the reason."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
-    """The error to raise for what Java tells: one whose exit code is 2 where nothing changes until
-    somebody does something.
-    """
+    """Return the error to raise for Java's message; its exit code is 2 if only a person can change the situation."""
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])

@@ -1,4 +1,4 @@
-"""Files of a folder or URL through Hadoop's file systems, as Spark itself reaches them: disks, HDFS, object stores."""
+"""Access files of a folder or URL through Hadoop's file systems, as Spark does: disks, HDFS, object stores."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Files:
         self._manager = getattr(manager, "MODULE$").create(self._path(self._root), configuration)
 
     def exists(self, name: str) -> bool:
-        """Is there a file or folder of this name."""
+        """True if there is a file or folder of this name."""
         return bool(self._files.exists(self._path(f"{self._root}/{name}")))
 
     def read(self, name: str) -> str | None:
-        """A file as text, None where there is none."""
+        """Return a file as text, None if there is none."""
         if not self.exists(name):
             return None
         stream = self._files.open(self._path(f"{self._root}/{name}"))
@@ -42,7 +42,7 @@ class Files:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file, completely or not at all."""
         path = self._path(f"{self._root}/{name}")
         self._manager.mkdirs(path.getParent())
         stream = self._manager.createAtomic(path, True)
@@ -54,12 +54,12 @@ class Files:
         stream.close()
 
     def delete(self, name: str) -> None:
-        """Delete a file, or a folder with all that is in it."""
+        """Delete a file, or a folder with its content."""
         self._files.delete(self._path(f"{self._root}/{name}"), True)
 
 
 def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> Path:
-    """The folder `place`; where that is a URL, `scratch` with these files of it, or of the folder above it."""
+    """Return the folder `place`; for a URL, `scratch` with these files of it, or of the folder above it."""
     if not is_url(location):
         return Path(location)
     for name in names:
@@ -71,7 +71,7 @@ def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> P
 
 
 def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
-    """Put files into `place`, where that is a URL."""
+    """Copy files into `place` if that is a URL."""
     if is_url(location):
         folder = Files(spark, location)
         for file in files:
@@ -79,7 +79,7 @@ def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
 
 
 def probe(spark: SparkSession, location: str) -> str | None:
-    """Why nothing can be written there, None where it can: what was written is read and deleted."""
+    """Return why nothing can be written there, or None; the test file is read and deleted."""
     name, text = f".kafka-health-{uuid4()}", "kafka-health doctor"
     try:
         files = Files(spark, location)
@@ -92,6 +92,6 @@ def probe(spark: SparkSession, location: str) -> str | None:
 
 
 def first_line(error: Py4JJavaError | PySparkException) -> str:
-    """What Java says of an error, without its trace."""
+    """Return Java's error message without its trace."""
     text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
     return text.splitlines()[0].rstrip(".")

@@ -1,13 +1,13 @@
 """The history: three Delta tables, partitioned by day, from which the reviews are made. All times are UTC.
 
-`minutes` has one final row per client and minute, `verdicts` one row per change of an incident. `quality` has what the
-monitor itself read: in a minute without such a row nobody watched.
+`minutes` has one final row per client and minute, `verdicts` one row per change of an incident. `quality` has the
+monitor's own input: a minute without such a row was not watched.
 
-Each commit names the streaming query and its batch. Only the first batch after a start can be one that a table has
-taken in already: for it the newest commits are looked through, and what is there is not added again. (Delta can skip
-repetitions by itself, but reads all of a table's log for it at every append.) Where a checkpoint is older than the
-history, other batches bring the same rows again: these are looked for row by row (`Again`). The version of the schema
-is a property of each table and a column of each row.
+Each commit names the streaming query and its batch. Only the first batch after a start can already be in a table: for
+it the newest commits are searched, and existing rows are not added again. (Delta can skip repetitions itself, but reads
+a table's whole log for it at every append.) If a checkpoint is older than the history, other batches bring the same
+rows again: these are compared row by row (`Again`). The version of the schema is a property of each table and a column
+of each row.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 
 
 class Counted(Protocol):
-    """What was read of one topic in one minute of arrival (epoch ms), in so many batches.
+    """The input of one topic in one minute of arrival (epoch ms), in some number of batches.
 
     `late` of the records arrived more than `[monitor] watermark_seconds` after their own time.
     """
@@ -144,9 +144,9 @@ class Counted(Protocol):
 
 @dataclass(frozen=True)
 class Origin:
-    """The batch of a streaming query that rows come from.
+    """The batch of a streaming query from which rows come.
 
-    `planned_ms`: when it was planned (epoch ms), where it may have been written before by a process that has ended.
+    `planned_ms`: when it was planned (epoch ms), if an ended process may have written it before.
     """
 
     query_id: str
@@ -159,7 +159,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Again:
-    """Rows that a table may hold already come again, from a checkpoint that is older than the history.
+    """Rows that a table may already contain come again, from a checkpoint that is older than the history.
 
     They have event times up to `until_ms`. Commits up to `written_ms` are not of this checkpoint's batches, whatever
     numbers they name.
@@ -176,9 +176,9 @@ COMMITS = 20
 
 
 def create(spark: SparkSession, root: str) -> None:
-    """Make the tables where they are missing, and columns that a release added to one that is there.
+    """Create missing tables, and columns that a release added to an existing one.
 
-    Raises InputError where a table has another schema version; then nothing was changed.
+    Raises InputError, without any change, if a table has another schema version.
     """
     made = {table: _checked(spark, inside(root, table)) for table in TABLES if _is_there(spark, root, table)}
     missing: list[Callable[[], None]] = []
@@ -202,7 +202,7 @@ def _is_there(spark: SparkSession, root: str, table: str) -> bool:
 
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
-    """The properties of a table of ours. Raises InputError where it has another schema version."""
+    """Return the properties of a table of ours. Raises InputError if it has another schema version."""
     # DESCRIBE DETAIL has them too, but counts all files of the table for it: seconds of each start.
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
     version = properties.get(VERSION_PROPERTY, "none")
@@ -222,19 +222,19 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """Has nothing ever been written to it? A query would say the same, in seconds of each first start."""
+    """True if nothing was ever written to the table; a query for that takes seconds at each first start."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
     # The log of a table that is written to loses its oldest files first.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 
 def there(spark: SparkSession, root: str) -> bool:
-    """Are there all its tables."""
+    """True if all its tables exist."""
     return all(_is_there(spark, root, table) for table in TABLES)
 
 
 def probe(spark: SparkSession, root: str) -> str | None:
-    """Why no history can be kept there, None where it can: a table is made and deleted, and those there are read."""
+    """Return why no history can be kept there, or None; a test table is made and deleted, existing ones are read."""
     name = f".kafka-health-{uuid4()}"
     try:
         try:
@@ -252,9 +252,9 @@ def probe(spark: SparkSession, root: str) -> str | None:
 
 
 def read(spark: SparkSession, root: str, table: str) -> DataFrame:
-    """A table of the history; columns that were added since it was made are null in it.
+    """Return a table of the history; columns that were added since it was made are null in it.
 
-    Raises InputError where there is none, or one of another schema version.
+    Raises InputError if there is none, or one of another schema version.
     """
     where = inside(root, table)
     if not _is_there(spark, root, table):
@@ -266,13 +266,13 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
 
 
 def begins(spark: SparkSession, root: str) -> datetime | None:
-    """The first minute in which the monitor read anything, None before it did. Raises InputError."""
+    """Return the first minute with any input, None before that. Raises InputError."""
     first = _outermost(spark, root, "quality", F.min)
     return None if first is None else _utc(first)
 
 
 def ends(spark: SparkSession, root: str) -> datetime | None:
-    """The newest event time of any row, None where there are none. Raises InputError."""
+    """Return the newest event time of any row, None without rows. Raises InputError."""
     newest = [_outermost(spark, root, table, F.max) for table in TABLES]
     return max((_utc(at) for at in newest if at is not None), default=None)
 
@@ -287,7 +287,7 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
-    """The newest commits of batches, the newest first, with their time (epoch ms)."""
+    """Return the newest commits of batches, the newest first, with their time (epoch ms)."""
     if _as_made(spark, root, table):
         return []
     rows = DeltaTable.forPath(spark, inside(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
@@ -297,9 +297,9 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 
 
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again | None = None) -> None:
-    """Append rows to a table, once per batch. Columns are taken by name and cast to the table's types.
+    """Append rows to a table, once per batch. Columns are matched by name and cast to the table's types.
 
-    `again`: what the table holds of them already is left out.
+    `again`: rows that the table already contains are left out.
     """
     where = inside(root, table)
     if origin.planned_ms is not None:
@@ -332,7 +332,7 @@ _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
 
 
 def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) -> bool:
-    """Is there a commit of this batch, made since."""
+    """True if there is a commit of this batch since `after_ms`."""
     limit = COMMITS
     while True:
         newest = DeltaTable.forPath(spark, where).history(limit)
@@ -345,7 +345,7 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def minutes(finished: DataFrame) -> DataFrame:
-    """Rows of MINUTES. `finished`: a column `value` of JSON with these columns, but for the version and the day."""
+    """Return rows of MINUTES. `finished`: a column `value` of JSON with these columns, but for version and day."""
     written = [StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in MINUTES if f.name not in _ADDED]
     rows = finished.select(F.from_json(F.col("value").cast("string"), StructType(written)).alias("m"))
     minute = F.timestamp_millis("m.minute")
@@ -354,7 +354,7 @@ def minutes(finished: DataFrame) -> DataFrame:
 
 
 def verdicts(changes: DataFrame) -> DataFrame:
-    """Rows of VERDICTS. `changes`: a column `value` of what `change_row` makes."""
+    """Return rows of VERDICTS. `changes`: a column `value` from `change_row`."""
     written = StructType([StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in VERDICTS])
     rows = changes.select(F.from_json(F.col("value").cast("string"), written).alias("c"))
     ts = F.timestamp_millis("c.ts")
@@ -377,7 +377,7 @@ _ADDED = ("schema_version", "day")
 def append_quality(
     spark: SparkSession, root: str, minutes: Sequence[Counted], origin: Origin, again: Again | None = None
 ) -> None:
-    """Append what was read of each topic in each minute."""
+    """Append the input of each topic in each minute."""
     if not minutes:
         return
     rows = [
@@ -389,7 +389,7 @@ def append_quality(
 
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
-    """The incidents that were open when the history was last written, for a monitor that starts again."""
+    """Return the incidents that were open when the history was last written, for a monitor that starts again."""
     if _as_made(spark, root, "verdicts"):
         return []
     newest = Window.partitionBy(*CLIENT_KEY, "mode").orderBy(F.desc("observed"), F.desc("ts"))
@@ -427,7 +427,7 @@ LOG_STORE = "spark.delta.logStore.s3a.impl"
 
 @dataclass(frozen=True)
 class Maintained:
-    """What was done to a table. `days`: deleted; `removed` small files became `added` ones; then `files`, `bytes`."""
+    """The work on a table. `days`: deleted; `removed` small files became `added` ones; then `files`, `bytes`."""
 
     table: str
     days: int
@@ -440,10 +440,10 @@ class Maintained:
 def maintain(
     spark: SparkSession, root: str, retention_days: int, today: date, alone: bool = False
 ) -> Iterator[Maintained]:
-    """Maintain the tables one after the other. `alone`: no monitor writes them. Raises InputError where there is none.
+    """Maintain the tables one by one. `alone`: True if no monitor writes them. Raises InputError without tables.
 
-    A deleted or replaced file stays on disk for a day (`KEPT`), so that a review which runs at the same time
-    can still read it.
+    A deleted or replaced file stays on disk for a day (`KEPT`), so that a review which runs at the same time can still
+    read it.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(

@@ -1,10 +1,9 @@
-"""What the query has read: told to the monitor's own metrics, and held against what the brokers still have.
+"""Compare what the query has read with what the brokers still have, and report it to the monitor's own metrics.
 
-Spark's reports on the query need no Spark in the metrics. What Kafka had deleted before it was read, and input topics
-that are not there, are counted, never a reason to stop. The source passes over gaps; here they are noticed, by
-comparing, before each batch, how far the query has read with what the brokers still have. A topic that was made anew
-shows in the progress of the query (`SelfMetrics.progressed`). The brokers are asked with the Java client, which knows
-every security option that Spark's own clients do.
+Records that Kafka deleted unread, and missing input topics, are counted and never stop the monitor. The source passes
+over gaps; this module finds them by comparing, before each batch, the query's positions with the brokers' offsets. A
+recreated topic shows in the progress of the query (`SelfMetrics.progressed`). The Java client asks the brokers, because
+it supports every security option of Spark's own clients.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ ABSENT = (
 
 
 class Losses:
-    """Compares positions with what there is, and counts each loss once."""
+    """Compares positions with existing offsets, and counts each loss once."""
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
         jvm = cast(Any, spark._jvm)
@@ -68,7 +67,7 @@ class Losses:
             metrics.read.labels(topic)
 
     def look(self, positions: Positions, after: float = 0.0) -> None:
-        """Count what is lost, unless it is less than `after` seconds ago that this was done.
+        """Count losses, unless the last count is less than `after` seconds ago.
 
         Brokers that do not answer are asked another time.
         """
@@ -105,7 +104,7 @@ class Losses:
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
-        """How many records from there on are gone, by topic. Of brokers that do not answer nothing is known."""
+        """Return how many records from here on are gone, by topic; nothing for brokers that do not answer."""
         gone: dict[str, int] = {}
         try:
             earliest = self._offsets(positions, self._spec.earliest())
@@ -117,7 +116,7 @@ class Losses:
         return gone
 
     def waiting(self, positions: Positions) -> bool:
-        """Is there anything that has not been read? Brokers that do not answer have nothing."""
+        """True if there are unread records; False for brokers that do not answer."""
         try:
             with self._lock:
                 ends = self._offsets(positions, self._spec.latest())
@@ -130,7 +129,7 @@ class Losses:
         self._admin.close()
 
     def _offsets(self, partitions: Iterable[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
-        """The first or the last offset of each partition that there still is."""
+        """Return the first or the last offset of each existing partition."""
         requests = self._map()
         for topic, partition in partitions:
             requests[self._partition(topic, partition)] = which

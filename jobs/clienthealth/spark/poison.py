@@ -1,20 +1,20 @@
-"""A record that ends the monitor whenever it is read is found, skipped and becomes a reject; all others are read.
+"""Find a record that ends the monitor whenever it is read, skip it, and make it a reject; read all others.
 
 A batch that was planned is repeated after a crash with the same records, so one record that exhausts the heap would end
 every process that reads it, for ever. Each process leaves notes beside the checkpoint: that it runs; that it reads the
-batch that ended the one before; before the first result of a batch is written, which batch that is; and what Spark says
-of a failure. The next process finds in them what ended the one before:
+batch that ended the process before; before the first result of a batch is written, which batch that is; and Spark's
+message on a failure. The next process concludes from them what ended the one before:
 
-- a fault of a record (Spark says so, or the heap was exhausted), three times in the same batch, before any result of
-  it: only a sixteenth of it is read at a time, and of what ends the monitor again a sixteenth, down to one record. What
-  is read well is committed as ever. Where the heap was exhausted once is enough.
-- the same for one record: it is left out. The batch that it was to be in is run without any record: only when that
-  succeeds was it the record's fault, and only then does it go to the rejects, with its place.
-- no sign of a fault: somebody killed it, and nothing is narrowed. Only what ends KILLS processes in a row, each while
-  it reads the same batch, is suspected all the same: where a container is killed as a whole, none is left to note why.
+- a record's fault (by Spark's message, or an exhausted heap), three times in the same batch, before any result of it:
+  from then on a sixteenth of the batch is read at a time, and a sixteenth of what ends the monitor again, down to one
+  record. Batches that succeed are committed as usual. An exhausted heap needs to occur only once.
+- the same for one record: it is left out. Its batch then runs without any record: only if that succeeds was it the
+  record's fault, and only then does it go to the rejects, with its place.
+- no sign of a fault: somebody killed the process, and nothing is narrowed. Only a batch that ends KILLS processes in a
+  row while it is read is suspected all the same: if a whole container is killed, no process is left to note why.
 
-Once a record is left out, all else is read at full speed again; likewise once all that had ended the monitor is read
-well. Only where the heap was exhausted and no record is to blame, it was too much at a time.
+Once a record is left out, everything else is read at full speed again; likewise once all that had ended the monitor was
+read well. If the heap was exhausted and no record is to blame, it was too much at a time.
 
 Nothing is read twice or lost but that record: ends of batches are moved only as long as nothing of them is written.
 """
@@ -50,16 +50,16 @@ RUN, WRITING = "run.json", "writing"
 
 
 class Run(msgspec.Struct):
-    """What a process notes of itself beside the checkpoint.
+    """The notes of a process beside the checkpoint.
 
-    running  it has not ended in order
-    batch    the pending batch that it began with; `reading`: it has begun to read that
-    deaths   how many processes in a row that batch has ended with a sign of a record's fault; `kills`: without one
-    fault    what ended its query is a fault of a record
-    limit    so many records of each topic are read in a batch; 0: as many as the settings say
+    running  True if it has not ended in order
+    batch    the pending batch with which it began; `reading`: True once it has begun to read that
+    deaths   number of processes in a row that ended in that batch with a sign of a record's fault; `kills`: without one
+    fault    True if a record's fault ended its query
+    limit    number of records of each topic per batch; 0: the settings' number
     skipped  the record that is left out, as (source, topic, partition, offset)
-    until    where that ends which ended the monitor last, as (topic, partition, offset); `heap`: it exhausted the heap
-    owner    which process this is
+    until    the end of what ended the monitor last, as (topic, partition, offset); `heap`: True if the heap ran out
+    owner    the id of this process
     """
 
     running: bool = False
@@ -76,7 +76,7 @@ class Run(msgspec.Struct):
 
 
 class Guard:
-    """Stands between the checkpoint and the processes that work on it. One for each process."""
+    """Mediates between the checkpoint and the processes that work on it. One for each process."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -86,14 +86,14 @@ class Guard:
 
     @property
     def limit(self) -> int:
-        """So many records of each topic may be read in a batch; 0: as many as the settings say."""
+        """The number of records of each topic per batch; 0: the settings' number."""
         return self._run.limit
 
     def begin(self, certain: bool = False) -> None:
-        """Find out how the process before ended, mend the checkpoint, and note that this one runs.
+        """Find out how the process before ended, repair the checkpoint, and note that this one runs.
 
-        `certain`: its heap was exhausted; nobody has killed it, so once is enough. Raises ServiceError where the
-        monitor ends without any record being read.
+        `certain`: True if its heap was exhausted, not killed, so that once is enough. Raises ServiceError if the
+        monitor ends without reading any record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
@@ -119,18 +119,18 @@ class Guard:
             self._note()
 
     def owns(self) -> bool:
-        """Has no other process begun to work on the checkpoint since, as where this one hung and was taken for dead."""
+        """True if no other process has taken over the checkpoint, as after this one hung and was taken for dead."""
         noted = self._checkpoint.read(RUN)
         return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
 
     def writes(self, batch: int) -> Source | None:
-        """Note that the results of a batch are about to be written; the record that it must tell of as rejected."""
+        """Note that the results of a batch are about to be written; return the record to reject with it."""
         self._checkpoint.write(WRITING, str(batch))
         skipped = self._run.skipped
         return None if skipped is None or batch != self._run.batch else Source(*skipped[1:])
 
     def committed(self, batches: int) -> bool:
-        """So many batches went well; is more to be read at a time from now on (by a query that is started anew)?"""
+        """Note that this many batches succeeded; return True if a restarted query may read more at a time."""
         run = self._run
         if not run.limit:
             return False
@@ -147,7 +147,7 @@ class Guard:
         return True
 
     def unlimited(self) -> None:
-        """Read as much as the settings say."""
+        """Read as much as the settings allow."""
         self._run.until, self._run.heap = [], False
         self._restart(0)
 
@@ -157,7 +157,7 @@ class Guard:
         self._note()
 
     def ended(self, why: str | None) -> None:
-        """The process ends in order, or its query has failed and Spark tells why."""
+        """Note that the process ends in order, or Spark's reason for the query's failure."""
         of_records = any(mark in (why or "") for mark in OF_RECORDS)
         self._run.fault = of_records and not any(mark in (why or "") for mark in NOT_OF_RECORDS)
         self._run.running = self._run.fault
@@ -206,7 +206,7 @@ class Guard:
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
-    """Fewer records: a share of each part, or where each has but one, half of the parts."""
+    """Return fewer records: a share of each part, or half of the parts if each has only one."""
     if max(sizes.values()) > 1:
         return {part: max(1, size // SHARE) for part, size in sizes.items()}
     return dict.fromkeys(choose.sample(sorted(sizes), len(sizes) // 2), 1)

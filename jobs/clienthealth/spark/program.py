@@ -1,7 +1,7 @@
-"""Runs the streaming query until it is to stop, or until it fails.
+"""Run the streaming query until it is to stop, or until it fails.
 
-A query that fails ends the monitor with the reason: whoever supervises it (`kafka-health monitor` does) starts it
-again, and it goes on where its checkpoint stands.
+A query that fails ends the monitor with the reason; its supervisor (such as `kafka-health monitor`) starts it again,
+and it goes on from its checkpoint.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ FIXED = (
 
 
 def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> None:
-    """Run until SIGTERM or SIGINT. `heap_ran_out`: that is what ended the process before.
+    """Run until SIGTERM or SIGINT. `heap_ran_out`: True if that ended the process before.
 
-    Raises ServiceError when the query fails (HeapError for want of memory), StateError where a new start is no help.
+    Raises ServiceError if the query fails (HeapError for lack of memory), StateError if a new start does not help.
     """
     for lacking in missing_driver_options(spark, settings) if submitted() else ():
         log.warning(
@@ -119,7 +119,7 @@ class _Run:
         self._losses.look(self._listener.positions, after)
 
     def _until_more_is_read(self) -> None:
-        """Run the query until it is to stop, or until more may be read at a time than it was started with."""
+        """Run the query until it is to stop, or until a larger limit applies."""
         guard, metrics = self._guard, self._metrics
         if guard.limit >= self._settings.monitor.max_offsets_per_trigger:
             guard.unlimited()
@@ -159,9 +159,9 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Stop when a batch has ended, where that comes soon, so that little is done twice after a restart.
+    """Stop when a batch has ended, if that comes soon, so that a restart repeats little.
 
-    The next one follows at once, as time passes too: a moment without any is hardly met.
+    The next batch follows at once, because time passes too, so a moment between batches is hard to hit.
     """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:

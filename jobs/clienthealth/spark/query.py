@@ -20,10 +20,10 @@ from clienthealth.spark.topics import stream, ticks
 
 
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
-    """All input topics as rows of RAW. A record that is too large loses its value here, before it reaches Python.
+    """Return all input topics as rows of RAW. A record that is too large loses its value before it reaches Python.
 
-    Metrics and logs are sources of their own, each with its own bound of a batch: however many log lines wait, a batch
-    reads the metrics that wait. `limit`: a lower bound than the settings say.
+    Metrics and logs are separate sources, each with its own limit per batch: however many log lines wait, a batch reads
+    the waiting metrics. `limit`: a lower one than the settings'.
     """
     too_large = F.octet_length("value") > settings.monitor.max_record_bytes
     columns = {
@@ -41,7 +41,7 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
 def rows(
     spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int], limit: int = 0
 ) -> DataFrame:
-    """The rows to publish, as a stream. `opened`: open incidents by bucket, see `stepper`; `numbers`: `numbers_of`."""
+    """Return the rows to publish, as a stream. `opened`: see `stepper`; `numbers`: see `numbers_of`."""
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Time passes in every bucket, also where nothing arrives.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
@@ -63,7 +63,7 @@ def rows(
 
 
 def checkpoint_of(settings: Settings) -> str:
-    """Folder or URL of the query's checkpoint."""
+    """Return the folder or URL of the query's checkpoint."""
     return f"{settings.monitor.checkpoint}/{QUERY}"
 
 
@@ -75,7 +75,7 @@ def start(
     numbers: Sequence[int],
     limit: int = 0,
 ) -> StreamingQuery:
-    """Start the query; it goes on where its checkpoint stands. `limit`: so many records of each kind in a batch."""
+    """Start the query from its checkpoint. `limit`: number of records of each kind per batch."""
     return (
         rows(spark, settings, opened, numbers, limit)
         .writeStream.queryName(QUERY)

@@ -1,7 +1,7 @@
-"""A history and a checkpoint of different moments: from backups, or because one of the two was begun anew.
+"""Handle a history and a checkpoint of different moments: from backups, or because one of the two was begun anew.
 
-Where the history is ahead, the checkpoint brings records again: what the history holds of them is not added once more.
-Where it is behind, what was judged between the two is missing in it, which is said with how to have it judged again.
+If the history is ahead, the checkpoint brings records again, and rows that the history contains are not added once
+more. If it is behind, the verdicts between the two are missing in it; a message states how to have them judged again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MORE_SECONDS = 600
 
 @dataclass(frozen=True)
 class Compared:
-    """How far the history reaches (None: it is empty), and whether it is ahead of the checkpoint, or behind it."""
+    """The end of the history (None: it is empty), and whether it is ahead of the checkpoint, or behind it."""
 
     ends: datetime | None
     ahead: bool = False
@@ -45,7 +45,7 @@ class Compared:
 
 
 def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared:
-    """The two, by the batches that the newest commits name."""
+    """Compare the two by the batches in the newest commits."""
     query, newest, written = checkpoint.query, checkpoint.newest, checkpoint.read(WRITTEN)
     if not history.there(spark, root):
         return Compared(None, behind=written is not None)
@@ -63,7 +63,7 @@ def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared
 
 
 def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
-    """What an operator must know of it, None where nothing."""
+    """Return what an operator must know of it, or None."""
     checkpoint, root = settings.monitor.checkpoint, settings.monitor.history
     if state.behind:
         if state.ends is None:
@@ -86,7 +86,7 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
 
 
 class Restored:
-    """What of a batch the history may hold already. `again`: None where nothing of it."""
+    """The part of a batch that the history may already contain. `again`: None for none."""
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
@@ -103,7 +103,7 @@ class Restored:
         self.again = again_noted if lasts else None
 
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
-        """What of these rows is not in the history yet: less what it holds of their minutes and topics."""
+        """Return the rows less what the history has of their minutes and topics."""
         if self.again is None:
             return [*rows]
         minutes = {row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms}
@@ -133,15 +133,15 @@ class Restored:
         return left
 
     def written(self, batch: int) -> None:
-        """The table `quality` has rows of this batch."""
+        """Note that the table `quality` has rows of this batch."""
         self._checkpoint.write(WRITTEN, str(batch))
 
 
 class Opened:
-    """Incidents that the history shows as open, for a new checkpoint: it goes on where the history stands.
+    """Incidents that the history shows as open, for a new checkpoint to continue.
 
     They go along with every task until all of them are in the state of their buckets. A batch later that is noted
-    beside the checkpoint. From then on they are no longer read at a start, nor sent to tasks.
+    beside the checkpoint. From then on they are neither read at a start nor sent to tasks.
 
     `by_bucket`: the open incidents that may be in no state yet, packed.
     """
@@ -156,11 +156,11 @@ class Opened:
         self._missing = set(self.by_bucket)
 
     def stepped(self, buckets: Iterable[int | None]) -> None:
-        """A batch stepped these buckets, and keeps the state of each that had none."""
+        """Note that a batch stepped these buckets, and keeps the state of each that had none."""
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:
-        """All batches before are committed."""
+        """Note that all batches before are committed."""
         if not self._missing and not self._noted:
             self._checkpoint.write(OPENED, "in the state")
             self._noted = True

@@ -1,10 +1,10 @@
-"""The monitor watches itself: what it reads, how far behind it is, how long its batches take.
+"""The monitor's own metrics: its input, its delay, and the duration of its batches.
 
-Served on the monitor's own port with two probes, because it must be seen when all else fails. A registry of its own, no
-globals.
+They are served on the monitor's own port with two probes, because they must be available when all else fails. The
+registry is its own, without globals.
 
 /metrics    Prometheus text format
-/healthz    200 while batches end, and while the first may still be under way; 503 lets a platform start it again
+/healthz    200 while batches end, and while the first may still be running; 503 lets a platform restart the monitor
 /readyz     200 once a batch has ended, and while they do
 """
 
@@ -131,7 +131,7 @@ class SelfMetrics:
         serve(host, port, answer)
 
     def labelled(self, labels: Mapping[str, str]) -> CollectorRegistry:
-        """The same metrics with further labels on every series."""
+        """Return the same metrics with further labels on every series."""
         labelled = CollectorRegistry()
         labelled.register(_Labelled(self.registry, labels))
         return labelled
@@ -147,7 +147,7 @@ class SelfMetrics:
                     self.newest.labels(row.topic, of).set(newest_ms / 1000)
 
     def stepped(self, summaries: Iterable[Summary], now: float) -> None:
-        """Take in what the buckets of a batch did; of those that are not among them the last word holds."""
+        """Take in the results of the buckets in a batch; other buckets keep their last values."""
         for summary in summaries:
             if summary.bucket is not None:
                 self._clients[summary.bucket] = summary.clients, summary.skewed

@@ -1,7 +1,7 @@
-"""The Spark session: the only place that knows how Spark is configured.
+"""The Spark session: the only place with Spark's configuration.
 
-Under spark-submit (or a platform that submits) the given master and jars win; elsewhere Spark runs in this process
-on all cores, with jars from our own cache. What the state of a query depends on is the same everywhere.
+Under spark-submit (or a platform that submits) the given master and jars win; otherwise Spark runs in this process on
+all cores, with jars from our own cache. Settings on which a query's state depends are the same everywhere.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
 
 def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
-    """The session of this process, started if there is none. `batch`: for one computation over files, no queries.
+    """Return the session of this process, starting it if necessary. `batch`: True for one computation, without queries.
 
-    Raises DependencyError where Java or the jars are missing and cannot be fetched.
+    Raises DependencyError if Java or the jars are missing and cannot be fetched.
     """
     builder = SparkSession.builder.appName(name)
     options = {
@@ -92,7 +92,7 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
 
 @contextmanager
 def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
-    """Options of the running session, until the end of the block; each must have a value before."""
+    """Set options of the running session until the end of the block; each must have a value before."""
     before = {name: str(spark.conf.get(name)) for name in options}
     for name, value in options.items():
         spark.conf.set(name, value)
@@ -104,7 +104,7 @@ def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None
 
 
 def submitted() -> bool:
-    """Was this program started by spark-submit, so that a JVM and its configuration exist already."""
+    """True if spark-submit started this program, so that a JVM and its configuration exist already."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -113,7 +113,7 @@ def _jvm(settings: Settings) -> str:
 
 
 def driver_options(settings: Settings) -> Mapping[str, str]:
-    """What a JVM must know when it starts: where spark-submit starts it, it is spark-submit that must be told."""
+    """Return the options that a JVM needs at its start; under spark-submit they must be given to spark-submit."""
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_jvm(settings)}",
@@ -121,7 +121,7 @@ def driver_options(settings: Settings) -> Mapping[str, str]:
 
 
 def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
-    """What spark-submit must be told so that its JVMs run as ours do. `cluster`: the driver runs on another machine."""
+    """Return options with which spark-submit's JVMs run as ours do. `cluster`: the driver is on another machine."""
     log4j = f"-Dlog4j2.configurationFile={_LOG4J.name if cluster else _LOG4J.as_uri()}"
     options = {
         **{f"spark.{part}.memoryOverhead": size for part, size in _BESIDE_HEAP.items()},
@@ -135,7 +135,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
 
 
 def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]:
-    """Those of `driver_options` that the JVM of a submitted program was started without."""
+    """Return those of `driver_options` without which the JVM of a submitted program was started."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
         # Where the file of the logging is, each machine has its own name for.
@@ -160,14 +160,14 @@ def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
 
 
 class Together:
-    """Jobs of the query in whose batch it is called: while the driver commits one, executors work on another."""
+    """Runs jobs of the query in whose batch it is called: while the driver commits one, executors work on another."""
 
     def __init__(self) -> None:
         # Kept: each thread has a connection to the JVM, which outlives it.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run them, and return once all have ended. Raises what the first of those that failed raised."""
+        """Run them, and return once all have ended. Raises the first error."""
         # They are the query's, and end with it. What says so each thread changes for itself: it gets a copy.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)

@@ -1,4 +1,4 @@
-"""The stateful step in workers of Spark: chunks of a bucket and its state → rows to publish, and the new state."""
+"""The stateful step in Spark's workers: chunks of a bucket and its state → rows to publish, and the new state."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Row = tuple[str, bytes | None, bytes | None, str | None]
 
 
 class Quality(msgspec.Struct, array_like=True):
-    """What was read of a topic in a minute of arrival (epoch ms)."""
+    """The input of a topic in a minute of arrival (epoch ms)."""
 
     minute_ms: int
     topic: str
@@ -63,13 +63,13 @@ class Quality(msgspec.Struct, array_like=True):
 
 
 class Summary(msgspec.Struct):
-    """What a bucket did, None where it is none of processes: rows of each kind, and what the monitor's own metrics say.
+    """The work of a bucket, None if it has no processes: rows of each kind, and values for the monitor's own metrics.
 
-    changes   of incidents, how many by mode and change; `onsets`: of those that opened (epoch ms)
-    clients   it keeps, `skewed` of them with a clock that is off
-    late      readings and events that came too late
-    left_out  what a limit left out, by limit
-    failed    clients that the step failed for, by the topic of their newest record
+    changes   of incidents, number by mode and change; `onsets`: of those that opened (epoch ms)
+    clients   number in the state, `skewed` of them with a wrong clock
+    late      samples and events that came too late
+    left_out  number left out, by limit
+    failed    clients for which the step failed, by the topic of their newest record
     """
 
     rows: dict[str, int] = {}
@@ -84,7 +84,7 @@ class Summary(msgspec.Struct):
 
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
-    """Open incidents as `stepper` takes them: each task unpacks those of its own buckets alone."""
+    """Return open incidents in the form for `stepper`: each task unpacks those of its own buckets alone."""
     from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
@@ -95,11 +95,10 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 
 
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
-    """The function for `applyInPandasWithState`.
+    """Return the function for `applyInPandasWithState`.
 
-    `numbers`: of each bucket, see `decoder`.
-    `opened`: incidents that the history shows as open, by bucket, for buckets that have no state yet: a new checkpoint
-    goes on where the history stands.
+    `numbers`: of each bucket, see `decoder`. `opened`: incidents that the history shows as open, by bucket, for buckets
+    without a state: a new checkpoint goes on from the history.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -121,7 +120,7 @@ def stepped(
     settings: Settings,
     opened: Mapping[int, bytes],
 ) -> Iterator[pd.DataFrame]:
-    """One bucket, one batch."""
+    """Step one bucket in one batch."""
     import pandas as pd
 
     data = [item for frame in frames for item in frame["data"]]
@@ -158,7 +157,7 @@ def advance(
     opened: Mapping[int, bytes],
     now_ms: int,
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
-    """Step a bucket and keep its new state, whatever arrived: time passes in it all the same.
+    """Step a bucket and keep its new state; time passes in it even without input.
 
     The result is None if the bucket has no state and gets none, or if it loses this batch. `packed`: the chunks.
     """
@@ -192,9 +191,9 @@ def advance(
 
 
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
-    """Nothing was heard of it yet: it has as long as any other until its client counts as gone.
+    """Return an incident from the history with its full time until its client counts as gone.
 
-    What was before a new checkpoint begins to read is not known, but a recovery since then shows when it was.
+    Data from before a new checkpoint's begin is unknown, but a later recovery shows when it was.
     """
     from clienthealth.modes import modes
 
@@ -206,7 +205,7 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """`most`: what the topics take of a record; `now_ms`: when it was judged."""
+    """`most`: the topics' limit of a record's size."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: what is known of it takes more than {most} bytes, [topics] max_message_bytes"
@@ -246,9 +245,9 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """Rejects as they are published: the record as it arrived, with the reason and where it stood as headers.
+    """Return rejects to publish: the record as it arrived, with the reason and its place as headers.
 
-    What the topic does not take of it is left out: its value, else all of its own.
+    Parts beyond the topic's limit are left out: its value, else everything of its own.
     """
     rows: list[Row] = []
     for item in data:
@@ -265,7 +264,7 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
 
 
 def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
-    """The headers of a reject as JSON: its own, why it was rejected, and where it stood."""
+    """Return a reject's headers as JSON: its own, the reason, and its place."""
     added = {"reject_reason": reason[:MAX_REASON]}
     if source is not None:
         added["source_topic"] = source.topic
@@ -278,19 +277,19 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """A client that the step failed for, as a reject that names its newest input record."""
+    """Return a client for which the step failed, as a reject that names its newest input record."""
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """The state of the bucket COUNTS: what is not in the history yet, and when rows were last given for it."""
+    """The state of the bucket COUNTS: counts that are not in the history yet, and when rows were last returned."""
 
     rows: list[Quality] = []
     given_ms: int = 0
 
 
 def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
-    """Counts for the monitor's own metrics, and from time to time what was read for the history."""
+    """Return counts for the monitor's own metrics, and from time to time the input for the history."""
     counts = [count for item in data for count in counts_of(item)]
     kept = _unpack_kept(bytes(state.get[0])) if state.exists else _Kept()
     if not counts and not kept.rows:

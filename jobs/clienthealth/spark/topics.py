@@ -1,4 +1,4 @@
-"""Topics as Spark reads and writes them."""
+"""Read and write topics with Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clienthealth.spark.stepping import GZIP_LEVEL, SENT_BYTES
 
 
 def connection(settings: Settings) -> Mapping[str, str]:
-    """Spark options that reach the brokers: addresses and security, as the Java client names them.
+    """Return Spark's options for reaching the brokers: addresses and security, by the Java client's names.
 
     Our clients have one name in the brokers' logs and quotas, and push no metrics: the monitor would judge itself.
     Raises SettingsError.
@@ -25,11 +25,11 @@ def connection(settings: Settings) -> Mapping[str, str]:
 
 
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
-    """The topics as a stream, from `start_seconds_back` on where the checkpoint does not say where to go on.
+    """Return the topics as a stream, from the checkpoint on, else from `start_seconds_back`.
 
-    A topic that does not exist yet is waited for while the others are read. Records that retention deleted before they
-    were read are passed over, and `losses` counts them: a monitor that stops at a gap is blind. `limit`: records in a
-    batch, where that is less than the settings say.
+    A missing topic is awaited while the others are read. Records that retention deleted unread are passed over, and
+    `losses` counts them: a monitor that stops at a gap is blind. `limit`: a lower number of records per batch than the
+    settings'.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
@@ -49,7 +49,7 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 
 
 def ticks(spark: SparkSession) -> DataFrame:
-    """A row a second, of no topic: it makes a batch where nothing arrives. Old ones are left out."""
+    """Return a row a second, of no topic: it makes a batch without any input. Old ones are left out."""
     rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 

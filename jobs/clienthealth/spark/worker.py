@@ -1,9 +1,9 @@
-"""What a Python worker of Spark needs once, before its first task; and the process that Spark forks workers from.
+"""What a Python worker of Spark needs once, before its first task; and the process from which Spark forks workers.
 
-Imported by the functions that run in workers, never by the driver. Workers that import by themselves cost half a second
-and 100 MB each; forked from this one, with everything imported, they share its memory. It is named by
-`spark.python.daemon.module` where Spark runs on this machine alone: on a cluster the daemon of an executor starts
-before our files are there, and workers import for themselves.
+Functions that run in workers import it, the driver never does. Workers that import by themselves cost half a second and
+100 MB each; forked from this one, with everything imported, they share its memory. `spark.python.daemon.module` names
+it if Spark runs on this machine alone: on a cluster an executor's daemon starts before our files are there, and workers
+import for themselves.
 """
 
 from __future__ import annotations
