@@ -260,3 +260,23 @@ def test_samples_in_a_mail_are_read_beside_its_log_lines(tmp_path: Path) -> None
     assert (client.client_id, client.kind) == ("p-1", "producer")
     assert any("records wait in its buffer" in (verdict.reason or "") for verdict in verdicts)
     assert statuses(tmp_path / "mail.txt")[1]["mail.txt"].used == 2, "the reading, and the line of the client"
+
+
+def _answer(second: int, metrics: Mapping[str, Mapping[str, float]]) -> str:
+    """Return what Jolokia answers for a connector of Kafka 0.8, with or without MBeans."""
+    request = {"mbean": "kafka.consumer:*", "type": "read"}
+    found = {"value": metrics, "status": 200} if metrics else {"error": "No MBean with pattern", "status": 404}
+    return json.dumps([{"request": request, "timestamp": 1_795_204_800 + second, **found}])
+
+
+@pytest.mark.parametrize(("empty", "status"), [(0, "ok"), (3, "unknown")])
+def test_a_connector_whose_metrics_end_before_its_jvm_does_is_not_healthy(
+    empty: int, status: str, tmp_path: Path
+) -> None:
+    fetches = "kafka.consumer:type=FetchRequestAndResponseMetrics,name=FetchRequestRateAndTimeMs,clientId=feed"
+    lines = [_answer(10 * n, {fetches: {"Count": 100 + 10 * n}}) for n in range(4)]
+    lines += [_answer(10 * n, {}) for n in range(4, 4 + empty)]
+    (tmp_path / "jolokia.jsonl").write_text("\n".join([*lines, ""]))
+    [(client, verdicts)] = examine([tmp_path / "jolokia.jsonl"], Settings()).clients
+    assert client.client_id == "feed"
+    assert {verdict.mode: verdict.status for verdict in verdicts}["consumer-shutdown-loop"] == status

@@ -68,6 +68,7 @@ class Tally:
         attached = self._input(record, source.topic)
         times = [s.ts_ms for s in decoded.snapshots if s.ts_ms] + [li.ts_ms for li in decoded.lines if li.ts_ms]
         attached.used += record.repeats if times else 0
+        attached.emptied = attached.emptied + 1 if attached.used and "no-metrics" in decoded.errors else 0
         if times and record.timed == "own":
             attached.start_ms = min(times if attached.start_ms is None else [attached.start_ms, *times])
             attached.end_ms = max(times if attached.end_ms is None else [attached.end_ms, *times])

@@ -49,6 +49,7 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
             ClientWindow(client, 0, 0, readings, logs=events, dumps=dumps),
             measured=count >= MIN_READINGS,
             untimed=any(dump.source is not None and dump.source.topic in timeless for dump in dumps),
+            vanished=any(one.emptied >= MIN_READINGS for one in inputs if one.process == process),
         )
         attached = Attached(
             look,

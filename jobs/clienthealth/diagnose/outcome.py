@@ -71,6 +71,6 @@ def _input(attached: Input) -> dict[str, Any]:
     fields = {
         name: value
         for name, value in dataclasses.asdict(dataclasses.replace(attached, topics=frozenset())).items()
-        if name not in ("process", "topics", "named", "speaks", "local", "zone_ms")
+        if name not in ("process", "topics", "named", "speaks", "local", "zone_ms", "emptied")
     }
     return fields | {"left_out": dict(attached.left_out), "unread": dict(attached.unread)}

@@ -29,11 +29,13 @@ class Look:
     window    its log events, and the dumps of its process; not its samples
     measured  True if it has enough samples to be judged
     untimed   True if the time between its dumps is unknown
+    vanished  True if its process went on to answer without its metrics
     """
 
     window: ClientWindow
     measured: bool
     untimed: bool
+    vanished: bool = False
 
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
         """Return why dumps that show a healthy state are not enough, '' if they are; `what` if there are none."""

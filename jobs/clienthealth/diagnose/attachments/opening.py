@@ -41,6 +41,7 @@ class Input:
     named      kind of the time in its name, if its times come from there: a clock, with or without the day; else ''
     local      True if its times name no zone, so that they are taken as UTC
     zone_ms    what makes a time of its process's clock one of UTC, by its shipper or its file's date; None if unknown
+    emptied    number of its last records in which a process answers and names no client, after others that did
     timed      False if times are made up: only the order is known, and no duration is claimed
     left_out   why the rest does not count → number of lines; lines that are not about Kafka are not listed
     unread     why evidence could not be read → number of lines: clients that it may be about cannot be called healthy
@@ -59,6 +60,7 @@ class Input:
     named: Literal["", "clock", "day"] = ""
     local: bool = False
     zone_ms: int | None = None
+    emptied: int = 0
     timed: bool = True
     left_out: Mapping[str, int] = field(default_factory=dict)
     unread: Mapping[str, int] = field(default_factory=dict)
