@@ -478,7 +478,8 @@ def test_routes_are_those_of_alertmanager_yml_with_the_receivers_of_the_values()
     owned = {"name": "pager", "matchType": "=", "value": "payments"}
     assert critical["routes"] == [{"receiver": "payments", "matchers": [owned]}]
     tickets = [route["routes"] for route in config["route"]["routes"] if route["receiver"] == "tickets"]
-    assert tickets == [[{"receiver": "payments", "matchers": [{**owned, "name": "team"}]}]] * 2
+    opened = [route for route in committed["route"]["routes"] if route["receiver"] == "tickets"]
+    assert tickets == [[{"receiver": "payments", "matchers": [{**owned, "name": "team"}]}]] * len(opened)
     refused = run("template", "x", str(CHART), values={"alertmanagerConfig": {"enabled": True}})
     assert refused.returncode != 0 and "receivers needs one named pager" in refused.stderr
 
