@@ -134,7 +134,8 @@ def _by_service() -> Panel:
         22,
         "Unhealthy clients by service",
         f"Clients with a suspected or confirmed failure, by service, the {WORST} worst. Any is bad. What to do: choose "
-        "the service above. Alert: KafkaClientErrorBudgetBurn when it lasts.",
+        "the service above. Alerts: KafkaClientErrorBudgetBurn when it lasts, KafkaClientServiceWorse when more "
+        "fail beside one that has failed for long.",
         [
             Query(
                 worst(f"sum by ({_BY_SERVICE}) ({_UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE, zeros=True),

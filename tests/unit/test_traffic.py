@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from clienthealth.diagnose.diagnosis import raw_record
@@ -26,12 +27,13 @@ from tests.support.stepped import SETTINGS, START, Stepped
 _LINE = re.compile(r'kafka_client_(\w+)\{.*client_id="([^"]+)"(?:,(\w+="[^"]*"))?\} (.+)')
 
 
-def scraped(recording: str) -> dict[tuple[str, str, str | None], float]:
+def scraped(recording: str, delta: bool = False) -> dict[tuple[str, str, str | None], float]:
     """Return what Prometheus scrapes for a recording's last window: (client id, metric, its own label) → value."""
     records = [one for one in read([RECORDINGS / recording]) if one.stream != "logs"]
     now_ms = int(time.time() * 1000)
     stepped, states = Stepped(), States(Settings())
-    stepped.batch(s for one in records for s in decode_metrics(raw_record(one), SETTINGS, now_ms).snapshots)
+    decoded = (s for one in records for s in decode_metrics(raw_record(one), SETTINGS, now_ms).snapshots)
+    stepped.batch(msgspec.structs.replace(s, delta=delta) for s in decoded)
     for key, value in stepped.published[0].records:
         states.put(key.encode(), value, now_ms)
     return exposed(states)
@@ -51,6 +53,9 @@ RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
         ("feed-uploader", "producer_record_error_rate", None): 1056 / 20.212,
         ("feed-uploader", "producer_record_retry_rate", None): 21440 / 20.212,
         ("feed-uploader", "producer_record_send_rate", None): (49564 - 27932) / 20.212,
+        ("feed-uploader", "producer_record_error_total", None): 2117,
+        ("feed-uploader", "producer_record_retry_total", None): 47660,
+        ("feed-uploader", "producer_record_send_total", None): 49564,
         ("feed-uploader", "producer_batch_size_bytes", None): 16376.572702331961,
     },
     # From ….310280 to ….331458: the fifth rebalance, which took 25 ms like the earlier ones; no commit.
@@ -149,3 +154,11 @@ def test_a_rate_that_cannot_be_known_is_none(totals: list[float]) -> None:
 )
 def test_a_node_is_a_broker(name: str | None, broker: int | None) -> None:
     assert node(name) == broker
+
+
+def test_a_client_that_sends_deltas_has_no_counters() -> None:
+    """Deltas (KIP-714) add up from the first sample that is kept: a counter of them would seem to restart."""
+    counters = {"producer_record_send_total", "consumer_records_consumed_total"}
+    assert counters <= {name for _, name, _ in scraped("healthy-3.9")}
+    of_deltas = {name for _, name, _ in scraped("healthy-3.9", delta=True)}
+    assert counters.isdisjoint(of_deltas) and "producer_record_send_rate" in of_deltas

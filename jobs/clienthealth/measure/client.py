@@ -31,6 +31,13 @@ from clienthealth.settings import LagSettings
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
+#: Totals that are published as counters.
+COUNTERS: Mapping[str, Sequence[str]] = {
+    "producer": ("record-send-total", "record-error-total", "record-retry-total", "failed-authentication-total"),
+    "consumer": ("records-consumed-total", "rebalance-total", "failed-authentication-total"),
+}
+
+
 def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     """Return the measurements of each window as JSON values.
 
@@ -40,8 +47,8 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     select_rate (per second), undelivered_seconds (0 where nothing waits), metadata_age_seconds.
     Consumers: last_poll_age_seconds, last_heartbeat_age_seconds, poll_idle_ratio, rebalance_rate (per second),
     rebalance_seconds, commit_latency_seconds {avg, max}, records_consumed_rate (per second). Both: connections,
-    failed_authentication_rate (per second), reply_queue, throttle_seconds. All: queues, topic_rates and lag, which may
-    be empty.
+    failed_authentication_rate (per second), totals (since the client's start), reply_queue, throttle_seconds. All:
+    queues, topic_rates and lag, which may be empty.
     """
     columns: dict[str, Column] = {}
     if w.kind == "producer":
@@ -64,6 +71,7 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     if w.kind in ("producer", "consumer"):
         columns["connections"] = _numbers(w.last("connection-count"))
         columns["failed_authentication_rate"] = _numbers(per_second(w, "failed-authentication-total"))
+        columns["totals"] = _totals(w)
     columns["reply_queue"] = _numbers(w.last("reply-queue"))
     throttled = "produce-throttle-time-avg" if w.kind == "producer" else "fetch-throttle-time-avg"
     columns["throttle_seconds"] = _numbers(w.last(throttled) / 1000)
@@ -121,6 +129,13 @@ def _select_rate(w: Windows) -> Floats:
     """Selects per second of the I/O thread; clients before 1.0 report no total, only a rate of their own."""
     counted = per_second(w, "select-total")
     return np.where(np.isnan(counted), w.last("select-rate"), counted)
+
+
+def _totals(w: Windows) -> Column:
+    """Return the newest totals; absent if they were added up from deltas, whose first sample is not the start."""
+    totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
+    from_start = w.counts_from_start()
+    return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})
 
 
 def _positive(values: Floats) -> Floats:

@@ -36,11 +36,13 @@ class About(NamedTuple):
     config  its options
     group   its consumer group, else its client id
     told    True if a log line or a thread dump of its process was ever read
+    whole   True if its totals are known to count from its start, False for deltas that were added up
     """
 
     config: Mapping[str, str]
     group: str
     told: bool
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,10 @@ class Windows:
     def told(self, windows: Ints) -> Bools:
         """True if a log line or a thread dump of the process was ever read; without one, logs prove no absence."""
         return np.array([self._about(at).told for at in self._which[windows].tolist()], np.bool_)
+
+    def counts_from_start(self) -> Bools:
+        """True if the totals count from the client's start, so that they are counters for others too."""
+        return np.array([self._about(at).whole for at in self._which.tolist()], np.bool_)
 
     def groups(self, windows: Ints) -> list[str]:
         """Return the consumer groups (else the client ids) of these windows."""

@@ -76,6 +76,12 @@ class Bucket:
         """The begin of each sample's parts; one more number than there are samples."""
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
+    @cached_property
+    def _of_deltas(self) -> frozenset[int]:
+        """The clients whose totals count from sample to sample."""
+        readings = self.state.readings
+        return frozenset(readings.who[readings.delta > 0].tolist())
+
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Return the rows of clients' windows [start, end) as spans."""
         base = client << SHIFT
@@ -93,7 +99,8 @@ class Bucket:
             if known is None:
                 who = state.whos[number]
                 told = who.process in state.told
-                known = self._abouts[number] = About(self.config(number), who.group or who.client_id, told)
+                whole = number not in self._of_deltas
+                known = self._abouts[number] = About(self.config(number), who.group or who.client_id, told, whole)
             return known
 
         return Windows(
