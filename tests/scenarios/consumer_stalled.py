@@ -340,6 +340,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the-other-streams-thread-hangs",
         named("app-StreamThread-2-consumer", dumps=[dump(1, *STREAMS), dump(40, *STREAMS)]),
     ),
+    unknown(
+        "a-streams-thread-hangs-beside-a-consumer-of-the-application",
+        named("orders", polling(lambda s: max(0.0, s - 5)), [dump(10, *STREAMS), dump(50, *STREAMS)]),
+    ),
     suspects(
         "a-listener-beside-another-of-a-process-that-nothing-names",
         named("", dumps=[dump(1, worker(HANDLER), own(POLL)), dump(40, worker(HANDLER), own(POLL))]),

@@ -127,9 +127,10 @@ _CONTAINERS = (
     "org.apache.kafka.connect.runtime.WorkerSinkTask.execute",
     "org.apache.kafka.streams.processor.internals.StreamThread.run",
 )
-#: Names of such threads if Kafka itself names them, and the default names of their consumers.
+#: Names of such threads if Kafka itself names them, the consumers that they may or may not poll by their names, and the
+#: default name of the one that they poll. Kafka Streams names its consumers itself, so its threads poll no other.
 _POLLERS = (
-    (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+-StreamThread-\d+-(?:restore-)?consumer"), "{}-consumer"),
+    (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
 )
 
