@@ -44,7 +44,7 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Where nothing arrives only time passes: so often is enough for who has fallen silent.
+#: Without input only time passes: this interval (s) is short enough to report stale clients.
 IDLE_SECONDS = 15.0
 _HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -77,7 +77,7 @@ class Batch:
         self.guard.reads(batch_id)
         records = self._work(batch, batch_id)
         pause = self.settings.monitor.trigger_seconds - (time.monotonic() - begun)
-        # A batch costs half a second of CPU, however small: what is little waits for more. A backlog does not.
+        # A batch costs half a second of CPU, however small, so few records wait for more. A backlog does not wait.
         self.metrics.pause = 0.0
         if not self.guard.limit and pause > 0 and records < self.settings.monitor.max_offsets_per_trigger // 2:
             self.metrics.pause = pause
@@ -97,7 +97,7 @@ class Batch:
             summaries = [summary_of(value) for value in by_kind[SUMMARY]]
             counts = [count for value in by_kind[COUNT] for count in counts_of(value)]
             quality = [row for value in by_kind[QUALITY] for row in quality_of(value)]
-            # All is computed, and nothing is written.
+            # All results are computed, and none is written.
             if not self.guard.owns():
                 raise StateError(ANOTHER.format(checkpoint=self.settings.monitor.checkpoint))
             skipped = self.guard.writes(batch_id)

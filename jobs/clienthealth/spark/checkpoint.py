@@ -18,12 +18,12 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: Where each source (position) goes on, by topic and partition (a decimal number, as in JSON).
+#: Next offset of each source (position), by topic and partition (a decimal number, as in JSON).
 Offsets = Sequence[Mapping[str, Mapping[str, int]]]
 Part = tuple[int, str, int]
-#: What Spark keeps of its options with each batch, and holds against those that a new start is given.
+#: Spark's options in each batch, which Spark compares with those of a new start.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: The note of the form in which the state is written, how many sources a query has, and which of them is the ticks.
+#: The note of the state's form, the number of the query's sources, and the position of the ticks among them.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 
@@ -121,7 +121,7 @@ class Checkpoint(Files):
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
             now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(pending.batch, head, now)
-        # States that are of the batch as it was before; Spark would take a snapshot among them for the new one.
+        # States of the batch as it was before; Spark would take one as a snapshot for the new batch.
         written = self._files.globStatus(self._path(f"{self._root}/state/*/*/{pending.batch + 1}.*"))
         for status in written or ():
             self._files.delete(status.getPath(), False)
@@ -132,7 +132,7 @@ class Checkpoint(Files):
         if not batch:
             initial = {t: dict(offsets) for t, offsets in self._initial(at).items()}
             initial[topic][str(partition)] = offset
-            # Spark skips the first byte, which is 0 where it writes the file itself.
+            # Spark skips the first byte, which is 0 in its own files.
             self.write(f"sources/{at}/0", f"\0v1\n{json.dumps(initial)}")
             return
         head, ends = self._offsets(batch - 1)
@@ -158,7 +158,7 @@ class Checkpoint(Files):
             ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Offsets) -> None:
-        # What is no topic's has a number in place of offsets, which stays.
+        # The rate source stores a number instead of JSON offsets; keep it unchanged.
         before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
         lines = [
             json.dumps(offsets) if offsets or before.get(at, "{")[0] == "{" else before[at]
@@ -180,7 +180,7 @@ def _parts(offsets: Offsets) -> dict[Part, int]:
     }
 
 
-#: The note of how many partitions the numbers of the buckets were chosen for; with this seed Spark hashes a group.
+#: The note of the partition count for which the buckets' numbers were chosen; the seed of Spark's hash of a group.
 SPREAD, SEED = "spread", 42
 
 
@@ -202,7 +202,7 @@ def numbers(spark: SparkSession, buckets: int, partitions: int) -> tuple[int, ..
     Spark puts a group on a partition by a hash of its number. Numbered 0, 1, 2, … 32 buckets fall on two partitions as
     12 and 20, on eight as 1 to 6 each, and most cores wait for one.
     """
-    # Looked up once: Py4J asks the JVM for a name each time, and on a busy machine now and then finds none.
+    # Looked up once: Py4J asks the JVM for a name each time, and on a busy machine sometimes finds none.
     hash_int = cast(Any, spark._jvm).org.apache.spark.unsafe.hash.Murmur3_x86_32.hashInt
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []

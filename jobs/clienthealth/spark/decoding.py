@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 DECODED = "bucket int, data binary"
 
-#: The columns of a raw record as they come to a worker. Headers are JSON: as an array of structs they cost 15 µs for
-#: each record, had it any or not. `size` is set for records that are too large to be looked at; these have no value.
+#: The columns of a raw record in a worker. Headers are JSON: as an array of structs they cost 15 µs per record, even
+#: without any. `size` is set for records that are too large to decode; these have no value.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Buckets that are none of processes: counts of what was read, and rejects on their way (a bucket per task).
+#: Buckets without processes: counts of the input, and rejects in transit (a bucket per task).
 COUNTS = -1
 REJECTS = -2
 
-#: A chunk is handed on after so many records, readings or events: it bounds the memory of a worker.
+#: A chunk is passed on after this many records, samples or events, which bounds the memory of a worker.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 
-#: A batch with fewer lines that are worth decoding is no burst; of lines that are alike so many are read.
+#: Fewer lines in a batch are not a burst; number of similar lines that are read.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
-#: ISO 8601 and what layouts of log lines make of it, epoch milliseconds and longer, and a shipper's offset in its file.
+#: ISO 8601 and its variants in layouts of log lines, epoch milliseconds and longer, and a shipper's offset in its file.
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"
@@ -265,13 +265,13 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # A producer can give its records any time: none that no history holds.
+        # A producer can set any time on its records, also one that no history can hold.
         topic = records.topic
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         good = np.ones(len(arrived), bool)
         for at, reason in reasons:
             good[at] = False
-            # Parts of it can be used all the same.
+            # Parts of it can still be used.
             newest = _newest(times[[at]])
             of_group = bool(records.of_groups[at])
             minute = int(arrived[at]) // MINUTE_MS * MINUTE_MS
@@ -313,7 +313,7 @@ class _Records:
         column = batch.column("value")
         data = column.buffers()[2]
         ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
-        # Slices, not copies; None for nulls. Arrow's own view is one of signed bytes.
+        # Slices, not copies; None for nulls. Arrow's own view has signed bytes.
         view = memoryview(data).cast("B") if data is not None else memoryview(b"")
         self.values: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
         if column.null_count:
@@ -422,7 +422,7 @@ def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
         pc.replace_substring_regex(texts, _DIGITS, ""),
         texts if pc.all(named).as_py() else pc.replace_substring_regex(texts, _TIMES, ""),
     )
-    # Each line of a dump is like no other.
+    # Each line of a dump is unique.
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
     whole = pc.binary_join_element_wise(subject, shape, "\0")

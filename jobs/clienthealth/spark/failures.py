@@ -9,9 +9,9 @@ from clienthealth.model.errors import DependencyError, HealthError, ServiceError
 from clienthealth.model.tables import table
 from clienthealth.settings import Settings
 
-#: Characters of an error that nobody has a sentence for; Spark logs all of it.
+#: Maximum characters of an unexplained error; Spark logs all of it.
 MOST = 2000
-#: Of a checkpoint.
+#: Errors of a checkpoint.
 ANOTHER = (
     "another monitor works on the checkpoint in {checkpoint}, which has one writer: stop one of the two, or give each "
     "a [monitor] checkpoint and history of its own"
@@ -19,7 +19,7 @@ ANOTHER = (
 _FAILED = "the streaming query failed: "
 _ANEW = "begin anew with another folder in [monitor] checkpoint: open incidents are taken over from the history"
 _MEANINGS = table(Path(__file__).with_suffix(".toml"))["meaning"]
-#: A worker of Spark looked for a module in vain.
+#: A worker of Spark did not find a module.
 _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
@@ -40,7 +40,7 @@ def explained(message: str, settings: Settings) -> HealthError:
     for meaning in _MEANINGS:
         if re.search(meaning["signs"].replace("\n", ""), message):
             sentence = meaning["means"].format(**named)
-            # A StateError is one that a new start does not end.
+            # A new start does not help against a StateError.
             return StateError(sentence) if meaning.get("final") else ServiceError(f"{_FAILED}{sentence}")
     lines = [line for line in message.splitlines() if line and not line.startswith("\tat ")]
     return ServiceError(f"{_FAILED}{chr(10).join(lines)[:MOST]}")

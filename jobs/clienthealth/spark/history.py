@@ -51,8 +51,8 @@ from clienthealth.spark.session import Together, configured
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: Of Delta, whose own default is 30 days: each commit lists the folder of the log, which grows by four files a commit.
-#: Files that are no longer in use may not be kept for longer than the log.
+#: Delta's setting, 30 days by default: each commit lists the folder of the log, which grows by four files a commit.
+#: Unused files may not be kept longer than the log.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 
 
@@ -64,10 +64,10 @@ _WHO: tuple[tuple[str, DataType], ...] = tuple(
     (name, StringType()) for name in ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
 )
 
-#: One row per client and minute. `status`: `model.verdicts.Standing`; `modes`: those suspected or confirmed.
-#: Null is unknown, never 0. Lag is that of the partition furthest behind. `clock_skew_seconds`: how much the
-#: client's clock was ahead (behind: negative), null where it was right. `also_seen`: lines of trouble that no mode is
-#: about, counted since the client's row before; null where there were none.
+#: One row per client and minute. `status`: `model.verdicts.Standing`; `modes`: suspected or confirmed ones. Null is
+#: unknown, never 0. Lag is that of the partition with the greatest lag. `clock_skew_seconds`: how far the client's
+#: clock was ahead (negative: behind), null if it was right. `also_seen`: lines on known issues since the client's
+#: previous row; null if there were none.
 MINUTES = _table(
     ("schema_version", IntegerType()),
     ("day", DateType()),
@@ -107,8 +107,8 @@ VERDICTS = _table(
     ("change", StringType()),
 )
 
-#: What the monitor read: a row per minute of arrival, source topic and batch; a minute's rows are to be summed.
-#: `late`: arrived more than `[monitor] watermark_seconds` after their own time; null where it was not counted.
+#: The monitor's input: a row per minute of arrival, source topic and batch; readers sum a minute's rows. `late`:
+#: arrived more than `[monitor] watermark_seconds` after their own time; null if not counted.
 QUALITY = _table(
     ("schema_version", IntegerType()),
     ("day", DateType()),
@@ -169,9 +169,9 @@ class Again:
     written_ms: int
 
 
-#: So much may the clocks of two machines that wrote a table one after the other differ.
+#: Maximum difference (ms) between the clocks of two machines that wrote a table one after the other.
 CLOCKS_MS = 600_000
-#: Commits that are looked through at first.
+#: Number of commits that are searched first.
 COMMITS = 20
 
 
@@ -203,7 +203,7 @@ def _is_there(spark: SparkSession, root: str, table: str) -> bool:
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
     """Return the properties of a table of ours. Raises InputError if it has another schema version."""
-    # DESCRIBE DETAIL has them too, but counts all files of the table for it: seconds of each start.
+    # DESCRIBE DETAIL has them too, but counts all files of the table for it, which takes seconds at each start.
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
     version = properties.get(VERSION_PROPERTY, "none")
     if version != str(SCHEMA_VERSION):
@@ -224,7 +224,7 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
     """True if nothing was ever written to the table; a query for that takes seconds at each first start."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
-    # The log of a table that is written to loses its oldest files first.
+    # The log of a written table loses its oldest files first.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 
@@ -323,8 +323,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again 
     rows.select(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: What a row has in common with one that says the same, and by how much their event times may differ: when a change
-#: of an incident shows depends a little on how its readings are cut into batches.
+#: The columns that equal rows share, and the maximum difference of their event times: the time at which a change of an
+#: incident shows depends slightly on how its samples are split into batches.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -368,9 +368,10 @@ def verdicts(changes: DataFrame) -> DataFrame:
     return rows.select(*(columns.get(name, F.col(f"c.`{name}`")).alias(name) for name in VERDICTS.names))
 
 
-#: What the step writes otherwise than it is kept: times in ms, and a number with a fraction (no integer to Spark).
+#: Differences between the step's output and the table: times in ms, and numbers with a fraction (not an integer to
+#: Spark).
 _WRITTEN = {**{name: LongType() for name in ("ts", "observed", "since", "minute")}, "lag_records": DoubleType()}
-#: Columns of MINUTES that it does not write.
+#: Columns of MINUTES that the step does not write.
 _ADDED = ("schema_version", "day")
 
 
@@ -415,13 +416,12 @@ def _utc(epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC)
 
 
-# -- maintenance: deletes days past retention, joins small files, removes files no longer in use -----------------------
-#
-# Each step does nothing where nothing is to be done, so it may run as often as one likes and be repeated after a
-# crash. Appends of a running monitor do not conflict with it, but on S3: there one program alone may write a table, as
-# long as Delta is not told of a log store that coordinates several (`LOG_STORE`).
+# -- maintenance: deletes days past retention, joins small files, removes files no longer in use
+# ----------------------- Each step does nothing if there is nothing to do, so it may run at any time and be repeated
+# after a crash. Appends of a running monitor do not conflict with it, except on S3: there only one program may write a
+# table, unless Delta has a log store that coordinates several (`LOG_STORE`).
 
-#: The option of Spark that names the log store for S3; Delta's own choice knows of the writers in one program only.
+#: Spark's option for the log store for S3; Delta's own choice coordinates only the writers in one program.
 LOG_STORE = "spark.delta.logStore.s3a.impl"
 
 
@@ -458,7 +458,7 @@ def maintain(
         if days:
             table.delete(past)
         joined = table.optimize().executeCompaction().select("metrics.*").first()
-        # Vacuum lists folders in as many tasks as this says, by default 10,000, however few folders there are.
+        # Vacuum lists folders in this many tasks, by default 10,000, however few folders there are.
         tasks = str(4 * spark.sparkContext.defaultParallelism)
         with configured(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}):
             table.vacuum()

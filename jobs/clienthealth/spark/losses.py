@@ -32,7 +32,7 @@ from clienthealth.spark.topics import connection
 
 log = logging.getLogger(__name__)
 
-#: Topic and partition → the offset that is read next.
+#: Topic and partition → the next offset to read.
 Positions = Mapping[tuple[str, int], int]
 TIMEOUT_MS = 5_000
 ABSENT = (
@@ -45,7 +45,7 @@ class Losses:
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
         jvm = cast(Any, spark._jvm)
-        # What a name stands for is looked for in each jar, for each part of it: once, not with each look.
+        # Py4J searches each jar for each part of a name, so names are resolved once, not at each look.
         self._map, kafka = jvm.java.util.HashMap, jvm.org.apache.kafka
         self._partition, self._spec = kafka.common.TopicPartition, kafka.clients.admin.OffsetSpec
         self._metrics = metrics
@@ -86,14 +86,14 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # One that begins before what it began with is another topic of the same name.
+                    # A partition that begins before its former begin belongs to another topic of the same name.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
                         self._metrics.lost.labels(where[0]).inc(earliest - begin)
                         self._seen[where] = earliest
                 if not self._metrics.batches:
-                    # How much of each topic is not read yet: Spark says so once a batch has ended.
+                    # The unread records of each topic: Spark reports them when a batch has ended.
                     waiting = Counter[str]()
                     for where, end in self._offsets(here, self._spec.latest()).items():
                         waiting[where[0]] += max(0, end - here[where])
@@ -149,7 +149,7 @@ class Listener(StreamingQueryListener):
     def __init__(self, metrics: SelfMetrics) -> None:
         self._metrics = metrics
         self._names: dict[str, str] = {}
-        #: Where the query goes on, by topic and partition.
+        #: The next offset of the query, by topic and partition.
         self.positions: dict[tuple[str, int], int] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802

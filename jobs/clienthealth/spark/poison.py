@@ -35,12 +35,12 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: How often something must end the monitor before it is taken for the cause: with a sign of a record's fault, and
-#: without one, as by anybody's kill -9. What is narrowed is read within seconds, which no kill hits three times.
+#: How often something must end the monitor before it counts as the cause: with a sign of a record's fault, and without
+#: one, as by a person's kill -9. A narrowed batch is read within seconds, which no kill hits three times.
 DEATHS, KILLS = 3, 20
-#: Of what ended the monitor so much is read at a time; after so many batches without an accident this much more.
+#: The share of a faulty batch that is read at a time; and the growth after this many good batches.
 SHARE, CALM = 16, 20
-#: Marks of what a fault of a record looks like where Spark lives to tell; all else is a fault of the surroundings.
+#: Signs of a record's fault in Spark's messages; all other failures come from the surroundings.
 OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
     *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),
@@ -137,7 +137,7 @@ class Guard:
         self._calm += batches
         if batches and (run.skipped is not None or (run.until and not run.heap)):
             positions = self._checkpoint.positions()
-            # All is committed that had ended the monitor, but for what is left out.
+            # Everything that had ended the monitor is committed, except the skipped record.
             if run.skipped is not None or all(positions.get((t, p), 0) >= end for t, p, end in run.until):
                 self.unlimited()
                 return True

@@ -34,9 +34,9 @@ from clienthealth.spark.session import missing_driver_options, submitted
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
-#: How long a JVM that answers no more may take to end; what it ends with for want of memory (ExitOnOutOfMemoryError).
+#: How long (s) an unresponsive JVM may take to end; and its exit code for lack of memory (ExitOnOutOfMemoryError).
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
-#: So often is compared what was read with what Kafka still has, where no batch does it.
+#: Interval (s) at which positions are compared with Kafka's offsets if no batch does it.
 LOOK_SECONDS = 10
 FIXED = (
     "the checkpoint spreads its state over %s partitions and goes on so: [monitor] shuffle_partitions = %s counts with "
@@ -64,7 +64,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
         reason = explained(str(error), settings)
         raise reason from error
     except (Py4JError, ConnectionError) as error:
-        # The JVM is gone: why.
+        # The reason why the JVM is gone.
         process, deadline = getattr(spark.sparkContext._gateway, "proc", None), time.monotonic() + JVM_SECONDS
         while process is not None and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -89,7 +89,7 @@ class _Run:
         self._listener = Listener(metrics)
         spark.streams.addListener(self._listener)
         self._checkpoint = checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
-        # What is of a later release is refused before anything is changed.
+        # A checkpoint of a later release is refused before anything is changed.
         checkpoint.claim(VERSION)
         self._losses = Losses(spark, settings, metrics)
         self._look()
@@ -110,7 +110,7 @@ class _Run:
             self._until_more_is_read()
         self._guard.ended(None)
         self._losses.close()
-        # Else Spark goes on to call a process that has ended, and says so at length.
+        # Otherwise Spark goes on calling an ended process, with long messages.
         self._spark.streams.removeListener(self._listener)
 
     def _look(self, after: float = 0) -> None:
@@ -130,7 +130,7 @@ class _Run:
             self._stop,
             self._opened,
             self._restored,
-            # Of a query that was stopped in the midst of a batch, too.
+            # Also for a query that was stopped in the midst of a batch.
             pending=self._checkpoint.pending(),
             before=self._look,
             waiting=lambda: self._losses.waiting(self._listener.positions),

@@ -43,7 +43,7 @@ def rows(
 ) -> DataFrame:
     """Return the rows to publish, as a stream. `opened`: see `stepper`; `numbers`: see `numbers_of`."""
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
-    # Time passes in every bucket, also where nothing arrives.
+    # Time passes in every bucket, also without input.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
     nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(
         F.lit(bytearray(compressed(encode(Chunk()))))
@@ -81,7 +81,7 @@ def start(
         .writeStream.queryName(QUERY)
         .outputMode("update")
         .option("checkpointLocation", checkpoint_of(settings))
-        # How often is looked for records once a batch is done; a batch of few records takes its time (`Batch`).
+        # How often Spark looks for records once a batch is done; a batch of few records waits (`Batch`).
         .trigger(processingTime="1 second")
         .foreachBatch(batch)
         .start()

@@ -24,13 +24,13 @@ from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
-#: Notes beside the checkpoint: what comes again, and the newest batch of which the table `quality` has rows.
+#: Notes beside the checkpoint: the rows that come again, and the newest batch with rows in the table `quality`.
 AGAIN, WRITTEN = "again.json", "written"
 #: The note that all open incidents are in the state.
 OPENED = "opened"
-#: So long after the newest row that the history had, nothing of it comes again.
+#: How long (s) after the history's newest row its rows may come again.
 LASTING_MS = 2 * 86_400_000
-#: The newest minutes of a history are written after their windows: so long before its end is to be read again.
+#: A history's newest minutes are written after their windows, so reading again must begin this long (s) before its end.
 MORE_SECONDS = 600
 
 
@@ -108,7 +108,7 @@ class Restored:
             return [*rows]
         minutes = {row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms}
         if new := minutes - {minute for minute, _ in self._held}:
-            # How many records of these minutes the history holds, before any is added.
+            # The number of records of these minutes in the history, before any is added.
             sums: Mapping[str, str] = {name: f"sum({name})" for name in ("records", "rejected", "late")}
             first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(new), max(new)))
             there = (

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 PREFIX = "kafka_client_health"
 #: The name of the streaming query.
 QUERY = "monitor"
-#: What bounds the work and the memory of the monitor, as in the metric `left_out`.
+#: The limits on the monitor's work and memory, as in the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: Why a client of which the records are fine went to the rejects (monitor/faults.py).
+#: Reject reason of a client whose records are fine (monitor/faults.py).
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: A batch that catches up takes a minute, one of many small files several. Also the time that a start may take.
+#: A batch of a backlog takes a minute, one of many small files several. This is also the time limit (s) of a start.
 HUNG_SECONDS = 600.0
 
 
@@ -115,7 +115,7 @@ class SelfMetrics:
         self.late.labels(QUERY)
         self.up.labels(QUERY)
         self.started.set(time.time())
-        #: Seconds that the last batch waited after its work; batches that were committed since the start.
+        #: Seconds that the last batch waited after its work; number of batches since the start.
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}
@@ -176,7 +176,7 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.input_lag.labels(topic, query).set(max(0, behind))
-                # A partition of which a batch ends before it begins is a new one; what it held by then is passed over.
+                # A partition whose batch ends before its begin is new; records in it until then are skipped.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():

@@ -30,22 +30,22 @@ from clienthealth.platform.secrecy import SECRET
 from clienthealth.settings import Settings
 
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
-#: Options that do not depend on the settings, by where they hold.
+#: Options that do not depend on the settings, by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
-#: A small heap that gives back what it does not need: most of what is large lies in Python workers. A JVM without
-#: memory ends at once, and is started again, instead of lingering. Spark searches the message of a failed foreachBatch
-#: with an expression that recurses for each character: hence the stack. Its classes take 190 MB; each time that they
-#: outgrow what the JVM expects, all of the heap is looked through. The thorough compiler takes what runs ten times
-#: as often as is usual: by itself it costs half of a start and most of what an idle monitor uses; without it a backlog
-#: takes a tenth longer. (The quick one alone gets a cache of 48 MB, which Spark overflows: nothing more is compiled.)
+#: A small heap that returns unused memory: most large data is in Python workers. A JVM without memory ends at once and
+#: is restarted, instead of lingering. Spark searches the message of a failed foreachBatch with an expression that
+#: recurses for each character, hence the stack. Its classes take 190 MB; whenever they exceed the JVM's estimate, the
+#: whole heap is collected. The thorough compiler takes code that runs ten times as often as usual: by default it costs
+#: half of a start and most of an idle monitor's CPU; without it a backlog takes a tenth longer. (The quick compiler
+#: alone gets a cache of 48 MB, which Spark overflows, and then compiles nothing more.)
 _JVM = (
     "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -XX:+ExitOnOutOfMemoryError -Xss16m "
     "-XX:MetaspaceSize=192m "
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
     "-XX:Tier4BackEdgeThreshold=400000 -XX:ReservedCodeCacheSize=240m"
 )
-#: What is not heap: threads, code and RocksDB of a JVM, and Python beside it. A cluster that kills what takes more than
-#: was asked for must have been asked for all.
+#: Memory outside the heap: threads, code and RocksDB of a JVM, and Python beside it. The request to a cluster must
+#: include it, or the cluster kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
 
@@ -71,18 +71,19 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
         conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
 
         def start() -> None:
-            # If it cannot be started, whoever needs it tries again, and gets the error.
+            # A failed start is repeated by the next caller, which then gets the error.
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # In a thread: Ctrl-C amid the JVM's start would delete the file that it is to write, and it would stay.
+        # In a thread: Ctrl-C during the JVM's start would delete the file that the JVM is to write, and the JVM would
+        # stay.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Kept: Java classes that PySpark names with each column, and twenty times with each exception, with which each
-    # iteration over anything of Java ends. Py4J asks the JVM for a name each time, which looks for it in all packages
-    # that PySpark imports, in every jar: an eighth of all the JVM's work.
+    # Cached: Java classes that PySpark looks up with each column, and twenty times with each exception, which ends
+    # each iteration over a Java object. Py4J asks the JVM for a name each time, which searches all packages that
+    # PySpark imports, in every jar: an eighth of all the JVM's work.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -128,7 +129,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         **settings.spark.options,
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
         "spark.driver.extraJavaOptions": f"{log4j} {_jvm(settings)}",
-        # An executor starts where our files are not yet: Log4j's own default, but warnings too.
+        # An executor starts before our files are there: Log4j's own default, with warnings.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
@@ -138,7 +139,7 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
     """Return those of `driver_options` without which the JVM of a submitted program was started."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
-        # Where the file of the logging is, each machine has its own name for.
+        # The path of the logging file differs between machines.
         key: [flag for flag in value.split() if flag.partition("file:")[0] not in in_force[key]]
         for key, value in driver_options(settings).items()
     }
@@ -163,12 +164,13 @@ class Together:
     """Runs jobs of the query in whose batch it is called: while the driver commits one, executors work on another."""
 
     def __init__(self) -> None:
-        # Kept: each thread has a connection to the JVM, which outlives it.
+        # Kept, because each thread has a connection to the JVM, which outlives it.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
         """Run them, and return once all have ended. Raises the first error."""
-        # They are the query's, and end with it. What says so each thread changes for itself: it gets a copy.
+        # They belong to the query, and end with it. Each thread changes these properties for itself, so it gets a
+        # copy.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)
         for ended in running:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from clienthealth.monitor.faults import Fault
     from clienthealth.monitor.step import Published
 
-#: What comes out: rows for the topics (key, value and headers as on Kafka), for the history, and for the driver.
+#: The output: rows for the topics (key, value and headers as on Kafka), for the history, and for the driver.
 ROWS = "kind string, key binary, value binary, headers string"
 STATE = "data binary"
 
-#: Kinds of rows. Those of DRIVER are few, whatever the number of clients and of what befalls them, and are collected.
+#: Kinds of rows. Those in DRIVER are few for any number of clients and failures, and are collected.
 HEALTH, REJECT, MINUTE, CHANGE, QUALITY, COUNT, SUMMARY = (
     "health",
     "reject",
@@ -42,7 +42,7 @@ HEALTH, REJECT, MINUTE, CHANGE, QUALITY, COUNT, SUMMARY = (
 )
 DRIVER = (QUALITY, COUNT, SUMMARY)
 
-#: Characters of a reason. Bytes of a batch around its one record, and what a producer sends at most (`topics.SENDING`).
+#: Maximum characters of a reason; bytes of a batch around its one record; a producer's limit (`topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: How hard records are packed: 6, the usual level, costs a health record twice as much CPU and saves a seventh of it.
 GZIP_LEVEL = 1
@@ -314,7 +314,7 @@ def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> li
 
 _pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode
-#: What comes to the bucket COUNTS where nothing was read.
+#: The input of the bucket COUNTS without any records.
 NO_COUNTS = _pack([])
 _unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
 _unpack_kept = msgspec.msgpack.Decoder(_Kept).decode

@@ -33,7 +33,7 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # The client unpacks records beyond the end of a batch too: who looks for one that is deadly wants no more than it.
+    # The client also unpacks records beyond the end of a batch, so a search for a deadly record needs this limit.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -60,13 +60,13 @@ TICKS_SECONDS = 30
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
-#: Records that the client hands over at once. Spark seeks before each poll, so that what a fetch of 1 MB holds beyond
-#: is fetched and unpacked again: 50 cost half of a backlog's time. They are all in memory: where records are so large
-#: that the heap ends, fewer are read at a time (`poison`).
+#: Number of records that the client returns per poll. Spark seeks before each poll, so the rest of a fetch of 1 MB is
+#: fetched and unpacked again: 50 records cost half of a backlog's time. All are in memory: if large records exhaust the
+#: heap, fewer are read at a time (`poison`).
 POLLED = 2000
 
-#: The client's own bound is on what is not compressed yet, and the brokers' on what is: the state of a group of 10,000
-#: partitions is larger than both allow. Every reader can unpack gzip.
+#: The client limits the uncompressed size, the brokers the compressed one: the state of a group of 10,000 partitions
+#: exceeds both defaults. Every reader can unpack gzip.
 SENDING = {
     "kafka.compression.type": "gzip",
     "kafka.compression.gzip.level": str(GZIP_LEVEL),

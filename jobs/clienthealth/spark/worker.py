@@ -23,7 +23,7 @@ if __name__ == "__main__":
 
     daemon.manager()
 
-# Spark collects the garbage of a worker after every task: that is enough, and it need not look at the modules.
+# Spark collects a worker's garbage after every task, which is enough and can skip the imported modules.
 gc.collect()
 gc.freeze()
 gc.disable()
