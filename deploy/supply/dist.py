@@ -15,9 +15,11 @@ from pathlib import Path
 from clienthealth.model.errors import ServiceError
 from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
 from clienthealth.platform.locations import checkout
+from deploy.helm.build import project
 
 #: What a distribution is made of. Runbooks and the files of alerts are in packages by links.
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
+BENCHMARK = "deploy/benchmark"
 #: A client that failed: the exit code says that it is found.
 RECORDING = "tests/recordings/deadlock-3.9"
 
@@ -49,6 +51,18 @@ def build(out: Path) -> list[Path]:
         _uv("build", "--out-dir", str(out), str(sources))
     made = [path for path in sorted(out.glob("kafka_client_health-*")) if path.stat().st_mtime_ns != before.get(path)]
     return [path for path in made if path.name.endswith((".whl", ".tar.gz"))]
+
+
+def benchmark(out: Path) -> Path:
+    """Build the package of the recordings, which its source has by a link. Raises ServiceError."""
+    version = project()["version"]
+    with tempfile.TemporaryDirectory() as folder:
+        sources = Path(folder) / "sources"
+        shutil.copytree(checkout() / BENCHMARK, sources, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(checkout() / "LICENSE", sources)
+        (sources / "VERSION").write_text(version, encoding="utf-8")
+        _uv("build", "--wheel", "--out-dir", str(out), str(sources))
+    return out / f"kafka_client_failures-{version}-py3-none-any.whl"
 
 
 def install(distribution: Path, venv: Path, extras: str = "") -> Path:

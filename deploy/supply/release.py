@@ -90,7 +90,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
     name = project()["name"]
     chart, bill, notes = out / f"{name}-{version}.tgz", out / f"{name}-{version}.cdx.json", out / NOTES
     _run([str(helm.installed()), "package", str(checkout() / CHART), "--destination", str(out)])
-    made = [*dist.build(out), chart, *plugin.publication(out), bill, notes]
+    made = [*dist.build(out), dist.benchmark(out), chart, *plugin.publication(out), bill, notes]
     for archive in made:
         if archive.suffix in (".gz", ".tgz"):
             archive.write_bytes(settled(archive.read_bytes(), epoch))
@@ -126,6 +126,7 @@ def publishing(version: str, out: Path) -> Iterator[str]:
     yield f"git push origin HEAD v{version}"
     python = f"{where}/{name.replace('-', '_')}-{version}"
     yield f"uv publish {python}-py3-none-any.whl {python}.tar.gz"
+    yield f"uv publish {where}/kafka_client_failures-{version}-py3-none-any.whl"
     yield f"docker build -f deploy/Dockerfile -t {image} ."
     yield f"docker push {image}"
     yield f"helm push {where}/{name}-{version}.tgz oci://registry.example.org/charts"

@@ -16,6 +16,7 @@ import pytest
 from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.platform.jars import cache
 from deploy.supply import helm
+from tests.support.recorded import RECORDINGS
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(helm.installed() is None, reason=helm.MISSING)]
 VERSION = "99.0.0"
@@ -29,6 +30,7 @@ MADE = {
     *(f"{BEGIN}-broker-plugin-{VERSION}{kind}" for kind in (".jar", ".pom", "-sources.jar", "-javadoc.jar")),
     f"kafka_client_health-{VERSION}-py3-none-any.whl",
     f"kafka_client_health-{VERSION}.tar.gz",
+    f"kafka_client_failures-{VERSION}-py3-none-any.whl",
 }
 
 
@@ -85,6 +87,11 @@ def test_each_file_bears_the_version(clone: Path) -> None:
     assert (dist / "NOTES.md").read_text("utf-8") == "- **A thing** that users get.\n"
     with zipfile.ZipFile(dist / f"kafka_client_health-{VERSION}-py3-none-any.whl") as wheel:
         assert f"\nVersion: {VERSION}\n" in wheel.read(f"kafka_client_health-{VERSION}.dist-info/METADATA").decode()
+    benchmark = dist / f"kafka_client_failures-{VERSION}-py3-none-any.whl"
+    with zipfile.ZipFile(benchmark) as recordings:
+        names = recordings.namelist()
+    assert sum(name.endswith("/truth.json") for name in names) == len([*RECORDINGS.rglob("truth.json")])
+    assert any(name.endswith("/LICENSE") for name in names) and benchmark.stat().st_size < 10e6
     with tarfile.open(dist / f"kafka_client_health-{VERSION}.tar.gz") as sources:
         assert f"kafka_client_health-{VERSION}/pyproject.toml" in sources.getnames()
     bill = json.loads((dist / f"{BEGIN}-{VERSION}.cdx.json").read_text("utf-8"))

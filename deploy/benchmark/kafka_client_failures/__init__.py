@@ -1,0 +1,134 @@
+"""Recordings of real Kafka clients, with the truth about each, and the score of a tool that judges them.
+
+from kafka_client_failures import cases, score
+
+answers = {case.id: my_tool(case.files) for case in cases()}   # the modes that it accuses the client of
+print(score(answers).text())
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+RECORDINGS = Path(__file__).with_name("recordings")
+TRUTH = "truth.json"
+#: Most recordings of another failure end with a process that is stopped with records in its buffer.
+AT_THE_END = "producer-not-closed"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A recording. `id` tells nothing of the truth, `name` does.
+
+    expected_mode  the failure that the client had, None for a control
+    also  modes that were the case beside it: to name them is neither right nor wrong
+    onset_ms  when the failure began, epoch ms, where that is known
+    files  what a monitor could have seen
+    """
+
+    name: str
+    expected_mode: str | None
+    also: frozenset[str]
+    onset_ms: int | None
+    versions: str
+    notes: str
+    files: tuple[Path, ...]
+
+    @property
+    def id(self) -> str:
+        """The name of the case in answers and blind copies."""
+        return hashlib.sha256(self.name.encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a tool did. `by_mode`: mode → failures found, failures recorded. `wrong`: case and mode of each false one."""
+
+    by_mode: Mapping[str, tuple[int, int]]
+    controls: int
+    accused_controls: int
+    wrong: Sequence[tuple[str, str]]
+    unanswered: int
+
+    @property
+    def recall(self) -> float:
+        """Return the share of failures that were found."""
+        return sum(found for found, _ in self.by_mode.values()) / sum(total for _, total in self.by_mode.values())
+
+    @property
+    def precision(self) -> float:
+        """Return the share of accusations that are right; 1 if there are none."""
+        right = sum(found for found, _ in self.by_mode.values())
+        return right / (right + len(self.wrong)) if right or self.wrong else 1.0
+
+    def text(self) -> str:
+        """Return the score as a table in Markdown."""
+        rows = [f"| {mode} | {found} of {total} |" for mode, (found, total) in sorted(self.by_mode.items())]
+        return "\n".join(
+            (
+                "| failure | found |",
+                "|---|---|",
+                *rows,
+                f"| controls accused | {self.accused_controls} of {self.controls} |",
+                f"| false accusations | {len(self.wrong)} |",
+                f"| recall, precision | {self.recall:.3f}, {self.precision:.3f} |",
+                f"| cases without an answer | {self.unanswered} |",
+            )
+        )
+
+
+def cases() -> list[Case]:
+    """Return all recordings, sorted by name."""
+    found = []
+    for path in sorted(RECORDINGS.rglob(TRUTH)):
+        truth = json.loads(path.read_text(encoding="utf-8"))
+        files = (file for file in path.parent.iterdir() if file.is_file() and file.name != TRUTH)
+        found.append(
+            Case(
+                path.parent.relative_to(RECORDINGS).as_posix(),
+                truth["expected_mode"],
+                frozenset(truth.get("also", ())),
+                truth.get("onset_ms"),
+                truth.get("versions") or "",
+                truth["notes"],
+                tuple(sorted(files)),
+            )
+        )
+    return found
+
+
+def blind(folder: Path) -> int:
+    """Copy what a monitor could have seen into a folder for each case, without names and truths; return how many."""
+    known = cases()
+    for case in known:
+        (folder / case.id).mkdir(parents=True)
+        for file in case.files:
+            shutil.copy(file, folder / case.id)
+    return len(known)
+
+
+def score(answers: Mapping[str, Collection[str]]) -> Score:
+    """Score a tool. `answers`: case id → modes that the tool accuses the client of, empty for none.
+
+    A failure without an answer is not found. Raises KeyError for ids that no case has.
+    """
+    known = {case.id: case for case in cases()}
+    if unknown := answers.keys() - known.keys():
+        raise KeyError(f"no case has the ids {', '.join(sorted(unknown))}")
+    by_mode: dict[str, tuple[int, int]] = {}
+    wrong, controls = [], [case for case in known.values() if case.expected_mode is None]
+    for case in known.values():
+        accused = set(answers.get(case.id, ()))
+        innocent = accused - case.also
+        if case.expected_mode is not None:
+            found, total = by_mode.get(case.expected_mode, (0, 0))
+            by_mode[case.expected_mode] = found + (case.expected_mode in accused), total + 1
+            innocent -= {case.expected_mode, AT_THE_END}
+        wrong += [(case.name, mode) for mode in sorted(innocent)]
+    accused_controls = {name for name, _ in wrong} & {case.name for case in controls}
+    return Score(by_mode, len(controls), len(accused_controls), wrong, len(known.keys() - answers.keys()))
