@@ -50,7 +50,7 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     silent = worst(seen, BY_CLIENT, ranked=f"time() - {seen}", among=among or ever(_of(kinds)))
     return chart(
         101,
-        "Time since it was last heard of",
+        "Time since its last data",
         "High is bad: the client is silent or its reporter has stopped. Up to its reporting interval is "
         "normal. What to do: see whether the process lives, then whether its metrics reach the input topic. "
         "Alert: KafkaClientHealthInputSilent, when all are silent.",
