@@ -26,7 +26,7 @@ UNMEASURED = "neither a thread dump nor a log shows that it is absent, and there
 class Look:
     """All data of a client in a post-mortem.
 
-    window    its log events, and the dumps of its process; not its samples
+    window    its samples and log events, and the dumps of its process
     measured  True if it has enough samples to be judged
     untimed   True if the time between its dumps is unknown
     vanished  True if its process went on to answer without its metrics
