@@ -65,7 +65,7 @@ def test_alerts_dashboard_runbook_and_pages_are_made_of_it(copy: Copy) -> None:
     page, ticket, suspected = rules.split("alert: KafkaClientRebalanceStorm\n")[1:]
     assert "        for: 5m\n" in suspected.partition("- alert")[0] and "        for: " not in page + ticket
     board = json.loads((copy.folder / f"dashboards/out/mode-{MODE}.json").read_text("utf-8"))
-    assert {"Evidence of its own", "Rebalances per minute"} <= {panel["title"] for panel in board["panels"]}
+    assert {"What decides", "Rebalances per minute"} <= {panel["title"] for panel in board["panels"]}
 
 
 @pytest.fixture
