@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.model.errors import SettingsError
+from clienthealth.model.errors import CatalogueError, SettingsError
 from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts import build
 from clienthealth_exporters.alerts.build import catalogue, rules, with_head
@@ -74,7 +74,7 @@ def test_rules_without_any_label_to_keep_apart_by_are_an_error() -> None:
 
 
 def test_runbook_without_a_place_for_its_head_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"runbooks/x\.md lacks the lines"):
+    with pytest.raises(CatalogueError, match=r"runbooks/x\.md lacks the lines .* put them where"):
         with_head("x", "# A page\n", [])
 
 

@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from clienthealth.configuration.installation import dashboard_uid, filled, keeping, kept_labels, listed, runbooks
 from clienthealth.configuration.owners import OWNER_LABELS, Owners, read_owners
-from clienthealth.model.errors import SettingsError
+from clienthealth.model.errors import CatalogueError, SettingsError
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
@@ -289,9 +289,11 @@ def _silence(alerts: Sequence[Alert]) -> Iterator[str]:
 
 
 def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
-    """Return the page with its generated parts renewed. Raises ValueError if the page has no place for them."""
+    """Return the page with its generated parts renewed. Raises CatalogueError if the page has no place for them."""
     if not _BLOCK.search(text):
-        raise ValueError(f"alerts/runbooks/{name}.md lacks the lines '{BEGIN}' and '{END}'")
+        raise CatalogueError(
+            f"alerts/runbooks/{name}.md lacks the lines '{BEGIN}' and '{END}': put them where its alerts belong"
+        )
     about = [alert for alert in alerts if alert.runbook == name]
     lines = ["| alert | severity | after | what it says |", "|---|---|---|---|"]
     lines += [f"| {alert.name} | {alert.severity} | {alert.hold} | {alert.summary} |" for alert in about]
