@@ -99,8 +99,9 @@ def test_the_list_of_sections_leads_to_each_of_them() -> None:
     front, page = html(review()), details(review())
     ids = re.findall(r'<section id="([\w-]+)"', page)
     navs = [text.partition("<nav")[2].partition("</nav>")[0] for text in (front, page)]
-    assert re.findall(r'href="review-details.html#([\w-]+)"', navs[0]) == ids
-    assert re.findall(r'href="#([\w-]+)"', navs[1]) == ids
+    assert re.findall(r'href="review-details.html#([\w-]+)"', navs[0]) == [*ids, "words"]
+    assert re.findall(r'href="#([\w-]+)"', navs[1]) == [*ids, "words"]
+    assert "<footer" not in front and '<footer id="words">' in page
     assert len(ids) == 11 and '<a href="review.html">' in page
 
 
