@@ -132,6 +132,7 @@ TOLD = (
     f'- Logs show: "{TIMEOUT}"\n- Orders are not sent\n',
     f"{TIMEOUT}\n\nHi all, we have this in production since Monday.\n",
     "At the end the client reported `1200 messages still in queue or transit`, so they are lost.\n",
+    f"## Symptoms\n  * `{TIMEOUT} `\n  * No offset is committed.\n",
 )
 
 
@@ -146,6 +147,9 @@ INNOCENT = (
     f'primary="{TIMEOUT}"; mitigation="none"\n',
     f'if err.Error() != "{TIMEOUT}" {{\n',
     f"            # TODO {TIMEOUT}\n",
+    f"         * {TIMEOUT}\n         */\n",
+    f'        send("test");// without it: {TIMEOUT}\n',
+    f"      1.0 what happens if the topic is missing -> {TIMEOUT}\n",
     f" * and hands it back as `{TIMEOUT}`, the same words as for a closed port\n",
     f'Hi all, what does "{TIMEOUT}" mean?\n',
     "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",
@@ -178,6 +182,11 @@ LEFT = (
     "consumer poll timeout has expired. This means the time between subsequent calls to poll() was longer than the "
     "configured max.poll.interval.ms, which typically implies that the poll loop is spending too much time.\n"
 )
+
+
+def test_a_log_that_lost_its_line_ends_is_read_by_entry(tmp_path: Path) -> None:
+    entries = ["null)", LEFT.format("2026-04-10 14:51:29.286").strip(), "2026-04-10 15:11:29.967 [main] INFO o.a.k.x"]
+    assert worst(judged(" ".join(entries), tmp_path), "consumer-stalled") in {"suspected", "confirmed"}
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,12 @@ _AFTER_SIGN = re.compile(rf"^([+•*·|>]){_FRAME}[^\n]{{0,300}}$", re.MULTILINE
 _INLINE = re.compile(
     rf"[ \t]+(?={_FRAME}|java\.lang\.Thread\.State: |- (?:locked|waiting|parking|eliminated) |\"[^\"\n]{{1,200}}\" #\d)"
 )
+#: The begin of an entry in the middle of a line: this many are a log that lost its line ends.
+_ENTRY = re.compile(
+    r"(?<=\S)[ \t]+(?=\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3}(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]+"
+    r"(?:\[|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b))"
+)
+_ENTRIES = 2
 _SENTENCE = re.compile(r"\bat [\w$.<>@/+-]{3,600}\(|Exception|Error|Caused by")
 _OPEN_FRAME = re.compile(r"[ \t]*(?:at(?: [^\s()]*(?:\([^()]*)?)?|- [a-z][^()\n]{0,200}\([^()\n]*|\"[^\"\n]{1,300})\Z")
 #: The begin of an entry of a log, a frame, an exception, the value of an option, or a metric.
@@ -99,6 +105,7 @@ def restored(content: bytes) -> bytes:
         text = _FENCE.sub("", text)
         text = _TICKS.sub("", text)
     text = _undecorated(text)
+    text = "\n".join(_ENTRY.sub("\n", line) if _is_log(line) else line for line in text.split("\n"))
     # A whole stack on one line becomes one frame per line.
     text = "\n".join(_INLINE.sub("\n", line) if _is_stack(line) else line for line in text.split("\n"))
     return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
@@ -163,6 +170,10 @@ def _shape(before: str) -> str:
 def _is_stack(line: str) -> bool:
     enough = line[:1] not in ("{", "[") and line.count("(") >= _ON_ONE_LINE
     return enough and len(re.findall(_FRAME, line)) >= _ON_ONE_LINE
+
+
+def _is_log(line: str) -> bool:
+    return line[:1] != "{" and len(_ENTRY.findall(line)) >= _ENTRIES
 
 
 def _unwrapped(text: str) -> str:

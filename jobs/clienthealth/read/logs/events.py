@@ -57,14 +57,16 @@ _AFTER_WORDS = re.compile(r"\A[\w ]{1,60}:\s\Z")
 
 #: Human text around a quotation of a library: a comment, a list, a change, source, a sentence.
 _NO_LINE = re.compile(
-    r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|(?:[A-Za-z'’]{1,20}[,:]? ){4}"
+    r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|\s*(?:\d{1,3}(?:\.\d{1,3}){0,3}[.)]? )?(?:[A-Za-z'’]{1,20}[,:]? ){4}"
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\"",
 )
-#: A comment of source code, not of a shell.
-_SOURCE = re.compile(r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b)")
+#: A comment of source code, not of a shell: of lines, of a block that is indented, after a statement. A condition.
+_SOURCE = re.compile(
+    r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b)|(?:\t+|(?:  )+) \*\s(?![\[\d%])|[^\n]*?[;{}]\s?//|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
+)
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
 #: A line of a block comment, and text before a quotation in a sentence or a list: no assignment, key or block.
-_IN_COMMENT = re.compile(r"\s+\*\s")
+_IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _TOLD_IN_TICKS = re.compile(r"(?!\s*[\w.$-]{1,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _TOLD_IN_QUOTES = re.compile(r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z")
 #: The end of a statement in source code, or of a question, after a quotation.
@@ -137,7 +139,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return not nobodys
     if "." in logger and _OF_RDKAFKA.match(before):
         return False
-    if bare and _SOURCE.match(before):
+    if bare and _SOURCE.match(before[:MAX_BEFORE]):
         return None
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
@@ -162,7 +164,7 @@ def _is_told(sentence: str, quotation: str, after: str) -> bool:
     """True if a sentence that somebody wrote, and no question, quotes a whole message: people tell what happened."""
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
     told = _TOLD_IN_TICKS if quotation[0] == "`" else _TOLD_IN_QUOTES
-    cut = not sentence.strip() and quotation[0] not in after
+    cut = not sentence.strip(" \t-*+•>") and quotation[0] not in after
     return whole and bool(cut or told.match(sentence)) and not (_QUESTION.match(after) or _IN_COMMENT.match(sentence))
 
 
