@@ -295,10 +295,9 @@ _CIRCLING = replace(
 )
 _GROUPS = DemoClient(
     name="groups-of-kafka-4",
-    help="members of a KIP-848, a Streams and a share group that do nothing wrong",
+    help="control: members of a KIP-848, a Streams and a share group in one process",
     program="Groups",
     service="stock-service",
-    default=True,
     classpath="streams-4.4",
     topics=("stock",),
     options={
