@@ -62,7 +62,7 @@ _NO_LINE = re.compile(
 )
 #: A comment of source code, not of a shell: of lines, of a block that is indented, after a statement. A condition.
 _SOURCE = re.compile(
-    r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b)|(?:\t+|(?:  )+) \*\s(?![\[\d%])|[^\n]*?[;{}]\s?//"
+    r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])|[^\n]*?[;{}]\s?//"
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
 )
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
