@@ -42,17 +42,15 @@ from clienthealth.settings import Settings
 #: Texts up to this size are examined whole: only in these are dumps of every shape found, and JSON documents.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
-#: Names of a client, or of a class of its library.
-_SPEAKS = (
-    *(b"clientId=", b"client_id=", b"#producer-", b"#consumer-", b"org.apache.kafka", b"kafka-producer-network"),
-    # A table of `kafka-consumer-groups`.
-    b"LOG-END-OFFSET",
-)
+#: Names of a client, or of a class of its library; the last is of a table of `kafka-consumer-groups`.
+_SPEAKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 #: The begin of JSON that is not a line of a log: an object, or a list of objects.
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 #: A point of a line protocol has tags, and then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
 
+_Topic = Literal["metrics", "logs", "any"]
+_Value = bytes | LogLine | Snapshot
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -451,13 +449,7 @@ class Reader:
     # Records.
 
     def _record(
-        self,
-        stream: Literal["metrics", "logs", "any"],
-        number: int,
-        value: bytes | LogLine | Snapshot,
-        ts_ms: int | None = 0,
-        writer: str = "",
-        repeats: int = 1,
+        self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
         """`value`: its bytes, or its parsed content. `ts_ms`: its time, 0 if it has its own, None if unknown."""
         service, instance = self._stream.process
