@@ -30,8 +30,9 @@ TOPIC, PAYLOAD = "orders", b"x" * 200
 
 def shop() -> None:
     """Produce orders and consume them: a healthy application, which makes the topic for the others too."""
-    created = AdminClient({"bootstrap.servers": SERVERS}).create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC]
-    failed = created.exception()
+    # An administrator that is not kept is ended before it has an answer.
+    administrator = AdminClient({"bootstrap.servers": SERVERS})
+    failed = administrator.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].exception()
     if failed is not None and failed.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
         raise failed
     producer = report(confluent_kafka.Producer)({"bootstrap.servers": SERVERS, "client.id": "shop-orders"})
