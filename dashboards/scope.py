@@ -113,11 +113,11 @@ def worst(
     if among:
         over += f" and on ({BY_CLIENT}) ({among})"
     picked = f"{pick}({most}, {end} by ({by}) ({over}))"
-    if not zeros:
-        return f"max by ({by}) (({each})\nand on ({by})\n{picked})"
-    kept = listed(KEPT)
-    speaks = f"max by ({kept}) (kafka_client_health_exporter_up{{{OF_KEPT}}})"
-    return f"max by ({by}) (({each}) and on ({by}) {picked})\nor\n0 * ({picked} and on ({kept}) {speaks})"
+    if zeros:
+        kept = listed(KEPT)
+        speaks = f"max by ({kept}) (kafka_client_health_exporter_up{{{OF_KEPT}}})"
+        each = f"({each})\nor\n0 * ({over} and on ({kept}) {speaks})"
+    return f"max by ({by}) (({each})\nand on ({by})\n{picked})"
 
 
 def ever(series: str) -> str:

@@ -186,7 +186,7 @@ def partitions() -> Panel:
             "time": (
                 f"topk(50, max by ({by}, client_id, member_host) "
                 f"(kafka_consumergroup_group_lag_seconds{{{OF_GROUP_TOPIC}}}))",
-                AGE,
+                CLOCK,
             ),
         },
         largest="records",

@@ -9,7 +9,7 @@ from clienthealth.settings import LinkSettings
 from dashboards import look
 from dashboards.look import CRITICAL, WARNING
 from dashboards.page import Page, Section
-from dashboards.panel import AGE, NONE, Panel, Query, alert_list, chart, number, rows, words
+from dashboards.panel import AGE, CLOCK, NONE, Panel, Query, alert_list, chart, number, rows, words
 from dashboards.panels import verdicts
 from dashboards.panels.monitor import STALE_SECONDS, age_of_newest
 from dashboards.scope import (
@@ -221,7 +221,7 @@ def _services() -> Panel:
             "callbacks": (largest("producer_callback_seconds"), "s"),
             "I/O thread": (largest("producer_io_thread_busy_ratio"), "percentunit"),
             "queue": (largest("consumer_queue_used_ratio"), "percentunit"),
-            "poll age": (largest("consumer_last_poll_age_seconds"), AGE),
+            "poll age": (largest("consumer_last_poll_age_seconds"), CLOCK),
         },
         above={"confirmed": {1: CRITICAL}, "suspected": {1: WARNING}},
         largest="confirmed",
