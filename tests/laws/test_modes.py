@@ -181,7 +181,7 @@ def test_a_verdict_holds_no_word_of_another_librarys_world(mode: Mode, library: 
 def test_no_id_is_written_outside_its_mode() -> None:
     """Product code takes ids from the mode (`rules.ID`) or from the catalogue of modes.
 
-    Each demo client is made for one mode, and pages show some ids as examples.
+    Programs of the demo are made for one mode each, the benchmark is a package of its own, and pages show examples.
     """
     ids = "|".join(modes())
     written = set()
@@ -191,7 +191,8 @@ def test_no_id_is_written_outside_its_mode() -> None:
             if any(isinstance(text, str) and re.search(rf"(?<![/-])\b({ids})\b(?!-)", text) for text in texts):
                 written.add(str(path.relative_to(locations.checkout())))
     own = {path for path in written if path.startswith("jobs/clienthealth/modes/")}
-    assert written - own == {"deploy/demo/clients.py"}
+    programs = {"deploy/demo/clients.py", "deploy/demo/python/failing.py"}
+    assert written - own == {*programs, "deploy/benchmark/kafka_client_failures/__init__.py"}
 
 
 @every_mode

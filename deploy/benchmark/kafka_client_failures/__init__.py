@@ -115,11 +115,11 @@ def blind(folder: Path) -> int:
 def score(answers: Mapping[str, Collection[str]]) -> Score:
     """Score a tool. `answers`: case id → modes that the tool accuses the client of, empty for none.
 
-    A failure without an answer is not found. Raises KeyError for ids that no case has.
+    A failure without an answer is not found. Raises ValueError for ids that no case has.
     """
     known = {case.id: case for case in cases()}
     if unknown := answers.keys() - known.keys():
-        raise KeyError(f"no case has the ids {', '.join(sorted(unknown))}")
+        raise ValueError(f"no case has the ids {', '.join(sorted(unknown))}")
     by_mode: dict[str, tuple[int, int]] = {}
     wrong, controls = [], [case for case in known.values() if case.expected_mode is None]
     for case in known.values():
