@@ -161,7 +161,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 def _deployments() -> build.AnnotationQuery:
     """Annotate where a service begins to run a client library version that it did not run within the last hour."""
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
-    what, who = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
+    what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
     before = f"max_over_time({running}[1h] offset 2m)"
     return (
         build.AnnotationQuery()
@@ -171,7 +171,7 @@ def _deployments() -> build.AnnotationQuery:
         .icon_color("purple")
         .expr(
             f"(count by ({what}) ({running}) unless on ({what}) count by ({what}) ({before}))\n"
-            f"and on ({who})\ncount by ({who}) ({before})"
+            f"and on ({client})\ncount by ({client}) ({before})"
         )
         .step("60s")
         .title_format("{{service}} runs {{library}} {{version}}")

@@ -119,8 +119,8 @@ class Cluster:
             leads = self.controller()
             node = old[0] if old else leads if self.rolls % 2 else self.nodes[self.rolls // 2 % NODES]
             fate = "upgraded" if old else FATES[self.rolls % len(FATES)]
-            who = f"{node.bootstrap_servers}{', the active controller' if node is leads else ''}"
-            note(f"ROLL BEGIN ({who}: {fate})")
+            client = f"{node.bootstrap_servers}{', the active controller' if node is leads else ''}"
+            note(f"ROLL BEGIN ({client}: {fate})")
             self._befall(node, fate)
             if self._over.is_set():
                 return

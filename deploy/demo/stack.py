@@ -114,8 +114,8 @@ class Stack:
             running = client.start(self)
             self.running[client.name] = running
             with self._jvms.open("a", encoding="utf-8") as targets:
-                heard = f" {PUSHED}" if client.pushes else ""
-                targets.writelines(f"{url}{heard}\n" for url in running.jolokia_urls)
+                option = f" {PUSHED}" if client.pushes else ""
+                targets.writelines(f"{url}{option}\n" for url in running.jolokia_urls)
             with self._log_files.open("a", encoding="utf-8") as files:
                 files.write(f"{running.log_source}\n")
 

@@ -59,7 +59,7 @@ def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_m
             batch += 1
             for bucket in range(settings.monitor.buckets):
                 given = by_bucket.get(bucket, [])
-                if bucket in states or any(chunk.whos or chunk.log_entries or chunk.groups for chunk in given):
+                if bucket in states or any(chunk.all_clients or chunk.log_entries or chunk.groups for chunk in given):
                     published = step(states[bucket], given, settings, now_ms)
                     tables.minutes.rows += published.minutes
                     tables.verdicts.rows += (json.loads(change_row(change, batch)) for change in published.changes)

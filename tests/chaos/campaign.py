@@ -232,7 +232,7 @@ def _soon(ready: Callable[[], bool]) -> bool:
 def _skewed(records: Sequence[Published], skew_ms: int) -> Iterator[Published]:
     """Yield the records, with one client's timestamps shifted."""
     for record in records:
-        if skew_ms and record.who == STRAY:
+        if skew_ms and record.client == STRAY:
             document = json.loads(record.value)
             document["ts"] += skew_ms
             yield replace(record, value=json.dumps(document).encode())

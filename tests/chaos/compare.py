@@ -136,8 +136,8 @@ def shown(run: Run) -> list[str] | None:
 
 
 def _state(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    who = record["client"]
-    return *(who[name] for name in CLIENT), record["window_end"], str([v["status"] for v in record["verdicts"]])
+    client = record["client"]
+    return *(client[name] for name in CLIENT), record["window_end"], str([v["status"] for v in record["verdicts"]])
 
 
 def _few(what: str, keys: Iterable[tuple[Any, ...]]) -> Iterator[str]:

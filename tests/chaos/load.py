@@ -57,18 +57,18 @@ JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
 
 @dataclass(frozen=True)
 class Published:
-    """A record to publish. `who`: its client; `ts_ms`: its time on the topic, equal to the event time."""
+    """A record to publish. `client`: its client; `ts_ms`: its time on the topic, equal to the event time."""
 
     stream: Literal["metrics", "logs"]
     ts_ms: int
     value: bytes
-    who: str
+    client: str
     headers: tuple[tuple[str, bytes], ...] = ()
     unreadable: bool = False
 
     def partition(self, partitions: int) -> int:
         """Return the record's partition, the same for all records of a client."""
-        return zlib.crc32(self.who.encode()) % partitions
+        return zlib.crc32(self.client.encode()) % partitions
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _snapshot(client: int, ts_ms: int, second: int) -> Published:
     consumer = client % 4 == 2
     process = ClientProcess(f"service-{client % 5}", f"web-{client % 9}", f"web-{client % 9}:{100 + client}")
     kind: Kind = "consumer" if consumer else "producer"
-    who = process.client(fleet_client(client), kind, "java", "3.9.1", "billing" if consumer else None)
+    ref = process.client(fleet_client(client), kind, "java", "3.9.1", "billing" if consumer else None)
     topics: list[dict[str, Any]] = []
     if consumer:
         metrics = {"records-consumed-total": 100.0 * second, "fetch-total": 3.0 * second}
@@ -141,7 +141,7 @@ def _snapshot(client: int, ts_ms: int, second: int) -> Published:
             "io-time-ns-total": alive * 1e7, "io-wait-time-ns-total": alive * 9e8, "requests-in-flight": 1.0,
             "metadata-age": float(second % 300), "connection-count": 2.0,
         }  # fmt: skip
-    document = canonical.snapshot(who, ts_ms, metrics, topics, {"buffer.memory": str(32 * MIB)})
+    document = canonical.snapshot(ref, ts_ms, metrics, topics, {"buffer.memory": str(32 * MIB)})
     in_avro = fleet_client(client) == AVRO
     value = framed(1 + second // 60, document) if in_avro else json.dumps(document).encode()
     return Published("metrics", ts_ms, value, fleet_client(client))
@@ -157,8 +157,8 @@ def _group(at: int, begin_ms: int) -> Iterator[Published]:
             }
             for partition in range(3)
         ]  # fmt: skip
-        who = Client("billing", "", "main", "billing", "group", group="billing")
-        document = canonical.snapshot(who, begin_ms + 1000 * second, {"members": 2}, topics)
+        client = Client("billing", "", "main", "billing", "group", group="billing")
+        document = canonical.snapshot(client, begin_ms + 1000 * second, {"members": 2}, topics)
         yield Published("metrics", begin_ms + 1000 * second, json.dumps(document).encode(), "group billing")
 
 

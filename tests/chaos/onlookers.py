@@ -69,7 +69,7 @@ class Onlookers:
         age = now - self._began
         stuck = max(0.0, now - self._stuck.get(client, now))
         alive, name = age - stuck, _name(client)
-        who = ClientProcess(SERVICE, name, f"{name}:1").client(name, "producer", "java", "3.9.1")
+        ref = ClientProcess(SERVICE, name, f"{name}:1").client(name, "producer", "java", "3.9.1")
         metrics = {
             "select-total": 1000.0 + 50 * alive, "record-send-total": 20.0 * alive, "buffer-total-bytes": 32.0 * MIB,
             "buffer-available-bytes": max(0.0, 32.0 * MIB * (1 - stuck / FULL_SECONDS)),
@@ -78,7 +78,7 @@ class Onlookers:
             "connection-count": 2.0,
         }  # fmt: skip
         config = {"buffer.memory": str(32 * MIB)}
-        return canonical.snapshot(who, round(now * 1000), metrics, config=config)
+        return canonical.snapshot(ref, round(now * 1000), metrics, config=config)
 
 
 def _name(client: int) -> str:

@@ -189,8 +189,8 @@ class Storm:
         """Yield the lines that the exporter would serve."""
         begin = f'cluster="{cluster}",env="{self.env}"'
         for service, mode, client in product(range(self.services), self.modes, range(self.each)):
-            who = f'service="service-{service}",host="h-{client}",instance="h-{client}:1",client_id="client-{mode[0]}"'
-            yield f'kafka_client_failure_mode{{{begin},{who},mode="{mode}",status="{self.status}"}} 1'
+            ref = f'service="service-{service}",host="h-{client}",instance="h-{client}:1",client_id="client-{mode[0]}"'
+            yield f'kafka_client_failure_mode{{{begin},{ref},mode="{mode}",status="{self.status}"}} 1'
         for service in range(self.services):
             clients = self.each * len(self.modes)
             ours = f'{begin},service="service-{service}",status="{self.status}"'

@@ -129,8 +129,8 @@ def check_line(line: LogLine) -> None:
 
 def check_identity(client: Identity) -> None:
     """Assert that a client's key contains its identity."""
-    who = client.service or "", client.instance or "", client.client_id or ""
-    assert key_parts(Client(who[0], client.host or "", who[1], who[2]).key) == who
+    ref = client.service or "", client.instance or "", client.client_id or ""
+    assert key_parts(Client(ref[0], client.host or "", ref[1], ref[2]).key) == ref
     check_texts([getattr(client, name) for name in client.__struct_fields__])
 
 

@@ -127,18 +127,24 @@ def test_modern_clients_report_through_their_brokers_alone(
             create_ours(settings)
 
             def all_clients() -> set[tuple[str, str, str, str, str]]:
-                whos = [snapshot.client for snapshot in all_pushes(settings)]
+                all_clients = [snapshot.client for snapshot in all_pushes(settings)]
                 found = {
-                    (who.service or "", who.host or "", who.client_id or "", who.kind or "", who.library or "")
-                    for who in whos
-                    if who.version
+                    (
+                        client.service or "",
+                        client.host or "",
+                        client.client_id or "",
+                        client.kind or "",
+                        client.library or "",
+                    )
+                    for client in all_clients
+                    if client.version
                 }
-                steady_ones = {(who.host, who.instance) for who in whos if who.client_id == "steady"}
+                steady_ones = {(client.host, client.instance) for client in all_clients if client.client_id == "steady"}
                 apart = sorted(host or "" for host, _ in steady_ones) == [ELSEWHERE, "here", "here"]
                 return found if len(found) >= 5 and apart else set()
 
             found = eventually(all_clients, "all clients have pushed")
-            group_members = {who for who in found if who[3] == "consumer"}
+            group_members = {client for client in found if client[3] == "consumer"}
             assert found - group_members == {
                 ("steady", "here", "steady", "producer", "java"),
                 ("steady", ELSEWHERE, "steady", "producer", "java"),

@@ -90,7 +90,7 @@ def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
         pack(decode_metrics(raw, settings, now_ms), source, packer)
     bucket = bucket_of(packer.chunks().values(), settings)
     rows = len(bucket.readings)
-    assert len(bucket.state.whos) == 1
+    assert len(bucket.state.all_clients) == 1
     assert rows >= 10
     window = bucket.windows("producer", np.array([0]), np.array([0]), np.array([rows]))
     (indicators,) = client_indicators(window, settings.lag)

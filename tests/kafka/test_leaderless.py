@@ -108,8 +108,8 @@ def fill(settings: Settings, group_topic: str) -> None:
             sink.send("client-metrics", reading, partition=number)
         for number in range(CLIENTS):
             state = healthy(number, end_ms=now_ms)
-            who = state["client"]
-            name = key(who["service"], who["instance"], who["client_id"])
+            ref = state["client"]
+            name = key(ref["service"], ref["instance"], ref["client_id"])
             sink.send("client-health", json.dumps(state).encode(), key=name)
         sink.flush()
     commit(settings.kafka.bootstrap_servers, group_topic, 4)

@@ -91,9 +91,9 @@ def exporter(topic: Settings, tmp_path: Path) -> Iterator[Served]:
 def send(settings: Settings, *records: dict[str, object], tombstone: bytes | None = None) -> None:
     with producer(settings) as client:
         for one in records:
-            who = one["client"]
-            assert isinstance(who, dict)
-            name = key(who["service"], who["instance"], who["client_id"])
+            ref = one["client"]
+            assert isinstance(ref, dict)
+            name = key(ref["service"], ref["instance"], ref["client_id"])
             client.send(settings.topics.health, key=name, value=json.dumps(one).encode())
         if tombstone is not None:
             client.send(settings.topics.health, key=tombstone, value=None)

@@ -149,7 +149,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     near_miss(
         "no-connection-and-as-much-expires-as-is-sent",
-        dataclasses.replace(window(readings=cut_off(in_buffer=MIB // 25)), told=True),
+        dataclasses.replace(window(readings=cut_off(in_buffer=MIB // 25)), has_log_data=True),
     ),
     unknown("nothing-sent-and-nothing-of-the-process-read", window(readings=cut_off(in_buffer=MIB // 25))),
     suspects("fails-fast-by-choice", window(logs=[line(50, "topic-not-in-metadata", topic="orders", waitMs="100")])),

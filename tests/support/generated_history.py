@@ -34,22 +34,22 @@ class Fault:
 
     def changes(self) -> list[tuple[Transition, datetime]]:
         """Return the changes that the monitor would store, each with the time at which it judged."""
-        who, since = self.client, _ms(self.start)
+        client, since = self.client, _ms(self.start)
         fact = Evidence("metric", since, self.evidence, Source("client-metrics", 2, 88123))
         first = "confirmed" if self.sure == self.start else "suspected"
         suspected = Verdict(self.mode, "suspected", since, self.detail, (fact,))
         confirmed = Verdict(self.mode, "confirmed", since, self.detail, (fact,))
         opened = confirmed if first == "confirmed" else suspected
         detected = self.start + self.detect
-        rows = [(Transition(who, opened, "ok", "opened", since), detected)]
+        rows = [(Transition(client, opened, "ok", "opened", since), detected)]
         if self.sure and self.sure > self.start:
             rows.append(
-                (Transition(who, confirmed, "suspected", "escalated", _ms(self.sure)), max(detected, self.sure))
+                (Transition(client, confirmed, "suspected", "escalated", _ms(self.sure)), max(detected, self.sure))
             )
         if self.stop:
             worst = confirmed if self.sure else suspected
             over = Verdict(self.mode, "ok", since, worst.detail, worst.evidence)
-            rows.append((Transition(who, over, worst.status, self.ends, _ms(self.stop)), max(detected, self.stop)))
+            rows.append((Transition(client, over, worst.status, self.ends, _ms(self.stop)), max(detected, self.stop)))
         return rows
 
 
@@ -101,8 +101,8 @@ def status_of(faults: Iterable[Fault]) -> tuple[Column, Column]:
     status, modes = F.lit("ok"), F.array().cast("array<struct<mode:string,status:string>>")
     for fault in faults:
         stop = fault.stop or datetime.max
-        who = (F.col("instance") == fault.client.instance) & (F.col("client_id") == fault.client.client_id)
-        inside = who & (F.col("minute") >= F.lit(fault.start)) & (F.col("minute") < F.lit(stop))
+        client = (F.col("instance") == fault.client.instance) & (F.col("client_id") == fault.client.client_id)
+        inside = client & (F.col("minute") >= F.lit(fault.start)) & (F.col("minute") < F.lit(stop))
         word = (
             F.when(F.col("minute") >= F.lit(fault.sure), "confirmed").otherwise("suspected")
             if fault.sure

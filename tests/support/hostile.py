@@ -47,8 +47,8 @@ class Hostile:
         self.dice = random.Random(seed)
         self.kind = self.dice.choice(list(CLIENT_METRICS))
         self.share = self.dice.choice((0.02, 0.1, 0.5, 1.0))
-        who = {"service": "evil", "host": "e", "instance": "e:1", "client_id": "e", "library": "java", "group": "g"}
-        self.who = {name: self.dice.choice(NAMES) if self.odd(0.1) else value for name, value in who.items()}
+        client = {"service": "evil", "host": "e", "instance": "e:1", "client_id": "e", "library": "java", "group": "g"}
+        self.client = {name: self.dice.choice(NAMES) if self.odd(0.1) else value for name, value in client.items()}
         self.topics = [self.dice.choice((*NAMES, "orders")) for _ in range(self.dice.choice((0, 1, 3, 20)))]
 
     def odd(self, share: float | None = None) -> bool:
@@ -70,7 +70,7 @@ class Hostile:
         )
         config = ", ".join(f'"{name}": {self.number(60_000)}' for name in CONFIG_OPTIONS)
         value = (
-            f'{{"ts": {ts}, "client": {json.dumps(self.who | {"kind": self.kind})}, '
+            f'{{"ts": {ts}, "client": {json.dumps(self.client | {"kind": self.kind})}, '
             f'"metrics": {self.metrics([*CLIENT_METRICS[self.kind]], second)}, "topics": [{topics}], '
             f'"config": {{{config}}}, "interval_ms": {self.number(10_000)}}}'
         )
@@ -87,7 +87,7 @@ class Hostile:
         """Return a log line that matches a library's log pattern, with other numbers."""
         message = self.numbered(self.dice.choice(examples).encode()).decode()
         at = datetime.fromtimestamp(second, UTC).isoformat()
-        of = {"service": {"name": self.who["service"]}, "host": {"name": self.who["host"]}}
+        of = {"service": {"name": self.client["service"]}, "host": {"name": self.client["host"]}}
         document = {"@timestamp": at, "message": message, "log": {"level": "WARN"}, **of}
         return Raw("", json.dumps(document).encode())
 
@@ -120,9 +120,13 @@ def healthy(second: int) -> list[Raw]:
 def good_snapshot(host: str, second: int) -> dict[str, Any]:
     n = float(second - BEGIN)
     buffer = {"buffer-total-bytes": 100.0, "buffer-available-bytes": 100.0, "waiting-threads": 0.0}
-    who = {"service": "good", "host": host, "instance": f"{host}:1", "client_id": "p", "kind": "producer"}
+    client = {"service": "good", "host": host, "instance": f"{host}:1", "client_id": "p", "kind": "producer"}
     counted = {"select-total": n + 100, "record-send-total": n, "metadata-age": n % 300}
-    return {"ts": 1000 * second, "client": who | {"library": "java", "version": "3.9.1"}, "metrics": buffer | counted}
+    return {
+        "ts": 1000 * second,
+        "client": client | {"library": "java", "version": "3.9.1"},
+        "metrics": buffer | counted,
+    }
 
 
 def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = None) -> Streamed:

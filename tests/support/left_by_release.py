@@ -65,8 +65,8 @@ def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
         "metadata-age": float(second % 300),
         "connection-count": 2.0,
     }
-    who = ClientProcess("upgraded", host, f"{host}:7").client("orders", "producer", "java", "3.9.1")
-    return json.dumps(canonical.snapshot(who, ts_ms, metrics)).encode()
+    client = ClientProcess("upgraded", host, f"{host}:7").client("orders", "producer", "java", "3.9.1")
+    return json.dumps(canonical.snapshot(client, ts_ms, metrics)).encode()
 
 
 def unpacked(folder: Path) -> None:

@@ -144,11 +144,11 @@ def create(servers: str, *topics: str) -> None:
 
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
     """Return a canonical snapshot of a producer with kafka-clients 3.9.1."""
-    who = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
+    client = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
     metrics = {
         "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,
         "waiting-threads": waiting, "record-send-total": selects, "requests-in-flight": 1.0,
         "io-time-ns-total": selects * 1e6, "io-wait-time-ns-total": selects * 9e6, "metadata-age": 5.0,
     }  # fmt: skip
     config = {"buffer.memory": str(BUFFER), "request.timeout.ms": "5000"}
-    return json.dumps(canonical.snapshot(who, ts_ms, metrics, config=config)).encode()
+    return json.dumps(canonical.snapshot(client, ts_ms, metrics, config=config)).encode()

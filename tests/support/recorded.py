@@ -53,20 +53,22 @@ class Recorded:
     @cached_property
     def client(self) -> Client:
         """Return the client's identity."""
-        return self.bucket.state.whos[self.number]
+        return self.bucket.state.all_clients[self.number]
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:
         """Return the client's samples."""
-        return tuple(map(self.bucket.reading, np.flatnonzero(self.bucket.state.readings.who == self.number).tolist()))
+        return tuple(
+            map(self.bucket.reading, np.flatnonzero(self.bucket.state.readings.client == self.number).tolist())
+        )
 
     @cached_property
     def windows(self) -> tuple[ClientWindow, ...]:
         """Return all windows with samples or log entries for the client, in order of time."""
         state, grid = self.bucket.state, self.bucket.grid
-        who = state.whos[self.number]
+        client = state.all_clients[self.number]
         slide, length = int(grid.slide[self.number]), int(grid.length[self.number])
-        process_log = self.bucket.logs.get(who.process)
+        process_log = self.bucket.logs.get(client.process)
         times = [
             *(reading.ts_ms for reading in self.readings),
             *(entry.ts_ms for entry in (process_log.entries if process_log else ())),
@@ -75,9 +77,9 @@ class Recorded:
         lo, hi = self.bucket.span(np.full(len(start), self.number), start, start + length)
         windows = []
         for begin, first, end in zip(start.tolist(), lo.tolist(), hi.tolist(), strict=True):
-            log = process_log.within(begin, begin + length).about(who) if process_log else NO_LOG
+            log = process_log.within(begin, begin + length).about(client) if process_log else NO_LOG
             if end > first or any(log):
-                windows.append(self.bucket.window(who, self.number, Span(begin, begin + length, first, end), log))
+                windows.append(self.bucket.window(client, self.number, Span(begin, begin + length, first, end), log))
         return tuple(windows)
 
     @cached_property
@@ -103,8 +105,10 @@ def clients(folder: Path, every_ms: int = 0) -> tuple[Recorded, ...]:
     `every_ms` thins the samples to one per that many milliseconds.
     """
     bucket = recorded_bucket(folder, every_ms)
-    whos = bucket.state.whos
-    return tuple(Recorded(bucket, n) for n in sorted(range(len(whos)), key=lambda n: (whos[n].instance, n)))
+    all_clients = bucket.state.all_clients
+    return tuple(
+        Recorded(bucket, n) for n in sorted(range(len(all_clients)), key=lambda n: (all_clients[n].instance, n))
+    )
 
 
 @cache
@@ -122,15 +126,15 @@ def recorded_bucket(folder: Path, every_ms: int = 0) -> Bucket:
     bucket = bucket_of(_packed(folder).chunks().values(), SETTINGS)
     state = bucket.state
     if every_ms:
-        readings.keep_readings(state, _thinned(state.readings.who, state.readings.ts, every_ms))
+        readings.keep_readings(state, _thinned(state.readings.client, state.readings.ts, every_ms))
     return Bucket(state, SETTINGS, readings.grid_of(state, SETTINGS.monitor))
 
 
-def _thinned(who: Ints, ts: Ints, every_ms: int) -> Bools:
+def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
     """Select each client's first sample of every `every_ms` milliseconds."""
     keep = np.zeros(len(ts), bool)
     last: dict[int, int] = {}
-    for row, (client, moment) in enumerate(zip(who.tolist(), ts.tolist(), strict=True)):
+    for row, (client, moment) in enumerate(zip(ref.tolist(), ts.tolist(), strict=True)):
         if client not in last or moment >= last[client] + every_ms - every_ms // 20:
             last[client], keep[row] = moment, True
     return keep

@@ -192,7 +192,7 @@ class Stepped:
         """Return the clients that report, by client id."""
         grid = grid_of(self.state, self.settings.monitor)
         bucket = Bucket(self.state, self.settings, grid)
-        return {who.client_id: Recorded(bucket, number) for number, who in enumerate(self.state.whos)}
+        return {client.client_id: Recorded(bucket, number) for number, client in enumerate(self.state.all_clients)}
 
     @property
     def records(self) -> dict[str, dict[str, Any]]:

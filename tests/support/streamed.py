@@ -122,8 +122,8 @@ class Streamed:
         """Assert that every page the exporter serves can be rendered and read."""
         assert self._states.decode_errors == 0
         for state in self._states.live():
-            who = state.client
-            query = {"service": who.service, "instance": who.instance, "client_id": who.client_id}
+            client = state.client
+            query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
             assert self._text("/client", query)
         for path in ("/", "/fleet"):
             assert self._text(path)

@@ -62,9 +62,9 @@ def test_telegraf(name: str, fmt: str) -> None:
         decoded = metrics(name, record)
         assert (decoded.format, decoded.errors) == (fmt, [])
         for snapshot in decoded.snapshots:
-            who = snapshot.client
-            assert (who.client_id, who.kind, who.host) == ("shop-producer", "producer", "scraper")
-            assert who.instance is not None and who.instance.startswith("scraper:")
+            client = snapshot.client
+            assert (client.client_id, client.kind, client.host) == ("shop-producer", "producer", "scraper")
+            assert client.instance is not None and client.instance.startswith("scraper:")
             values |= snapshot.metrics
             for topic in snapshot.topics:
                 assert topic.topic == "orders_v2"
@@ -89,8 +89,13 @@ def test_the_opentelemetry_collector_and_agent_of_a_producer(name: str, fmt: str
     decoded = metrics(name)
     snapshot = only(decoded)
     assert decoded.format == fmt
-    who = snapshot.client
-    assert (who.client_id, who.kind, who.service, who.host) == ("shop-producer", "producer", "shop", "shop-1")
+    client = snapshot.client
+    assert (client.client_id, client.kind, client.service, client.host) == (
+        "shop-producer",
+        "producer",
+        "shop",
+        "shop-1",
+    )
     assert (snapshot.metrics["buffer-total-bytes"], snapshot.metrics["waiting-threads"]) == (33554432.0, 0.0)
     (topic,) = snapshot.topics
     assert topic.topic == "orders_v2"

@@ -41,7 +41,9 @@ def reviewed() -> dict[tuple[str, str], dict[str, str]]:
 
 def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
     result = diagnose(read([RECORDINGS / folder for folder in FOLDERS]), Settings())
-    judged = {(who.service, who.client_id): {v.mode: v.status for v in verdicts} for who, verdicts in result.clients}
+    judged = {
+        (client.service, client.client_id): {v.mode: v.status for v in verdicts} for client, verdicts in result.clients
+    }
     expected = reviewed()
     assert len(expected) == len(FOLDERS) + 1  # c2_outage31 has a producer and a consumer
     for statuses in expected.values():

@@ -170,13 +170,13 @@ def test_no_line_is_wider_than_asked_and_the_worst_comes_first(width: int) -> No
 
 def test_drastic_remedies_are_for_what_is_confirmed() -> None:
     for mode in modes().values():
-        suspected = mode.told(Verdict(mode.id, "suspected"), None).remedy.lower()
+        suspected = mode.explanation(Verdict(mode.id, "suspected"), None).remedy.lower()
         assert not any(word in suspected for word in ("kill", "restart")), mode.id
-        assert mode.told(Verdict(mode.id, "confirmed"), None).remedy == mode.action
+        assert mode.explanation(Verdict(mode.id, "confirmed"), None).remedy == mode.action
 
 
 def cause(verdict: Verdict) -> str:
-    return modes()[verdict.mode].told(verdict, None).cause
+    return modes()[verdict.mode].explanation(verdict, None).cause
 
 
 def test_the_cause_is_a_sentence_with_what_is_known() -> None:
@@ -416,16 +416,16 @@ def test_a_nameless_line_is_of_the_only_producer_that_a_handle_names(tmp_path: P
 
 
 def test_a_forced_close_is_not_called_none_and_the_advice_is_of_the_library() -> None:
-    def told(library: str | None, cause: str) -> str:
+    def has_log_data(library: str | None, cause: str) -> str:
         client = Client("orders", "h", "h:1", "a", "producer", library)
         return " ".join(report([(client, [Verdict("producer-not-closed", "suspected", 0, {"cause": cause})])]).split())
 
-    forced = told("java", "forced-close")
+    forced = has_log_data("java", "forced-close")
     assert "without closing" not in forced and "ended without close()" not in forced
     assert "ran out of its time limit" in forced and "give the close more time" in forced
-    assert "try-with-resources" in told("java", "exit-without-close")
-    assert "flush() at every way out" in told("librdkafka", "exit-without-close")
-    assert "await stop()" in told("aiokafka", "exit-without-close")
+    assert "try-with-resources" in has_log_data("java", "exit-without-close")
+    assert "flush() at every way out" in has_log_data("librdkafka", "exit-without-close")
+    assert "await stop()" in has_log_data("aiokafka", "exit-without-close")
 
 
 def test_dumps_are_asked_for_before_a_restart_where_none_is_attached_also_of_what_is_proved() -> None:

@@ -122,7 +122,7 @@ def test_the_monitor_rejects_what_is_foreign_also_where_it_reads_fast() -> None:
                 (count.topic, count.reason): count.records for count in msgspec.msgpack.decode(data, type=list[Count])
             }
         elif bucket > REJECTS:
-            readings += [who.service for who in unpacked(decompressed(data)).whos]
+            readings += [client.service for client in unpacked(decompressed(data)).all_clients]
         else:
             rejects += [(one.offset, one.reason) for one in msgspec.msgpack.decode(data, type=list[Reject])]
     assert sorted(readings) == ["orders", "payments"]

@@ -156,8 +156,8 @@ def group(
         offsets = {"committed-offset": committed, "end-offset": end, "start-offset": 0}
         metrics = {key: float(value) for key, value in offsets.items() if value is not None}
         topics.append(TopicMetrics(topic, 0, None, owner, metrics))
-    who = Identity("groups", None, "default", name, "group", group=name)
-    return Snapshot(NOON_MS + int(1000 * second), who, {"members": 2.0}, topics)
+    client = Identity("groups", None, "default", name, "group", group=name)
+    return Snapshot(NOON_MS + int(1000 * second), client, {"members": 2.0}, topics)
 
 
 def test_groups_keep_their_own_partitions_names_and_members() -> None:

@@ -78,7 +78,7 @@ def test_what_a_client_suffered_from_is_over_when_it_has_gone() -> None:
 def test_what_is_over_is_closed_by_the_clock_of_its_client() -> None:
     book = Incidents()
     book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000, offset_ms=7_200_000)
-    book.heard(CLIENT.key, 290_000, offset_ms=7_200_000)
+    book.sign_of_life(CLIENT.key, 290_000, offset_ms=7_200_000)
 
     def ended(incident: OpenIncident) -> int:
         return incident.heard_ms

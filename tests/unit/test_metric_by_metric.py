@@ -114,7 +114,7 @@ def clients() -> dict[tuple[str, str], Recorded]:
         raw = Raw("m", json.dumps(value).encode(), n).record
         pack(decode_metrics(raw, Settings(), ARRIVED_MS), raw.source, packer)
     bucket = bucket_of(packer.chunks().values(), Settings())
-    recorded = [Recorded(bucket, number) for number in range(len(bucket.state.whos))]
+    recorded = [Recorded(bucket, number) for number in range(len(bucket.state.all_clients))]
     return {(one.client.service, one.client.client_id): one for one in recorded}
 
 

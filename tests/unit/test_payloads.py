@@ -43,10 +43,10 @@ def is_the_reading(decoded: Decoded) -> bool:
     """True if the result is the content of READING."""
     assert decoded.errors == []
     (snapshot,) = decoded.snapshots
-    who = snapshot.client
+    client = snapshot.client
     return (
         snapshot.ts_ms == AT
-        and (who.service, who.instance, who.client_id, who.kind) == ("s", "i", "p", "producer")
+        and (client.service, client.instance, client.client_id, client.kind) == ("s", "i", "p", "producer")
         and snapshot.metrics == {"waiting-threads": 2.0}
     )
 
@@ -95,11 +95,11 @@ def test_avro_is_read_by_the_schema_that_its_frame_names_asked_for_once(registry
 
 
 def test_a_schema_that_refers_to_another_is_read(registry: Registry) -> None:
-    who: Any = AVRO["fields"][1]
+    client: Any = AVRO["fields"][1]
     split = {**AVRO, "fields": [AVRO["fields"][0], {"name": "client", "type": "Who"}, *AVRO["fields"][2:]]}
     reference = {"name": "Who", "subject": "who-value", "version": 3}
     registry.schemas["/schemas/ids/7"] = {"schema": json.dumps(split), "references": [reference]}
-    registry.schemas["/subjects/who-value/versions/3"] = {"schema": json.dumps(who["type"])}
+    registry.schemas["/subjects/who-value/versions/3"] = {"schema": json.dumps(client["type"])}
     assert is_the_reading(metrics(framed(7), registry.settings))
 
 

@@ -59,9 +59,14 @@ def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
     assert snapshot.metrics == {"record-send-total": 100.0, "buffer-available-bytes": 4096.0, "terminating": 0.0}
     assert [(part.topic, part.metrics) for part in snapshot.topics] == [("orders", {"record-send-total": 7.0})]
     assert (snapshot.ts_ms, snapshot.interval_ms, snapshot.delta) == (ARRIVED_MS, 30_000, True)
-    who = snapshot.client
-    assert (who.client_id, who.kind, who.library, who.version) == ("order-producer-2", "producer", "java", "4.1.2")
-    assert (who.host, who.instance) == ("10.0.0.7", "10.0.0.7:RP0VM2GySX-Pujo0Uh1iCQ")
+    client = snapshot.client
+    assert (client.client_id, client.kind, client.library, client.version) == (
+        "order-producer-2",
+        "producer",
+        "java",
+        "4.1.2",
+    )
+    assert (client.host, client.instance) == ("10.0.0.7", "10.0.0.7:RP0VM2GySX-Pujo0Uh1iCQ")
 
 
 @pytest.mark.parametrize(
@@ -89,8 +94,8 @@ def test_the_last_push_is_marked() -> None:
     ],
 )
 def test_the_library_is_the_one_below_the_binding(name: str, version: str, library: str, library_version: str) -> None:
-    who = read(push(client_software_name=name, client_software_version=version)).client
-    assert (who.library, who.version) == (library, library_version)
+    client = read(push(client_software_name=name, client_software_version=version)).client
+    assert (client.library, client.version) == (library, library_version)
 
 
 @pytest.mark.parametrize(
@@ -120,8 +125,8 @@ def test_the_operator_chooses_the_order_and_gives_a_table() -> None:
 
 
 def test_an_address_gets_the_name_that_logs_have() -> None:
-    who = read(push(), IdentitySettings(push_hosts=("10.0.0.7=web-7",))).client
-    assert (who.host, who.instance) == ("web-7", "10.0.0.7:RP0VM2GySX-Pujo0Uh1iCQ")
+    client = read(push(), IdentitySettings(push_hosts=("10.0.0.7=web-7",))).client
+    assert (client.host, client.instance) == ("web-7", "10.0.0.7:RP0VM2GySX-Pujo0Uh1iCQ")
 
 
 def test_two_processes_with_one_client_id_stay_apart() -> None:

@@ -89,10 +89,10 @@ def results_of(name: str) -> Sequence[Result]:
     for snapshot in pushed(name):
         take(snapshot)
         last = snapshot.ts_ms or 0
-    who = Identity("other", "o", "o:1", "other", "producer", "java", "4.1.2")
+    client = Identity("other", "o", "o:1", "other", "producer", "java", "4.1.2")
     for begin, end in pairwise([*range(10, 180, 10), *range(180, 301, 60), 310]):
         moments = ((last + 1000 * second, 1000.0 + second) for second in range(begin, end, 10))
-        take(*(Snapshot(ts_ms, who, {"select-total": total}, interval_ms=10_000) for ts_ms, total in moments))
+        take(*(Snapshot(ts_ms, client, {"select-total": total}, interval_ms=10_000) for ts_ms, total in moments))
     return results
 
 

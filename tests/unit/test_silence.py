@@ -143,8 +143,8 @@ def consumer(second: float, client_id: str = "in", lag: float = 50.0, instance: 
     """Return a sample of a librdkafka consumer that consumes, with this lag."""
     metrics = {"records-consumed-total": 10.0 * second, "assigned-partitions": 1.0}
     topics = [TopicMetrics("t", 0, metrics={"records-lag": lag, "position": 10 * second})]
-    who = Identity("shop", "h", instance, client_id, "consumer", "librdkafka", None)
-    return Snapshot(START + int(1000 * second), who, metrics, topics, {}, 10_000)
+    client = Identity("shop", "h", instance, client_id, "consumer", "librdkafka", None)
+    return Snapshot(START + int(1000 * second), client, metrics, topics, {}, 10_000)
 
 
 def test_it_stays_open_while_another_client_of_the_process_reports_and_ends_when_it_polls_again() -> None:

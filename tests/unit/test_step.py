@@ -17,8 +17,8 @@ def test_bars_and_backslashes_in_names_keep_clients_apart(parts: tuple[str, str,
     monitor.batch([snapshot(s, {"select-total": s}, client_id, service=service, instance=instance) for s in (0, 10)])
     ((key, record),) = monitor.records.items()
     assert key_parts(key) == parts
-    who = record["client"]
-    assert (who["service"], who["instance"], who["client_id"]) == parts
+    client = record["client"]
+    assert (client["service"], client["instance"], client["client_id"]) == parts
 
 
 def test_names_that_join_to_the_same_text_are_two_clients() -> None:

@@ -74,15 +74,15 @@ def raising(is_bad: Callable[..., bool], honest: Callable[..., Any]) -> Callable
     return broken
 
 
-def has_bad(whos: Any) -> bool:
-    return any(who.host == "bad" for who in whos)
+def has_bad(all_clients: Any) -> bool:
+    return any(client.host == "bad" for client in all_clients)
 
 
 #: Place of the failure → patched object and function, and the condition on its arguments.
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
-    "readings enter": (readings, "_numbered", lambda state, whos, numbers: has_bad(whos)),
+    "readings enter": (readings, "_numbered", lambda state, all_clients, numbers: has_bad(all_clients)),
     "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),
-    "lines of a window": (ProcessLog, "about", lambda self, who: who.host == "bad"),
+    "lines of a window": (ProcessLog, "about", lambda self, client: client.host == "bad"),
     "a gate": (client_verdicts, "gate", lambda mode, w: any("bad" in w._about(n).group for n in range(len(w)))),
     "a judge": (client_verdicts, "verdict", lambda mode, window, *_: window.client.host == "bad"),
     "a minute": (minutes, "gate", lambda mode, w: any("bad" in w._about(n).group for n in range(len(w)))),
@@ -142,7 +142,7 @@ def test_a_state_that_cannot_be_saved_costs_its_process(
 
 def test_a_group_costs_no_other_of_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     entered = groups._enter
-    monkeypatch.setattr(groups, "_enter", raising(lambda group, _: group.who.client_id == "bad", entered))
+    monkeypatch.setattr(groups, "_enter", raising(lambda group, _: group.client.client_id == "bad", entered))
     monitor = Stepped(apart=True)
     published = monitor.batch(
         [snapshot(0, {"members": 1}, name, "group", instance="kafka:9092", host="kafka:9092") for name in ("bad", "g")]

@@ -43,7 +43,7 @@ def test_a_flood_of_new_ids_leaves_known_clients_judged_and_is_counted() -> None
         flood = fleet(second, "flood", 1000 * second, 1000)
         published = monitor.batch([*flood, *fleet(second, "shop", 0, 20)], second + 1)
         assert published.left_out["clients"] == (970 if second == 10 else 1000)
-    assert len(monitor.state.whos) == 50
+    assert len(monitor.state.all_clients) == 50
     shop = {key: record for key, record in monitor.records.items() if key.startswith("shop|")}
     assert len(shop) == 20
     assert {record["samples"] for record in shop.values()} == {4}  # of the newest window
@@ -55,7 +55,7 @@ def test_of_clients_that_reported_once_a_batch_takes_in_few_and_the_others_when_
     flooded = monitor.batch([*fleet(9, "flood", 0, 500), *fleet(9, "shop", 0, 40)], 10)
     assert flooded.left_out == {"new-clients": 520}
     again = monitor.batch([*fleet(19, "flood", 1000, 500), *fleet(19, "shop", 0, 40)], 20)
-    known = [who.service for who in monitor.state.whos]
+    known = [client.service for client in monitor.state.all_clients]
     assert (known.count("shop"), known.count("flood")) == (40, 20), (
         "the other thirty came back, no client of the flood did"
     )
@@ -95,7 +95,7 @@ def test_what_ends_at_once_is_looked_through_as_often_as_what_ends_alone() -> No
         monitor.batch([*fleet(0, "stays", 0, 10), *fleet(0, "ends", 0, ending)], 1)
         for second in range(10, 70, 10):
             monitor.batch(fleet(second, "stays", 0, 10), second + 1)
-        monitor.state.whos = looked_through = LookedThrough(monitor.state.whos)
+        monitor.state.all_clients = looked_through = LookedThrough(monitor.state.all_clients)
         published = monitor.batch(fleet(70, "stays", 0, 10), 71)
         assert sum(json.loads(value).get("departed", False) for _, value in published.records if value) == ending
         return looked_through.times
@@ -117,7 +117,7 @@ def test_a_service_takes_no_more_than_its_share() -> None:
     monitor = Stepped(limited(max_clients_per_service=5))
     published = monitor.batch([*fleet(0, "big", 0, 12), *fleet(0, "small", 0, 3)], 1)
     assert published.left_out == {"clients-per-service": 7}
-    assert sorted(who.client_id for who in monitor.state.whos) == sorted(
+    assert sorted(client.client_id for client in monitor.state.all_clients) == sorted(
         [*(f"big-{n}" for n in range(5)), *(f"small-{n}" for n in range(3))]
     )
     again = monitor.batch([*fleet(10, "big", 0, 12), *fleet(10, "small", 0, 3)], 11)
@@ -129,13 +129,13 @@ def test_room_that_departed_clients_leave_is_given_to_others() -> None:
     monitor = Stepped(limited(max_clients=10))
     monitor.batch(fleet(0, "one", 0, 10), 1)
     monitor.batch(fleet(0, "two", 0, 10), 2)
-    assert {who.service for who in monitor.state.whos} == {"one"}
+    assert {client.service for client in monitor.state.all_clients} == {"one"}
     beat = [
         snapshot(s, {"select-total": s}, "one-0", service="one", instance="h0:1", host="h0") for s in range(10, 100, 10)
     ]
     monitor.batches(beat, 10)
     monitor.batch(fleet(101, "two", 0, 10), 102)
-    assert [who.service for who in monitor.state.whos] == ["one"] + ["two"] * 9
+    assert [client.service for client in monitor.state.all_clients] == ["one"] + ["two"] * 9
 
 
 def test_of_the_readings_of_a_second_the_newest_are_kept() -> None:
@@ -190,5 +190,5 @@ def test_memory_is_bounded_under_a_flood_of_ids() -> None:
     for n in range(5):
         monitor.batch(fleet(1 + n, "flood", flood * n + 10_000, flood), 2 + n)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    assert len(monitor.state.readings) == len(monitor.state.whos) == 2_000
+    assert len(monitor.state.readings) == len(monitor.state.all_clients) == 2_000
     assert grown < 200

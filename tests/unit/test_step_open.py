@@ -59,7 +59,7 @@ class Monitor:
 
     def of(self, client_id: str) -> list[tuple[str, str]]:
         """Return the changes of the client's incidents."""
-        return [(mode, change) for _, who, mode, change, _ in self.changes if who == client_id]
+        return [(mode, change) for _, client, mode, change, _ in self.changes if client == client_id]
 
     def shown(self, client_id: str, at: float) -> Mapping[str, Any] | None:
         """Return the client's record on `client-health` at a time."""
@@ -139,8 +139,10 @@ def successor(instance: str, begin: int, until: int) -> Iterable[Snapshot]:
     """Yield samples of a healthy consumer with the same name at the same address."""
     for after in range(begin, until, 30):
         one = push_of(after)
-        who = one.client
-        one.client = Identity(who.service, who.host, instance, who.client_id, who.kind, who.library, who.version)
+        client = one.client
+        one.client = Identity(
+            client.service, client.host, instance, client.client_id, client.kind, client.library, client.version
+        )
         yield one
 
 
@@ -217,7 +219,7 @@ def test_a_healthy_client_that_departs_is_forgotten_with_all_of_its_state(monito
     ]
     monitor.run(well, 1200, 0)
     assert not monitor.of("p")
-    assert [who.client_id for who in monitor.kept.whos] == ["other"]
+    assert [client.client_id for client in monitor.kept.all_clients] == ["other"]
     assert not monitor.kept.former
 
 
@@ -230,8 +232,10 @@ def test_of_more_than_there_may_be_clients_those_go_that_are_silent_for_longest(
     inputs: list[Snapshot] = []
     for number in range(6):
         for one in stuck(400 * number + 150, 400 * number):
-            who = one.client
-            one.client = Identity(who.service, f"h{number}", f"h{number}:1", "p", who.kind, who.library, who.version)
+            client = one.client
+            one.client = Identity(
+                client.service, f"h{number}", f"h{number}:1", "p", client.kind, client.library, client.version
+            )
             inputs.append(one)
     monitor.run(inputs, 2400, 0)
     assert [incident.client.host for incident in monitor.kept.incidents.all if incident.departed_ms] == [

@@ -42,7 +42,7 @@ def test_a_client_that_is_called_otherwise_has_not_ended() -> None:
     monitor = Stepped()
     inputs = [producer(s, "h:1") for s in range(5, 200, 10)] + [producer(s, "pod-x") for s in range(205, 400, 10)]
     assert run(monitor, [*STARTED, *inputs]) == []
-    assert [who.instance for who in monitor.state.whos if who.client_id == "p"] == ["pod-x"]
+    assert [client.instance for client in monitor.state.all_clients if client.client_id == "p"] == ["pod-x"]
     gone = [key for published in monitor.published for key, value in published.records if value is None]
     assert gone == ["shop|h:1|p"]
     # No recent minute is lost, and none is written twice.
@@ -85,4 +85,4 @@ def test_replicas_beside_each_other_stay_two() -> None:
     monitor = Stepped()
     first = [s for s in range(0, 400, 10) if not 100 <= s < 110]
     run(monitor, [*(producer(s, "a") for s in first), *(producer(s, "b") for s in range(103, 400, 10))])
-    assert {who.instance for who in monitor.state.whos if who.client_id == "p"} == {"a", "b"}
+    assert {client.instance for client in monitor.state.all_clients if client.client_id == "p"} == {"a", "b"}

@@ -95,7 +95,7 @@ def test_what_the_stream_keeps_is_all_that_the_next_step_needs(seed: int) -> Non
         others = second - 2 if phase != "nothing" else None
         ours, all_kept = (stepped.batch(inputs, second, others) for stepped in (stream, memory))
         assert ours == all_kept, f"{phase} at {second}"
-        if stream.state.whos:
+        if stream.state.all_clients:
             assert contents(stream.state) == contents(memory.state), f"{phase} at {second}"
     kinds = {change.change for published in stream.published for change in published.changes}
     assert "opened" in kinds and len(stream.minutes) > 10
@@ -175,14 +175,14 @@ def test_a_state_of_form_1_is_read() -> None:
         "text": "closing",
         "client_id": "p",
     }
-    who = ["shop", "web-1", "h:1", "p", "producer", "java", "3.9.1", None]
+    client = ["shop", "web-1", "h:1", "p", "producer", "java", "3.9.1", None]
     forms = {
         "told": [["shop", "web-1"]],
         "farewells": [["shop", "web-1", "p", [line]]],
         "instances": [["h:1"]],
         "also_seen": [["shop", "web-1", [["h:1", "p", "producer", "tls", 3, START - 9, START - 7, "no", None, 2]]]],
-        "gone": [[who, START - 100.0, START - 50.0, START - 40]],
-        "former": [who],
+        "gone": [[client, START - 100.0, START - 50.0, START - 40]],
+        "former": [client],
         "over": [],
         "shared": [],
         "ended": {1234: START - 50},
@@ -191,12 +191,12 @@ def test_a_state_of_form_1_is_read() -> None:
     saved = {**msgspec.msgpack.decode(data[4:]), **forms}
     del saved["lifecycle"]
     state = load(state_in_form(1, saved), 1)
-    assert list(state.told) == [("shop", "web-1")]
+    assert list(state.has_log_data) == [("shop", "web-1")]
     assert state.lifecycle.get(("shop", "web-1", "p")) == [("h:1", LogEvent(**line))]
     run = state.also_seen.get(("shop", "web-1", "h:1", "p", "producer", "tls"))
     assert run is not None and (run.lines, run.last_ms, run.unwritten) == (3, START - 7, 2)
     producer = Client("shop", "web-1", "h:1", "p", "producer", "java", "3.9.1")
-    assert list(state.gone.items()) == [((*who[:5], START - 50.0), (producer, START - 100.0, START - 50.0))]
+    assert list(state.gone.items()) == [((*client[:5], START - 50.0), (producer, START - 100.0, START - 50.0))]
     assert dict(state.former.items()) == {producer.names: producer}
     assert dict(state.ended.items()) == {(1234,): START - 50}
     assert load(save(state, 1), 1).former == state.former
@@ -272,7 +272,7 @@ def other_release_state(state: BucketState) -> bytes | bytearray:
     before["producer"] = [*before["producer"][:2], before["producer"][3], "gone-total", *before["producer"][4:]]
     before["group"] = [*before["group"], *(f"other-{n}" for n in range(METRICS_MAX + 1 - len(before["group"])))]
     for at, row in enumerate(rows):
-        kind = state.whos[int(row[4])].kind or ""
+        kind = state.all_clients[int(row[4])].kind or ""
         for position, name in enumerate(before[kind]):
             metric_names = list(CLIENT_METRICS[kind])
             new[at, HEAD + position] = row[HEAD + metric_names.index(name)] if name in metric_names else 77.0
@@ -293,7 +293,7 @@ def test_a_state_of_other_metrics_is_read_by_their_names() -> None:
     state = monitor().state
     assert list(CLIENT_METRICS["producer"])[2] not in ("select-total", "buffer-total-bytes", "buffer-available-bytes")
     loaded = load(other_release_state(state), 1)
-    producers = [state.whos[number].kind == "producer" for number in state.readings.who]
+    producers = [state.all_clients[number].kind == "producer" for number in state.readings.client]
     state.readings.values[producers, 2] = np.nan
     state.clients.values[:, -1] = np.nan
     assert equal(loaded.readings, state.readings)
@@ -327,5 +327,5 @@ def test_of_clients_that_have_gone_nothing_stays() -> None:
     for n in range(50):
         names = [snapshot(60 * n, {"select-total": n}, f"{n}-{m}", instance=f"h:{n}", host=f"h{n}") for m in range(20)]
         bounded.batch(names, 60 * n + 1)
-    assert len(bounded.state.whos) <= 40
-    assert len(bounded.state.readings) == len(bounded.state.whos)
+    assert len(bounded.state.all_clients) <= 40
+    assert len(bounded.state.readings) == len(bounded.state.all_clients)

@@ -84,7 +84,7 @@ def test_one_wrong_clock_changes_nothing_for_twenty_honest_clients(ahead: int) -
     assert records_of_the_honest(published) == records_of_the_honest(without)
     minutes = [[row for row in p.minutes if row["client_id"] != "wrong"] for p in published]
     assert minutes == [p.minutes for p in without]
-    assert len(monitor.state.whos) == 21
+    assert len(monitor.state.all_clients) == 21
 
 
 def test_what_no_window_is_open_for_is_counted_as_late() -> None:
@@ -146,7 +146,9 @@ def test_how_often_a_slow_reporter_reports_is_the_middle_of_its_gaps_and_others_
     }
     monitor = Stepped()
     monitor.batch([snapshot(s, metrics(s), name, every=every) for name, (every, at) in times.items() for s in at], 400)
-    every_ms = dict(zip((who.client_id for who in monitor.state.whos), intervals(monitor.state).tolist(), strict=True))
+    every_ms = dict(
+        zip((client.client_id for client in monitor.state.all_clients), intervals(monitor.state).tolist(), strict=True)
+    )
     assert {name: every_ms[name] / 1000 for name in times} == dict(zip(times, [31, 35, 10, 60, 10], strict=True))
 
 

@@ -28,7 +28,7 @@ def bucket(monitor: Stepped) -> Bucket:
 
 
 def configured(monitor: Stepped, client_id: str) -> dict[str, str]:
-    number = next(n for n, who in enumerate(monitor.state.whos) if who.client_id == client_id)
+    number = next(n for n, client in enumerate(monitor.state.all_clients) if client.client_id == client_id)
     return dict(bucket(monitor).config(number))
 
 
@@ -55,7 +55,7 @@ def test_options_that_are_logged_without_a_name_are_of_the_only_producer() -> No
 
 def departed(monitor: Stepped, client_id: str) -> str:
     whole = bucket(monitor)
-    number = next(n for n, who in enumerate(monitor.state.whos) if who.client_id == client_id)
+    number = next(n for n, client in enumerate(monitor.state.all_clients) if client.client_id == client_id)
     mode = modes()[NOT_CLOSED]
     return mode.judge(departures.departure(whole, number), mode.thresholds).status
 

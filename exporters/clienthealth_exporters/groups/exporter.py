@@ -309,6 +309,6 @@ class Snapshots:
                         "member": None if owner is None else owner._asdict(),
                     }
                 )
-            who = Client(self._service, "", self._cluster, group.name, "group", "broker", group.type, group.name)
+            client = Client(self._service, "", self._cluster, group.name, "group", "broker", group.type, group.name)
             metrics = {} if group.members is None else {"members": len(group.members)}
-            yield canonical.snapshot(who, reading.ts_ms, metrics, topics, {"group.state": group.state})
+            yield canonical.snapshot(client, reading.ts_ms, metrics, topics, {"group.state": group.state})

@@ -114,8 +114,12 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
         """Return the verdict on a client, with words for a failure."""
         mode, shown = modes().get(verdict.mode), cls(verdict.mode, verdict.status, reason=verdict.reason)
         if verdict.unhealthy and mode is not None:
-            told, since = mode.told(verdict, client.library), amount(verdict.since_ms)
-            shown.title, shown.cause, shown.action = told.title, told.cause, f"{told.first} {told.remedy}".strip()
+            explained, since = mode.explanation(verdict, client.library), amount(verdict.since_ms)
+            shown.title, shown.cause, shown.action = (
+                explained.title,
+                explained.cause,
+                f"{explained.first} {explained.remedy}".strip(),
+            )
             shown.since = None if since is None else round(since)
         shown.detail, shown.adjusted = dict(verdict.detail), list(verdict.adjusted)
         shown.ruled_out, shown.not_ruled_out = list(verdict.ruled_out), list(verdict.not_ruled_out)

@@ -157,13 +157,13 @@ def numbers_of(verdict: Verdict, cause: str) -> dict[str, Any]:
 
 def what_is_wrong(record: HealthRecord) -> str:
     """Return its failures in a few words: titles and causes, or a group's lag state."""
-    told = []
+    titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
             mode, cause = modes().get(verdict.mode), verdict.detail.get("cause")
-            title = mode.told(verdict, record.client.library).title if mode else verdict.mode
-            told.append(f"{title}{f' ({cause})' if cause else ''}")
-    return "; ".join(told) or record.text("group", "status") or ""
+            title = mode.explanation(verdict, record.client.library).title if mode else verdict.mode
+            titles.append(f"{title}{f' ({cause})' if cause else ''}")
+    return "; ".join(titles) or record.text("group", "status") or ""
 
 
 def reasons(record: HealthRecord) -> list[str]:
@@ -221,8 +221,8 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
         records, seconds, member = amount(row.get("records")), amount(row.get("seconds")), row.get("member")
         lag = "unknown" if records is None else wording.count(records)
         age = "" if seconds is None else wording.duration(seconds)
-        who = str(member.get("client_id") or "") if isinstance(member, Mapping) else ""
-        rows.append((f"{row['topic']}-{row.get('partition')}", str(row.get("state") or "UNKNOWN"), lag, age, who))
+        client = str(member.get("client_id") or "") if isinstance(member, Mapping) else ""
+        rows.append((f"{row['topic']}-{row.get('partition')}", str(row.get("state") or "UNKNOWN"), lag, age, client))
     return rows
 
 

@@ -85,7 +85,7 @@ def _measured(record: HealthRecord) -> dict[str, str]:
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
     """Return everything in its record besides verdicts: identity, and every figure."""
     client = record.client
-    who = {
+    ref = {
         "service": client.service,
         "client id": client.client_id,
         "kind": client.kind,
@@ -95,7 +95,7 @@ def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
         "group": client.group,
         "readings in its window": str(record.samples),
     }
-    yield from ((name, str(value)) for name, value in who.items() if value)
+    yield from ((name, str(value)) for name, value in ref.items() if value)
     for name, value in record.indicators.items():
         if not isinstance(value, list):
             yield name, json.dumps(value)

@@ -101,10 +101,10 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
             for position, family in _BY_INDICATOR.get(name, ()):
                 if samples := family.read(record):
                     ends[position] = _ends(family.extra, samples)
-    who = (client.service, client.host, client.instance, client.client_id)
+    ref = (client.service, client.host, client.instance, client.client_id)
     group = (cluster, group_of(client), *((client.version,) if client.kind == "group" and client.version else ()))
     return Lines(
-        f"{begin}{_pairs(SCOPES['client'], who)}",
+        f"{begin}{_pairs(SCOPES['client'], ref)}",
         intern(f"{begin}{labels_text(SCOPES['group'][: len(group)], group)}"),
         intern(f"{begin}{labels_text(SCOPES['partition'], (cluster,))}"),
         tuple(ends),

@@ -106,9 +106,9 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
         (service, *program) for service, programs in by_service.items() for program, _ in programs.most_common(VERSIONS)
     }
     counted: Counter[tuple[str, ...]] = Counter()
-    for (*who, standing), number in running.items():
-        service, kind, *_ = who
-        counted[(*who, standing) if tuple(who) in shown else (service, kind, "", "other", standing)] += number
+    for (*client, standing), number in running.items():
+        service, kind, *_ = client
+        counted[(*client, standing) if tuple(client) in shown else (service, kind, "", "other", standing)] += number
     return sorted(counted.items())
 
 

@@ -93,10 +93,10 @@ class State:
     @property
     def identity(self) -> tuple[str, ...]:
         """Its identity: a group may be reported under several services."""
-        who = self.client
-        if who.kind == "group":
-            return "group", who.instance, self.group
-        return who.service, who.host, who.instance, who.client_id
+        client = self.client
+        if client.kind == "group":
+            return "group", client.instance, self.group
+        return client.service, client.host, client.instance, client.client_id
 
 
 class _Elsewhere(msgspec.Struct):
@@ -298,13 +298,13 @@ class States:
         except msgspec.DecodeError:
             # The shard that serves it counts it.
             return
-        who = record.client
-        if record.worst in ("suspected", "confirmed") or who.names in self._recall:
-            self._recall.keep(who.names, key, value, written)
+        client = record.client
+        if record.worst in ("suspected", "confirmed") or client.names in self._recall:
+            self._recall.keep(client.names, key, value, written)
         with self._lock:
             self._written = max(self._written, written)
-            if who.kind == "group":
-                group = who.group or who.client_id
+            if client.kind == "group":
+                group = client.group or client.client_id
                 if key in self._elsewhere or len(self._elsewhere) < self._settings.prometheus.max_clients:
                     self._version += self._elsewhere.get(key, ("",))[0] != group
                     self._elsewhere[key] = group, written

@@ -125,8 +125,8 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
 def client(view: View, state: State, track: Track | None, note: str = "") -> str:
     """Return one client's page with its last hour. `note`: a remark on this page."""
     name = state.client.client_id or state.key
-    told: Mapping[str, Any] = details(view, state, track)
-    return page("client.html.j2", view=view, refresh=REFRESH_SECONDS, name=name, state=state, note=note, **told)
+    shown: Mapping[str, Any] = details(view, state, track)
+    return page("client.html.j2", view=view, refresh=REFRESH_SECONDS, name=name, state=state, note=note, **shown)
 
 
 def fleet(view: View, states: list[State], history: History) -> str:
@@ -189,7 +189,7 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
         services = [service for service, _ in where[mode, cause].most_common(NAMED_SERVICES)]
         more = len(where[mode, cause]) - len(services)
         of_cause = Verdict(mode, "confirmed", detail={"cause": cause})
-        title = modes()[mode].told(of_cause, None).title if mode in modes() else mode
+        title = modes()[mode].explanation(of_cause, None).title if mode in modes() else mode
         yield Cause(mode, title, cause, counts["confirmed"], counts["suspected"], services, more)
 
 

@@ -106,7 +106,7 @@ def report(
             if reporter.sender is None:
                 options = connection if kafka_options is None else kafka_options
                 reporter.sender = module.Sender(f"kafka-health-{service}", options)
-            attach(lambda *line: reporter.heard("librdkafka", *line))
+            attach(lambda *line: reporter.on_line("librdkafka", *line))
             reporter.watch(watched)
 
         return module.reporting(first, start, interval_seconds)
@@ -181,7 +181,7 @@ class Reporter:
                 self._thread.start()
         self._wake.set()
 
-    def heard(self, logger: str, *line: Any) -> None:
+    def on_line(self, logger: str, *line: Any) -> None:
         """Take a line (level, text) of a library; without a line, note that new statistics exist."""
         if not line:
             self._wake.set()
@@ -191,9 +191,9 @@ class Reporter:
     def keep(self, logger: str, level: int, text: str, more: Mapping[str, Any] | None = None) -> None:
         """Keep a log line until the next report."""
         process = self._process
-        who = {"service": process.service, "host": process.host, "instance": process.instance}
+        client = {"service": process.service, "host": process.host, "instance": process.instance}
         line = {"time": time.time(), "level": logging.getLevelName(level), "logger": logger, "message": text}
-        self._lines.append(json.dumps({**who, **line, **(more or {})}).encode())
+        self._lines.append(json.dumps({**client, **line, **(more or {})}).encode())
 
     def snapshot(self, watched: Watched) -> dict[str, Any]:
         """Return a client's snapshot in the canonical form."""
@@ -207,10 +207,10 @@ class Reporter:
                 log.debug("metrics of %s failed", watched.client_id, exc_info=True)
         if self.dropped_total:
             metrics["reporter-dropped-total"] = self.dropped_total
-        who = self._process.client(
+        ref = self._process.client(
             watched.client_id, watched.probe.kind, watched.library, watched.version, watched.group
         )
-        return canonical.snapshot(who, round(time.time() * 1000), metrics, topics, watched.config)
+        return canonical.snapshot(ref, round(time.time() * 1000), metrics, topics, watched.config)
 
     def _encoded(self, watched: Watched) -> tuple[bytes, bytes]:
         snapshot = self.snapshot(watched)

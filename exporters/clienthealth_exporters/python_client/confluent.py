@@ -43,8 +43,8 @@ class Reported:
     heard  is called with a line (level, text) of the library's log or of an error, and without one for new statistics
     """
 
-    def __init__(self, config: Mapping[str, Any], heard: Callable[..., None]) -> None:
-        self.config, self._heard = dict(config), heard
+    def __init__(self, config: Mapping[str, Any], on_line: Callable[..., None]) -> None:
+        self.config, self._on_line = dict(config), on_line
         self._stats: str | None = None
         only_errors = str(config.get("delivery.report.only.error", "")).lower()
         #: Without delivery reports none is missing.
@@ -56,10 +56,10 @@ class Reported:
         config["stats_cb"] = self._calling(self.keep_statistics, config.get("stats_cb"))
         if config.get("logger") is not None:
             # It includes the lines of errors.
-            config["logger"] = _Tee(config["logger"], self._heard)
+            config["logger"] = _Tee(config["logger"], self._on_line)
         else:
             config["error_cb"] = self._calling(
-                lambda error: self._heard(logging.ERROR, f"{error.name()}: {error.str()}"), config.get("error_cb")
+                lambda error: self._on_line(logging.ERROR, f"{error.name()}: {error.str()}"), config.get("error_cb")
             )
         # It is called for each record without its own callback.
         config.pop("on_delivery", None)
@@ -80,7 +80,7 @@ class Reported:
     def keep_statistics(self, text: str) -> None:
         """Keep statistics until the reporter's thread takes them."""
         self._stats = text
-        self._heard()
+        self._on_line()
 
     @staticmethod
     def _calling(ours: Callable[[Any], None], own: Callable[[Any], object] | None) -> Callable[[Any], object]:
@@ -94,11 +94,11 @@ class Reported:
 class _Tee:
     """The application's logger, with a copy of its lines for the reporter."""
 
-    def __init__(self, logger: Any, heard: Callable[..., None]) -> None:
-        self._logger, self._heard = logger, heard
+    def __init__(self, logger: Any, on_line: Callable[..., None]) -> None:
+        self._logger, self._on_line = logger, on_line
 
     def log(self, level: int, text: str, *args: object, **more: Any) -> None:
-        quietly(lambda: self._heard(level, text % args if args else text))
+        quietly(lambda: self._on_line(level, text % args if args else text))
         self._logger.log(level, text, *args, **more)
 
 

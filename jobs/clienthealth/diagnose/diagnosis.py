@@ -33,7 +33,7 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.faults import isolated
 from clienthealth.monitor.state import BucketState, save
 from clienthealth.monitor.whose import kind_of
-from clienthealth.monitor.window_verdicts import judge_windows, merged, silenced
+from clienthealth.monitor.window_verdicts import judge_windows, merged, stale_verdicts
 from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics, decode_said
 from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
@@ -126,8 +126,8 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         decoded = decode(raw, settings, now_ms)
         file = record.instance, record.file
         before[file] = pack(decoded, raw.source, packer, record.repeats, before.get(file, NOBODY))
-        for who in (who_of(snapshot.client) for snapshot in decoded.snapshots if snapshot.client.kind != "group"):
-            named.setdefault((record.service, record.instance), set()).add((*who.process, who.instance))
+        for client in (who_of(snapshot.client) for snapshot in decoded.snapshots if snapshot.client.kind != "group"):
+            named.setdefault((record.service, record.instance), set()).add((*client.process, client.instance))
         if threads := [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]:
             result.dumps[raw.source] = threads
         tally.add(record, raw.source, decoded)
@@ -234,7 +234,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
         of_client = also_seen.seen(state, runs.get(client.process, ()), client, one_of)
         if named := [seen for seen in of_client if not seen.of_process]:
             by_client[client] = named
-    for named_client, seen in also_seen.of_nobody(runs, state, clients):
+    for named_client, seen in also_seen.unattributed(runs, state, clients):
         by_client.setdefault(named_client, []).append(seen)
     return by_client
 
@@ -366,10 +366,10 @@ def add_ends(
     `ended`: the instances of the ended processes; None: all, because no later data exists.
     """
     state = bucket.state
-    for number, who in enumerate(state.whos):
-        if ended is not None and who.instance not in ended:
+    for number, ref in enumerate(state.all_clients):
+        if ended is not None and ref.instance not in ended:
             continue
-        times = state.readings.ts[state.readings.who == number]
+        times = state.readings.ts[state.readings.client == number]
         breaks = np.flatnonzero(np.diff(times) > bucket.gaps[number])
         if len(breaks):
             state.clients.first[number] = times[breaks[-1] + 1]
@@ -393,7 +393,7 @@ def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
     """Return verdicts on a client's missing data before the end of all data. `window`: of its end."""
     if not _outlived(bucket, number):
         return []
-    return silenced(departures.silence(bucket, number, window), bucket.settings.modes)
+    return stale_verdicts(departures.silence(bucket, number, window), bucket.settings.modes)
 
 
 def _key(client: Client) -> str:

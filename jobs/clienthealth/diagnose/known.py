@@ -25,19 +25,20 @@ NO_CLOCK = "nobody says when its metrics were read"
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
     """Return each client's context. `inputs`: the attachments."""
     logs, rows = bucket.logs, bucket.state.readings
-    numbers = {who.identity: number for number, who in enumerate(bucket.state.whos)}
+    numbers = {ref.identity: number for number, ref in enumerate(bucket.state.all_clients)}
     last_ms = {
-        who.identity: rows.ts[rows.who == number].tolist() or [0] for number, who in enumerate(bucket.state.whos)
+        ref.identity: rows.ts[rows.client == number].tolist() or [0]
+        for number, ref in enumerate(bucket.state.all_clients)
     }
-    samples = {who.identity: int(np.sum(rows.who == number)) for number, who in enumerate(bucket.state.whos)}
+    samples = {ref.identity: int(np.sum(rows.client == number)) for number, ref in enumerate(bucket.state.all_clients)}
     # The time of a file is good enough for an onset, not for the distance of two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
     pasted = _topics(inputs, lambda attached: attached.what.startswith(PASTED))
-    places = set(zip(rows.who.tolist(), rows.topic.tolist(), strict=True))
-    names, whos = bucket.state.names, bucket.state.whos
-    unclocked = {whos[number].identity for number, topic in places if names[topic] in timeless}
+    places = set(zip(rows.client.tolist(), rows.topic.tolist(), strict=True))
+    names, all_clients = bucket.state.names, bucket.state.all_clients
+    unclocked = {all_clients[number].identity for number, topic in places if names[topic] in timeless}
     known = {}
     for client in clients:
         process = client.process

@@ -144,9 +144,9 @@ class _Report:
         for finding in story.findings:
             lines += self._finding(finding)
         label = "Also seen"
-        told = [also for also in story.also if self.verbose or not (also.hint and story.findings)]
-        self.hidden |= len(told) < len(story.also)
-        for also in told:
+        listed = [also for also in story.also if self.verbose or not (also.hint and story.findings)]
+        self.hidden |= len(listed) < len(story.also)
+        for also in listed:
             where = f" ({also.where})" if also.where else ""
             text = also.text if self.verbose else textwrap.shorten(also.text, QUOTED, placeholder=" …")
             lines += self._labelled(label, f"{also.title}, {also.count}. {also.sentence} “{text}”{where}")
@@ -221,15 +221,15 @@ def html_report(
 
     Log text is hostile: the template escapes whatever comes from an input.
     """
-    told = stories(clients, inputs, dumps, also_seen)
+    listed = stories(clients, inputs, dumps, also_seen)
     templates(_PACKAGE).filters["text"] = _text
     return rendered(
         _PACKAGE,
         "report.html.j2",
         refresh=None,
-        ill=sum(bool(story.findings) for story in told),
-        stories=told,
-        nothing=None if told else nothing_judged(inputs),
+        ill=sum(bool(story.findings) for story in listed),
+        stories=listed,
+        nothing=None if listed else nothing_judged(inputs),
         inputs=[(one.name, input_line(one)) for one in inputs],
     )
 

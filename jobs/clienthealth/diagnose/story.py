@@ -196,8 +196,8 @@ def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str,
     bugs = f"known bugs cause a failure or look like one ({', '.join(advice.bugs)})" if advice.bugs else "it is too old"
     yield f"{client.library} {client.version}: {bugs}{upgrade}.", True
     for one, source in advice.known:
-        told = (("causes", one.causes), ("looks like", one.mimics))
-        modes_of = "; ".join(f"{what} {', '.join(ids)}" for what, ids in told if ids)
+        explained = (("causes", one.causes), ("looks like", one.mimics))
+        modes_of = "; ".join(f"{what} {', '.join(ids)}" for what, ids in explained if ids)
         text = f"{one.bug}: {one.says}{f' ({modes_of})' if modes_of else ''} {source}"
         yield text, bool({*one.causes, *one.mimics} & {*found})
 
@@ -226,7 +226,7 @@ def _story(
     if status == "unknown" and healthy:
         headline = f"Nothing found; {len(healthy)} of {len(healthy) + len(unknown)} judged"
     # A finding proved without a dump still lacks its guilty code, which a restart would take away.
-    unseen = not dumps and any(modes()[v.mode].told(v, client.library).first for v in ill)
+    unseen = not dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
     software = " ".join(filter(None, (client.library, client.version)))
     where = client.instance if has_namesakes else client.service
     about = ", ".join(filter(None, (where, client.kind or "client", client.group, software)))
@@ -252,25 +252,25 @@ def _finding(
     client: Client, verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]
 ) -> Finding:
     mode = modes()[verdict.mode]
-    told = mode.told(verdict, client.library)
+    explained = mode.explanation(verdict, client.library)
     topics = {fact.source.topic for fact in verdict.evidence if fact.source is not None}
     return Finding(
         mode=mode.id,
         status=verdict.status,
-        title=told.title,
+        title=explained.title,
         since=UNTIMED if topics and topics <= untimed else moment_of(verdict.since_ms),
-        summary=told.summary,
+        summary=explained.summary,
         facts=tuple(_fact(fact, untimed, dumps) for fact in _decisive(verdict.evidence)[:MOST_FACTS]),
-        cause=told.cause,
+        cause=explained.cause,
         detail=tuple(
             (n.removesuffix("_seconds").replace("_", " "), _of_all(n, v, mode))
             for n, v in verdict.detail.items()
             # A cause without a sentence is shown as it is.
-            if n not in _IN_CAUSE or (n != "note" and not told.cause and v != "unknown")
+            if n not in _IN_CAUSE or (n != "note" and not explained.cause and v != "unknown")
         ),
         ruled_out=verdict.ruled_out,
         not_ruled_out=verdict.not_ruled_out,
-        remedy=told.remedy if dumps else f"{told.first} {told.remedy}".lstrip(),
+        remedy=explained.remedy if dumps else f"{explained.first} {explained.remedy}".lstrip(),
     )
 
 

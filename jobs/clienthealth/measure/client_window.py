@@ -25,13 +25,14 @@ class ClientWindow:
     Samples, events and dumps are in order of time. Events and dumps that name the process but no client are in the
     window of each client of that process. `earlier_dumps`: the newest dumps before the window, however old, to find
     threads that still stand where they stood. `earlier_readings`: the samples kept from before the window, as long as
-    the window spans and at least LEAD_MS; `earlier_logs`: the events of the LEAD_MS before it. `told`: True if any log
-    line or dump of the process was ever read. `departed_ms`: for a client that stopped reporting, the time of its last
-    sample; such a window covers the last samples of its session and the log lines after them. `spoke_ms`: the time of a
-    later log line by which its process shows that it goes on; None without one. `outlived`: True if other data came
-    after its last sample, so that the client's missing data is certain. `alive`: for each kind of sign, the process's
-    newest sign of life that is later than the client may be without data. `ends_ms`: the time of its last sample if no
-    later one can come. `rows`: returns the samples as the table from which they were made, if there is one.
+    the window spans and at least LEAD_MS; `earlier_logs`: the events of the LEAD_MS before it. `has_log_data`: True if
+    any log line or dump of the process was ever read. `departed_ms`: for a client that stopped reporting, the time of
+    its last sample; such a window covers the last samples of its session and the log lines after them. `spoke_ms`: the
+    time of a later log line by which its process shows that it goes on; None without one. `outlived`: True if other
+    data came after its last sample, so that the client's missing data is certain. `alive`: for each kind of sign, the
+    process's newest sign of life that is later than the client may be without data. `ends_ms`: the time of its last
+    sample if no later one can come. `rows`: returns the samples as the table from which they were made, if there is
+    one.
     """
 
     client: Client
@@ -47,7 +48,7 @@ class ClientWindow:
     outlived: bool = True
     ends_ms: int | None = None
     alive: tuple[Sign, ...] = ()
-    told: bool = False
+    has_log_data: bool = False
     earlier_readings: tuple[Reading, ...] = ()
     earlier_logs: tuple[LogEvent, ...] = ()
     rows: InitVar[Callable[[], Windows] | None] = None
@@ -92,8 +93,8 @@ class ClientWindow:
 
 def about(window: ClientWindow) -> About:
     """Return the client's description for `Windows`."""
-    told = window.told or bool(window.logs or window.dumps or window.earlier_dumps)
-    return About(window.config, window.client.group or window.client.client_id, told)
+    has_log_data = window.has_log_data or bool(window.logs or window.dumps or window.earlier_dumps)
+    return About(window.config, window.client.group or window.client.client_id, has_log_data)
 
 
 def _matrix(rows: Sequence[Mapping[str, float]], positions: Mapping[str, int]) -> Floats:

@@ -40,7 +40,7 @@ class Readings(Table):
     partition: Ints
     offset: Ints
     topic: Ints
-    who: Ints
+    client: Ints
     config: Ints
     interval: Ints
     delta: Ints
@@ -135,7 +135,7 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 class GroupReading(msgspec.Struct, array_like=True):
     """A consumer group at one moment. `source`: the input record."""
 
-    who: Client
+    client: Client
     ts_ms: int
     members: float | None
     partitions: list[GroupPartition]
@@ -145,13 +145,13 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
-    `heard`: the last time of each of `whos` on the watermark's clock (epoch ms). `clocks`: the watermark at the end of
-    the task's input, and the number of clients behind it. `left_out`: events beyond `[monitor] max_events_per_process`
-    that the task itself dropped.
+    `last_seen`: the last time of each of `all_clients` on the watermark's clock (epoch ms). `clocks`: the watermark at
+    the end of the task's input, and the number of clients behind it. `left_out`: events beyond `[monitor]
+    max_events_per_process` that the task itself dropped.
     """
 
-    whos: list[Client] = []
-    heard: list[int] = []
+    all_clients: list[Client] = []
+    last_seen: list[int] = []
     configs: list[dict[str, str]] = []
     names: list[str] = []
     rows: bytes = b""
@@ -186,9 +186,9 @@ def decode(data: bytes | memoryview) -> Chunk:
     return _decode(data)
 
 
-def bucket_of(who: Client, buckets: int) -> int:
+def bucket_of(client: Client, buckets: int) -> int:
     """Return the bucket of a client's process, so that logs, dumps and metrics of a process meet."""
-    return bucket_of_process(*who.home, buckets)
+    return bucket_of_process(*client.home, buckets)
 
 
 def bucket_of_process(service: str, host: str, buckets: int) -> int:

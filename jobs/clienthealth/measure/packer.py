@@ -69,12 +69,12 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 class Slot:
     """A client in the open chunk, so that `Packer.reading` need not look it up for each sample."""
 
-    __slots__ = ("at", "bucket", "chunk", "config", "config_at", "pack", "pad", "round", "topic", "topic_at", "who")
+    __slots__ = ("at", "bucket", "chunk", "client", "config", "config_at", "pack", "pad", "round", "topic", "topic_at")
 
-    def __init__(self, who: Client, buckets: int) -> None:
-        self.who = who
-        self.bucket = bucket_of(who, buckets)
-        self.pack, self.pad = _packing(who.kind)
+    def __init__(self, client: Client, buckets: int) -> None:
+        self.client = client
+        self.bucket = bucket_of(client, buckets)
+        self.pack, self.pad = _packing(client.kind)
         self.round = -1
         self.chunk: _Open
         self.at = -1
@@ -97,11 +97,11 @@ class Packer:
         self.log_times: dict[tuple[str, str], int] = {}
         self.clock: tuple[int, int] | None = None
 
-    def slot(self, who: Client) -> Slot:
+    def slot(self, client: Client) -> Slot:
         """Return the slot of a client, to add samples to."""
-        slot = self._slots.get(who)
+        slot = self._slots.get(client)
         if slot is None:
-            slot = self._slots[who] = Slot(who, self._buckets)
+            slot = self._slots[client] = Slot(client, self._buckets)
         return slot
 
     def reading(
@@ -123,9 +123,9 @@ class Packer:
         if slot.round != self._round:
             # The chunk has no slot of the client yet.
             chunk = self._open[slot.bucket]
-            slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.whos)
+            slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.all_clients)
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
-            chunk.whos.append(slot.who)
+            chunk.all_clients.append(slot.client)
         chunk = slot.chunk
         # The decoder returns the same object for the same text.
         if config is not slot.config:
@@ -138,22 +138,22 @@ class Packer:
         chunk.rows.append(head + slot.pad)
         return chunk, len(chunk.rows) - 1
 
-    def snapshot(self, snapshot: Snapshot, who: Client, source: Source) -> None:
+    def snapshot(self, snapshot: Snapshot, client: Client, source: Source) -> None:
         """Add a decoded snapshot of any format."""
         assert snapshot.ts_ms is not None
-        if who.kind == "group":
-            self._group(snapshot, who, source)
+        if client.kind == "group":
+            self._group(snapshot, client, source)
             return
         metrics = snapshot.metrics
-        values = [metrics.get(name, NAN) for name in _COLUMNS[who.kind or ""]]
+        values = [metrics.get(name, NAN) for name in _COLUMNS[client.kind or ""]]
         where = source.topic, source.partition, source.offset
         every = snapshot.interval_ms or 10_000
-        slot = self.slot(who)
+        slot = self.slot(client)
         chunk, row = self.reading(slot, snapshot.ts_ms, values, *where, snapshot.config, every, snapshot.delta)
         for topic in snapshot.topics:
             chunk.part(row, topic.topic, topic.partition, topic.thread, topic.metrics)
 
-    def _group(self, snapshot: Snapshot, who: Client, source: Source) -> None:
+    def _group(self, snapshot: Snapshot, client: Client, source: Source) -> None:
         def whole(metrics: Mapping[str, float], name: str) -> int | None:
             value = metrics.get(name)
             return None if value is None else int(value)
@@ -172,8 +172,8 @@ class Packer:
             if topic.partition is not None
         ]
         assert snapshot.ts_ms is not None
-        groups = self._open[bucket_of(who, self._buckets)].groups
-        groups.append(GroupReading(who, snapshot.ts_ms, snapshot.metrics.get("members"), partitions, source))
+        groups = self._open[bucket_of(client, self._buckets)].groups
+        groups.append(GroupReading(client, snapshot.ts_ms, snapshot.metrics.get("members"), partitions, source))
 
     def log_entry(
         self,
@@ -215,19 +215,23 @@ class Packer:
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
-            tables = ((rows.who, rows.ts, rows.partition, rows.offset) for rows in (chunk.readings for chunk in whole))
+            tables = (
+                (rows.client, rows.ts, rows.partition, rows.offset) for rows in (chunk.readings for chunk in whole)
+            )
             of_chunk, *columns = zip(*tables, strict=True)
             ts, partition, offset = map(np.concatenate, columns)
-            ends = np.cumsum([len(chunk.whos) for chunk in whole])
-            clients = np.concatenate([who + before for who, before in zip(of_chunk, [0, *ends[:-1]], strict=True)])
+            ends = np.cumsum([len(chunk.all_clients) for chunk in whole])
+            clients = np.concatenate(
+                [client + before for client, before in zip(of_chunk, [0, *ends[:-1]], strict=True)]
+            )
             order = np.lexsort((offset, partition))
             clock, spans = np.empty_like(ts), np.empty_like(ts)
             clock[order], spans[order] = topic_clock(ts[order], clients[order])
             off = ts - clock
             newest = np.zeros(ends[-1], np.int64)
             np.maximum.at(newest, clients, np.where((off <= SKEW_MS) & (-off <= SKEW_MS + spans), ts, clock))
-            for chunk, heard in zip(whole, np.split(newest, ends[:-1]), strict=True):
-                chunk.heard = heard.tolist()
+            for chunk, last_seen in zip(whole, np.split(newest, ends[:-1]), strict=True):
+                chunk.last_seen = last_seen.tolist()
             self.clock = (int(clock[order[-1]]), int(ends[-1]))
         elif times_of_groups := [group.ts_ms for chunk in whole for group in chunk.groups]:
             self.clock = (sorted(times_of_groups)[len(times_of_groups) // 2], 0)
@@ -242,12 +246,12 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 class _Open:
     """A chunk that is being filled."""
 
-    __slots__ = ("_configs", "_names", "configs", "groups", "log_entries", "names", "parts", "rows", "whos")
+    __slots__ = ("_configs", "_names", "all_clients", "configs", "groups", "log_entries", "names", "parts", "rows")
 
     def __init__(self) -> None:
         self.rows: list[bytes] = []
         self.parts: list[bytes] = []
-        self.whos: list[Client] = []
+        self.all_clients: list[Client] = []
         self.configs: list[dict[str, str]] = []
         self._configs: dict[int, int] = {}
         self.names: list[str] = []
@@ -287,7 +291,7 @@ class _Open:
     def closed(self, max_events: int) -> Chunk:
         entries = list(of_each_process(self.log_entries, max_events))
         return Chunk(
-            self.whos,
+            self.all_clients,
             [],
             self.configs,
             self.names,

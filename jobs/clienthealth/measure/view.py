@@ -35,13 +35,13 @@ class About(NamedTuple):
 
     config  its options
     group   its consumer group, else its client id
-    told    True if a log line or a thread dump of its process was ever read
+    has_log_data  True if a log line or a thread dump of its process was ever read
     whole   True if its totals are known to count from its start, False for deltas that were added up
     """
 
     config: Mapping[str, str]
     group: str
-    told: bool
+    has_log_data: bool
     whole: bool = False
 
 
@@ -270,9 +270,9 @@ class Windows:
         which = self._which if windows is None else self._which[windows]
         return np.array([option(self._about(at).config.get(name)) for at in which.tolist()], np.float64)
 
-    def told(self, windows: Ints) -> Bools:
+    def has_log_data(self, windows: Ints) -> Bools:
         """True if a log line or a thread dump of the process was ever read; without one, logs prove no absence."""
-        return np.array([self._about(at).told for at in self._which[windows].tolist()], np.bool_)
+        return np.array([self._about(at).has_log_data for at in self._which[windows].tolist()], np.bool_)
 
     def counts_from_start(self) -> Bools:
         """True if the totals count from the client's start, so that they are counters for others too."""

@@ -189,7 +189,7 @@ class Samples:
         rolled_up  derive values that a client lacks from those of its topics
         whole      its brokers can be compared: the record does not carry one value of many
         """
-        return [self._snapshot(*who, client, rolled_up, whole) for who, client in self._clients.items()]
+        return [self._snapshot(*ref, client, rolled_up, whole) for ref, client in self._clients.items()]
 
     @property
     def _of_others(self) -> str | None:

@@ -68,7 +68,7 @@ class Gate(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Told:
+class Explanation:
     """The meaning of a verdict for its reader. `cause`: '' if unknown; `first`: what to do before the remedy."""
 
     title: str
@@ -114,7 +114,7 @@ class FailureMode(Facts, Generic[T]):
         """The advice if neither cause nor library is known."""
         return f"{self.first} {self.action}".lstrip()
 
-    def told(self, verdict: Verdict, library: str | None) -> Told:
+    def explanation(self, verdict: Verdict, library: str | None) -> Explanation:
         """Return the meaning of a verdict for a client of this library.
 
         Irreversible advice (ending the process) is given only for a confirmed verdict; what must come before it only if
@@ -127,7 +127,7 @@ class FailureMode(Facts, Generic[T]):
         if self.caution and verdict.status != "confirmed":
             remedy = self.caution
         dumped = any(fact.kind == "thread-dump" for fact in verdict.evidence)
-        return Told(
+        return Explanation(
             title=cause.title or self.title,
             summary=cause.summary or self.summary,
             cause=cause.why(verdict.detail),

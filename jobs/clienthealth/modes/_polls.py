@@ -32,30 +32,30 @@ HEARTBEAT_SECONDS = 8.0
 
 def seconds_away(w: Windows) -> Floats:
     """Return the longest time (s) between two calls of poll(); NaN if unknown."""
-    told = np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
-    return _or_by_selector(w, told, lambda windows, seconds: windows.reduced(np.fmax, seconds))
+    reported = np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
+    return _or_by_selector(w, reported, lambda windows, seconds: windows.reduced(np.fmax, seconds))
 
 
 def seconds_since(w: Windows) -> Floats:
     """Return the seconds from the last call of poll() to the last sample; NaN if unknown."""
-    told = np.where(
+    reported = np.where(
         w.reported("last-poll-seconds-ago"), w.last("last-poll-seconds-ago"), w.max("time-between-poll-max")
     )
-    since = _or_by_selector(w, told, lambda windows, seconds: seconds[np.cumsum(windows.samples) - 1])
-    return np.where(w.reported("last-poll-seconds-ago"), told, np.where(np.isnan(told), since, np.nan))
+    since = _or_by_selector(w, reported, lambda windows, seconds: seconds[np.cumsum(windows.samples) - 1])
+    return np.where(w.reported("last-poll-seconds-ago"), reported, np.where(np.isnan(reported), since, np.nan))
 
 
-def _or_by_selector(w: Windows, told: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
+def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
     """Return the reported values, or for windows without them what `how` makes of the selector's seconds."""
-    some = np.flatnonzero(np.isnan(told) & w.reported("io-wait-time-ns-total"))
+    some = np.flatnonzero(np.isnan(reported) & w.reported("io-wait-time-ns-total"))
     if not len(some):
-        return told
+        return reported
     windows = w.at(some)
     # Data from before a window may belong to another client.
     inside = (windows.ts[windows.rows] - windows.ts[windows.lo][windows.window_of_row]) / 1000
-    told = told.copy()
-    told[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))
-    return told
+    reported = reported.copy()
+    reported[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))
+    return reported
 
 
 def _without_waiting(w: Windows) -> Column:

@@ -42,11 +42,11 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
             of_kind = catalogue().by_id[event.signature].kind
             wrong = lint(options_logged(event.captures), of_kind)
             telling += [(entry, event, trouble, of_kind or "", text) for trouble, text in wrong]
-    for entry, event, trouble, kind, text in sorted(telling, key=lambda told: told[0].ts_ms):
+    for entry, event, trouble, kind, text in sorted(telling, key=lambda reported: reported[0].ts_ms):
         named = entry.instance or "", event.client_id or "", kind, trouble.id
         key = (*entry.process, *named)
         run = state.also_seen.get(key)
-        if run is None or (not is_told(run) and event.ts_ms - run.last_ms > 1000 * trouble.apart_seconds):
+        if run is None or (not is_reported(run) and event.ts_ms - run.last_ms > 1000 * trouble.apart_seconds):
             run = Run(*named, 0, event.ts_ms, event.ts_ms, text, event.source, 0)
         run.lines += entry.repeats
         run.unwritten += entry.repeats
@@ -58,7 +58,7 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
 EVERYDAY_LINES = 8
 
 
-def is_told(run: Run, excerpt: bool = False) -> bool:
+def is_reported(run: Run, excerpt: bool = False) -> bool:
     """True if it has enough lines to be reported; this release may lack an issue that another one counted.
 
     excerpt  True if the lines are all that a person picked from a log
@@ -71,19 +71,19 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
     """Return the reportable runs of each process."""
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():
-        if is_told(run, excerpt):
+        if is_reported(run, excerpt):
             runs[key[:2]].append(run)
     return runs
 
 
-def seen(state: BucketState, runs: Sequence[Run], who: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
+def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
     """Return a client's known issues. `runs`: of its process; `kinds`: number of that process's clients of each kind.
 
     Lines without a client belong to the only client that is possible; several possible clients each get them.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:
-        if _concerns(state, run, who):
+        if _concerns(state, run, client):
             one = _seen(run, kinds)
             if other := by_what.get((one.what, one.of_process)):
                 # Merge both, keeping the earlier line.
@@ -93,7 +93,7 @@ def seen(state: BucketState, runs: Sequence[Run], who: Client, kinds: Mapping[st
     return list(by_what.values())
 
 
-def of_nobody(
+def unattributed(
     runs_of: Mapping[tuple[str, str], Sequence[Run]], state: BucketState, clients: Sequence[Client]
 ) -> list[tuple[Client, Seen]]:
     """Return issues of none or several of these clients, with the client or process that the lines name.
@@ -102,9 +102,9 @@ def of_nobody(
     """
     left = []
     for process, runs in runs_of.items():
-        beside = [who for who in clients if who.process == process]
+        beside = [client for client in clients if client.process == process]
         for run in runs:
-            concerned = [who for who in beside if _concerns(state, run, who)]
+            concerned = [client for client in beside if _concerns(state, run, client)]
             if not concerned or (len(concerned) > 1 and not run.client_id):
                 named = Client(*process, run.instance or process[1], run.client_id, run.kind or None)
                 left.append((named, _seen(run, {"": len(concerned)})))
@@ -124,12 +124,12 @@ def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, 
     return [{"what": what, "lines": lines} for what, lines in sorted(counts.items())]
 
 
-def _concerns(state: BucketState, run: Run, who: Client) -> bool:
-    if run.client_id not in ("", who.client_id) or run.kind not in ("", who.kind):
+def _concerns(state: BucketState, run: Run, client: Client) -> bool:
+    if run.client_id not in ("", client.client_id) or run.kind not in ("", client.kind):
         return False
-    if run.instance in ("", who.instance):
+    if run.instance in ("", client.instance):
         return True
-    return not any(other.process == who.process and other.instance == run.instance for other in state.whos)
+    return not any(other.process == client.process and other.instance == run.instance for other in state.all_clients)
 
 
 def _seen(run: Run, kinds: Mapping[str | None, int]) -> Seen:

@@ -58,7 +58,7 @@ class Bucket:
     @cached_property
     def readings(self) -> Readings:
         """The samples with cumulative totals."""
-        return totals_added_up(self.state.readings, self.state.whos)
+        return totals_added_up(self.state.readings, self.state.all_clients)
 
     @cached_property
     def newest_ms(self) -> int:
@@ -80,7 +80,7 @@ class Bucket:
     def _of_deltas(self) -> frozenset[int]:
         """The clients whose totals count from sample to sample."""
         readings = self.state.readings
-        return frozenset(readings.who[readings.delta > 0].tolist())
+        return frozenset(readings.client[readings.delta > 0].tolist())
 
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Return the rows of clients' windows [start, end) as spans."""
@@ -97,10 +97,12 @@ class Bucket:
             number = int(client[window])
             known = self._abouts.get(number)
             if known is None:
-                who = state.whos[number]
-                told = who.process in state.told
+                ref = state.all_clients[number]
+                has_log_data = ref.process in state.has_log_data
                 whole = number not in self._of_deltas
-                known = self._abouts[number] = About(self.config(number), who.group or who.client_id, told, whole)
+                known = self._abouts[number] = About(
+                    self.config(number), ref.group or ref.client_id, has_log_data, whole
+                )
             return known
 
         return Windows(
@@ -124,8 +126,8 @@ class Bucket:
         if config is None:
             options = int(self.state.clients.config[number])
             reported = self.state.configs[options] if options >= 0 else {}
-            who = self.state.whos[number]
-            logged = logged_options(self.state, who, self.alone(who)) if self.state.lifecycle else {}
+            client = self.state.all_clients[number]
+            logged = logged_options(self.state, client, self.alone(client)) if self.state.lifecycle else {}
             config = self._configs[number] = {**logged, **reported} if logged else reported
         return config
 
@@ -133,8 +135,8 @@ class Bucket:
     def numbers(self) -> Mapping[ProcessKey, Sequence[int]]:
         """The numbers of the reporting clients of each process."""
         numbers: dict[ProcessKey, list[int]] = defaultdict(list)
-        for number, who in enumerate(self.state.whos):
-            numbers[who.process].append(number)
+        for number, client in enumerate(self.state.all_clients):
+            numbers[client.process].append(number)
         return numbers
 
     @cached_property
@@ -174,23 +176,27 @@ class Bucket:
         """The known issues of each process."""
         return also_seen.by_process(self.state)
 
-    def also_seen(self, who: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
+    def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
         """Return a client's known issues.
 
         `kinds`: number of its process's clients of each kind, if not only reporting ones count.
         """
-        if who.process not in self.runs:
+        if client.process not in self.runs:
             return []
-        reporting = Counter[str | None](self.state.whos[number].kind for number in self.numbers.get(who.process, ()))
-        return also_seen.seen(self.state, self.runs[who.process], who, reporting if kinds is None else kinds)
+        reporting = Counter[str | None](
+            self.state.all_clients[number].kind for number in self.numbers.get(client.process, ())
+        )
+        return also_seen.seen(self.state, self.runs[client.process], client, reporting if kinds is None else kinds)
 
-    def alone(self, who: Client) -> bool:
+    def alone(self, client: Client) -> bool:
         """True if no other client of the same kind of its process reports."""
-        return self._crowds[who.process, who.kind] < 2
+        return self._crowds[client.process, client.kind] < 2
 
     @cached_property
     def _crowds(self) -> Counter[tuple[ProcessKey, str | None]]:
-        return Counter[tuple[ProcessKey, str | None]]((who.process, who.kind) for who in self.state.whos)
+        return Counter[tuple[ProcessKey, str | None]](
+            (client.process, client.kind) for client in self.state.all_clients
+        )
 
     _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
@@ -200,7 +206,7 @@ class Bucket:
         if reading is None:
             state, readings, parts = self.state, self.readings, self.state.parts
             values = readings.values[row].tolist()
-            names = CLIENT_METRICS[state.whos[int(readings.who[row])].kind or ""]
+            names = CLIENT_METRICS[state.all_clients[int(readings.client[row])].kind or ""]
             metrics = {name: v for name, v in zip(names, values, strict=False) if v == v}
             topics = []
             for part in range(self.part_begin[row], self.part_begin[row + 1]):
@@ -221,19 +227,21 @@ class Bucket:
 
     def known(self, number: int, name: str) -> tuple[Ints, Floats]:
         """Return a metric's times and values of a client, as far back as its samples are kept."""
-        lo, hi = np.searchsorted(self.readings.who, [number, number + 1])
-        column = self.readings.values[lo:hi, list(CLIENT_METRICS[self.state.whos[number].kind or ""]).index(name)]
+        lo, hi = np.searchsorted(self.readings.client, [number, number + 1])
+        column = self.readings.values[
+            lo:hi, list(CLIENT_METRICS[self.state.all_clients[number].kind or ""]).index(name)
+        ]
         known = ~np.isnan(column)
         return self.readings.ts[lo:hi][known], column[known]
 
-    def window(self, who: Client, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
+    def window(self, client: Client, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
         """Return a client's window for the judges. `number`: None if it does not report."""
         start, end, lo, hi = span
         events, dumps, earlier, earlier_events = log
         before = max(0, start - max(LEAD_MS, end - start))
         lead = lo if number is None else int(np.searchsorted(self.keys, (number << SHIFT) | before))
         return ClientWindow(
-            who,
+            client,
             start,
             end,
             tuple(map(self.reading, range(lo, hi))),
@@ -242,10 +250,10 @@ class Bucket:
             earlier_dumps=earlier,
             earlier_readings=tuple(map(self.reading, range(lead, lo))),
             earlier_logs=earlier_events,
-            config=logged_options(self.state, who, self.alone(who)) if number is None else self.config(number),
-            told=who.process in self.state.told,
+            config=logged_options(self.state, client, self.alone(client)) if number is None else self.config(number),
+            has_log_data=client.process in self.state.has_log_data,
             ends_ms=int(self.state.clients.last[number]) if self.whole and number is not None else None,
             rows=None
             if number is None
-            else lambda: self.windows(who.kind or "", *(np.array([one]) for one in (number, lo, hi))),
+            else lambda: self.windows(client.kind or "", *(np.array([one]) for one in (number, lo, hi))),
         )

@@ -143,7 +143,7 @@ class _Judgement:
         window_logs = self._window_logs(client, start, end)
         some = hi > lo
         some[list(window_logs)] = True
-        kinds = np.array([who.kind for who in self.state.whos])
+        kinds = np.array([ref.kind for ref in self.state.all_clients])
         for kind in np.unique(kinds[client[some]]).tolist() if len(client) else ():
             of_kind = np.flatnonzero(some & (kinds[client] == kind))
             gated = self._gated(kind, Touched(client, start, end, lo, hi, window_logs).at(of_kind))
@@ -158,7 +158,7 @@ class _Judgement:
         """Return windows, sorted by client and begin, with a new sample or log entry."""
         new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
-        client, ts = new.who[new.fresh > 0], new.ts[new.fresh > 0]
+        client, ts = new.client[new.fresh > 0], new.ts[new.fresh > 0]
         slide = grid.slide[client]
         touched = [(client << SHIFT) | np.maximum(ts // slide * slide - n * slide, 0) for n in range(back)]
         for process, entries in fresh.items():
@@ -168,7 +168,7 @@ class _Judgement:
                 touched.append(np.array([(number << SHIFT) | max(begin, 0) for begin in begins], np.int64))
         keys = np.unique(np.concatenate(touched))
         client, start = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
-        closed = np.full(len(self.state.whos), NEVER_MS)
+        closed = np.full(len(self.state.all_clients), NEVER_MS)
         closed[: len(horizon)] = horizon
         still_open = start + grid.length[client] > closed[client] if len(client) else np.zeros(0, bool)
         return client[still_open], start[still_open]
@@ -185,12 +185,12 @@ class _Judgement:
         for position, (number, begin, until) in enumerate(windows):
             if number not in speaking:
                 continue
-            who = self.state.whos[number]
-            key = (who.process, begin, until)
+            ref = self.state.all_clients[number]
+            key = (ref.process, begin, until)
             if key not in inside:
-                inside[key] = logs[who.process].within(begin, until)
-            events, dumps, earlier, lead = inside[key].about(who)
-            wrong = contradicted(who, partial(self.bucket.known, number), self.bucket.config(number), events)
+                inside[key] = logs[ref.process].within(begin, until)
+            events, dumps, earlier, lead = inside[key].about(ref)
+            wrong = contradicted(ref, partial(self.bucket.known, number), self.bucket.config(number), events)
             if events or dumps:
                 own = tuple(event for event in events if event not in wrong)
                 window_logs[position] = own, dumps, earlier, lead
@@ -230,8 +230,8 @@ class _Judgement:
 
     def _client(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> None:
         """Judge the windows of a client, the `at`th of the gated ones, and make its record. `ids`: of its modes."""
-        who, newest, seen = self.state.whos[number], gated.newest[at], gated.seen[at]
-        key = who.key
+        client, newest, seen = self.state.all_clients[number], gated.newest[at], gated.seen[at]
+        key = client.key
         if self.all_known or gated.suspected[at] or self.incidents.of_client(key):
             judged = self._judged(gated, at, number, seen)
             worst_status: str
@@ -244,26 +244,26 @@ class _Judgement:
         record = Written(
             window_start=int(gated.touched.start[newest]),
             window_end=int(gated.touched.end[newest]),
-            client=encoded(who),
+            client=encoded(client),
             samples=gated.samples[at],
             indicators=indicators,
             verdicts=verdicts,
             worst=worst_status,
             last_seen=seen,
             config=config,
-            also_seen=list(map(seen_json, self.bucket.also_seen(who))),
+            also_seen=list(map(seen_json, self.bucket.also_seen(client))),
         )
         self.records.append((key, record.encode()))
 
     def _judged(self, gated: Gated, position: int, number: int, seen: int) -> list[Verdict]:
         """Enter the verdicts on all windows of a client into the incidents; return its newest verdicts."""
-        who, touched = self.state.whos[number], gated.touched
+        client, touched = self.state.all_clients[number], gated.touched
         judged: list[OfWindow] = []
         clients = self.state.clients
-        every, last, heard = int(clients.every[number]), int(clients.last[number]), int(clients.heard[number])
+        every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
         # A line is compared with the client's next sample, unless that comes too seldom.
         seldom = self.all_known or every > USUAL_INTERVAL_MS
-        known = self._known(who, None if seldom else Reporting(every, last, self.state.time_ms - heard))
+        known = self._known(client, None if seldom else Reporting(every, last, self.state.time_ms - last_seen))
         for at in range(gated.begin[position], gated.end[position]):
             span = touched.span(at)
             window: ClientWindow | None = None
@@ -272,7 +272,7 @@ class _Judgement:
             for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
                 if at in touched.logs or suspected[at]:
                     if window is None:
-                        window = self.bucket.window(who, number, span, touched.logs.get(at, NO_LOG))
+                        window = self.bucket.window(client, number, span, touched.logs.get(at, NO_LOG))
                     verdicts.append(verdict(mode, window, beside))
                 elif reasons[at]:
                     verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
@@ -282,18 +282,18 @@ class _Judgement:
 
         def window_at(step: int) -> ClientWindow:
             at = gated.begin[position] + step
-            return self.bucket.window(who, number, touched.span(at), touched.logs.get(at, NO_LOG))
+            return self.bucket.window(client, number, touched.span(at), touched.logs.get(at, NO_LOG))
 
-        return self._entered(who, judged, seen, heard - last, window_at)
+        return self._entered(client, judged, seen, last_seen - last, window_at)
 
-    def _known(self, who: Client, reports: Reporting | None = None) -> Context:
+    def _known(self, client: Client, reports: Reporting | None = None) -> Context:
         """Return the knowledge about a client beside any window. `reports`: how it reports samples."""
         starts = [
             start.ts_ms
-            for start in self.bucket.starts.get(who.process, ())
-            if start.client_id == who.client_id and start.instance in ("", who.instance)
+            for start in self.bucket.starts.get(client.process, ())
+            if start.client_id == client.client_id and start.instance in ("", client.instance)
         ]
-        return Context(starts=starts, reporting=reports, incidents=self.incidents.verdicts(who.key))
+        return Context(starts=starts, reporting=reports, incidents=self.incidents.verdicts(client.key))
 
     def _entered(
         self,
@@ -324,13 +324,13 @@ class _Judgement:
         windows: dict[Client, list[ClientWindow]] = defaultdict(list)
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
-            for who in inside.unreporting_clients():
+            for client in inside.unreporting_clients():
                 # With several clients that do not report, a line without a name belongs to none of them.
-                if any((about := inside.about(who))[:2]):
-                    windows[who].append(self.bucket.window(who, None, Span(start, start + length), about))
-        for who, of_client in windows.items():
-            of_kind = [mode for mode in self.modes.values() if who.kind in mode.kinds]
-            known = self._known(who)
+                if any((about := inside.about(client))[:2]):
+                    windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
+        for client, of_client in windows.items():
+            of_kind = [mode for mode in self.modes.values() if client.kind in mode.kinds]
+            known = self._known(client)
             judged = [
                 OfWindow(w.start_ms, w.end_ms, [self._verdict_by_log(mode, w, known) for mode in of_kind])
                 for w in of_client
@@ -339,15 +339,15 @@ class _Judgement:
             last = max([*(event.ts_ms for event in newest.logs), *(dump.ts_ms for dump in newest.dumps)])
             offset = max(0, self.state.time_ms - last)
             visible = self._entered(newest.client, judged, last, offset, of_client.__getitem__)
-            self.incidents.heard(newest.client.key, last, offset)
-            if who.client_id and who.names not in self.state.former and self.incidents.of_client(who.key):
-                self.state.former.remember(who.names, who, self.state.time_ms)
+            self.incidents.sign_of_life(newest.client.key, last, offset)
+            if client.client_id and client.names not in self.state.former and self.incidents.of_client(client.key):
+                self.state.former.remember(client.names, client, self.state.time_ms)
             (indicators,) = client_indicators(newest.table, self.settings.lag)
-            also = self.bucket.also_seen(who, {kind: len(names) for kind, names in log.named.items()})
+            also = self.bucket.also_seen(client, {kind: len(names) for kind, names in log.named.items()})
             record = Written(
                 window_start=newest.start_ms,
                 window_end=newest.end_ms,
-                client=encoded(who),
+                client=encoded(client),
                 samples=0,
                 indicators=indicators,
                 verdicts=verdicts_json(visible),
@@ -355,7 +355,7 @@ class _Judgement:
                 last_seen=last,
                 also_seen=list(map(seen_json, also)),
             )
-            self.records.append((who.key, record.encode()))
+            self.records.append((client.key, record.encode()))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
         """Judge by log entries alone: a client without metrics may log its own end."""

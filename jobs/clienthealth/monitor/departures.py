@@ -29,7 +29,7 @@ from clienthealth.monitor.incidents import Departure, OpenIncident, Transition
 from clienthealth.monitor.process_log import OVERDUE
 from clienthealth.monitor.readings import EVER_MS
 from clienthealth.monitor.state import UNDELIVERED, BucketState
-from clienthealth.monitor.window_verdicts import judge_windows, silenced
+from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
 #: Keys of a departed client's possible loss in a verdict's detail; the mode that caused it then reports it.
@@ -56,7 +56,7 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     return min(before, state.idle_ms)
 
 
-def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transition]]:
+def judge_global_outage(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transition]]:
     """Return the records of clients when none reports; whether they have ended is unknown.
 
     Their data stays: when input returns, each client has its full time again. Only their own lines on an end open an
@@ -65,7 +65,7 @@ def unheard(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transiti
     state = bucket.state
     if not state.idle_ms:
         return [], []
-    silent = np.maximum(0, state.time_ms - state.clients.heard)
+    silent = np.maximum(0, state.time_ms - state.clients.last_seen)
     # How long (ms) there may be no input until each client is reported as gone.
     after = np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
@@ -76,7 +76,7 @@ def _of_all(clients: Sequence[tuple[Record, list[Transition]]]) -> tuple[list[Re
     return [record for record, _ in clients], [change for _, changes in clients for change in changes]
 
 
-def forgive(state: BucketState, before_ms: int) -> None:
+def discount_outage(state: BucketState, before_ms: int) -> None:
     """Excuse a gap that all clients share: input was lost, or the monitor stood still.
 
     If the watermark moved since `before_ms` by more than any client's gap between two samples, each client has its full
@@ -86,7 +86,7 @@ def forgive(state: BucketState, before_ms: int) -> None:
     if not before_ms or jump <= SHARED_MS:
         return
     state.shared.remember((before_ms, state.time_ms), None, state.time_ms)
-    state.incidents.forgive(jump)
+    state.incidents.discount_outage(jump)
 
 
 def departed(bucket: Bucket) -> Ints:
@@ -94,7 +94,7 @@ def departed(bucket: Bucket) -> Ints:
     state = bucket.state
     if not len(state.clients):
         return np.empty(0, np.int64)
-    last_heard = state.clients.heard
+    last_heard = state.clients.last_seen
     silent = state.time_ms - last_heard
     usual = OVERDUE * state.clients.every
     for begin, end in state.shared:
@@ -112,17 +112,17 @@ def _judged(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[Reco
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)
     departed_ms, key = int(state.clients.last[number]), seen.client.key
-    offset = int(state.clients.heard[number]) - departed_ms
+    offset = int(state.clients.last_seen[number]) - departed_ms
     silent: list[Verdict] = []
     changes: list[Transition] = []
     known = Context(all_silent=True) if all_silent else Context(incidents=state.incidents.verdicts(key))
     verdicts = adjust("moment", judge_windows([seen], settings.modes, absence=True), known)
     if not all_silent:
-        silent = silenced(silence(bucket, number, seen), settings.modes)
+        silent = stale_verdicts(silence(bucket, number, seen), settings.modes)
         changes += _left_open(bucket, number, seen, verdicts, silent, offset)
     changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
     visible = shown([*verdicts, *silent], state.incidents, key)
-    also = bucket.also_seen(state.whos[number])
+    also = bucket.also_seen(state.all_clients[number])
     return (key, _record(seen.client, visible, seen.start_ms, departed_ms, settings, also)), changes
 
 
@@ -133,14 +133,14 @@ def _left_open(
 
     They close if its end is proved. `silent`: verdicts on its missing data while its process lives.
     """
-    state, who, key = bucket.state, bucket.state.whos[number], seen.client.key
+    state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
     lived_ms = max([sign.ts_ms for sign in seen.alive] + [seen.spoke_ms or 0])
-    alone = not any(life.at(departed_ms) for life in ends.namesakes(bucket, who))
+    alone = not any(life.at(departed_ms) for life in ends.namesakes(bucket, client))
     over = (
         bool(seen.readings and seen.readings[-1].get(TERMINATING))
         or any(verdict.status == "confirmed" for verdict in of_end)
-        or ends.has_ended(bucket, who, departed_ms, alone)
+        or ends.has_ended(bucket, client, departed_ms, alone)
     )
     changes: list[Transition] = []
     if lived_ms and not over:
@@ -155,9 +155,9 @@ def _left_open(
         state.incidents.departed(key, mode, gone, lost)
         if over:
             changes += state.incidents.ended(key, mode, departed_ms)
-    state.former.forget(who.names)
+    state.former.forget(client.names)
     if left and not over:
-        state.former.remember(who.names, who, state.time_ms)
+        state.former.remember(client.names, client, state.time_ms)
     return changes
 
 
@@ -198,7 +198,7 @@ def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Re
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
     if before_ms // every_ms == state.time_ms // every_ms:
         return []
-    living = {who.key for who in state.whos}
+    living = {client.key for client in state.all_clients}
     of_client: dict[str, list[OpenIncident]] = {}
     for incident in state.incidents.all:
         gone = modes()[incident.verdict.mode].absence or incident.departed_ms
@@ -215,12 +215,12 @@ def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Re
 def departure(bucket: Bucket, number: int) -> ClientWindow:
     """Return the window of a client's end: its last samples, and the lines on its beginning and end."""
     state = bucket.state
-    who, clients = state.whos[number], state.clients
+    client, clients = state.all_clients[number], state.clients
     first, last = int(clients.first[number]), int(clients.last[number])
-    lo, hi = np.searchsorted(state.readings.who, [number, number + 1])
+    lo, hi = np.searchsorted(state.readings.client, [number, number + 1])
     since = max(first, last - int(bucket.grid.length[number]))
     readings = tuple(map(bucket.reading, range(lo + int(np.sum(state.readings.ts[lo:hi] < since)), hi)))
-    if who.kind == "producer":
+    if client.kind == "producer":
         # Values of UNDELIVERED that a last sample lacks come from the sample before it.
         newest: dict[str, float] = {}
         completed = []
@@ -234,9 +234,9 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
             completed.append(Reading(reading.ts_ms, metrics, reading.topics, reading.source))
         readings = tuple(completed)
     gap = float(bucket.gaps[number])
-    logs, spoke = ends.last_words(bucket, ends.Silence(who, first, last, int(clients.every[number]), gap))
+    logs, spoke = ends.shutdown_lines(bucket, ends.Silence(client, first, last, int(clients.every[number]), gap))
     return ClientWindow(
-        who,
+        client,
         start_ms=first,
         end_ms=int(last + gap),
         readings=readings,
@@ -258,26 +258,26 @@ def keep(bucket: Bucket) -> Set[str]:
     monitor, former = bucket.settings.monitor, dict(state.former.items())
     too_many = state.former.evict(state.time_ms, limit=intake.share(monitor.max_clients, monitor))
     ended = {former[key].key for key in too_many}
-    for _, who in state.former.items():
-        key = who.key
+    for _, client in state.former.items():
+        key = client.key
         departed = next((one for one in state.incidents.of_client(key).values() if one.departed_ms), None)
-        if departed is not None and ends.has_ended(bucket, who, departed.departed_ms, departed.alone):
+        if departed is not None and ends.has_ended(bucket, client, departed.departed_ms, departed.alone):
             ended.add(key)
             continue
-        for number in ends.that_were_beside(bucket, who, key):
-            last, heard = int(state.clients.last[number]), int(state.clients.heard[number])
-            state.incidents.heard(key, last, heard - last)
-        for entry in bucket.log_entries[who.process]:
-            if ends.is_by_process(bucket, entry, who, departed.departed_ms if departed else 0):
-                state.incidents.heard(key, entry.ts_ms, max(0, state.time_ms - entry.ts_ms))
+        for number in ends.that_were_beside(bucket, client, key):
+            last, last_seen = int(state.clients.last[number]), int(state.clients.last_seen[number])
+            state.incidents.sign_of_life(key, last, last_seen - last)
+        for entry in bucket.log_entries[client.process]:
+            if ends.is_by_process(bucket, entry, client, departed.departed_ms if departed else 0):
+                state.incidents.sign_of_life(key, entry.ts_ms, max(0, state.time_ms - entry.ts_ms))
     return ended
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
     """Return `seen`, a client's end, with all later log entries of its process."""
-    who = bucket.state.whos[number]
-    log = bucket.logs.get(who.process)
+    client = bucket.state.all_clients[number]
+    log = bucket.logs.get(client.process)
     if log is None or seen.departed_ms is None:
         return seen
-    events, dumps, earlier, lead = log.within(seen.departed_ms, EVER_MS).about(who)
+    events, dumps, earlier, lead = log.within(seen.departed_ms, EVER_MS).about(client)
     return replace(seen, logs=events, dumps=dumps, earlier_dumps=earlier, earlier_logs=lead)

@@ -20,7 +20,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 class Silence(NamedTuple):
     """A client without data: its first and last sample (epoch ms), its interval, and its allowed gap."""
 
-    who: Client
+    client: Client
     first_ms: float
     last_ms: float
     every_ms: float
@@ -32,18 +32,20 @@ class Silence(NamedTuple):
         return max(self.last_ms, self.first_ms + START_MS)
 
 
-def last_words(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
+def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
     """Return a client's lines on its beginning and end, and later entries that show its process running."""
-    who = silent.who
-    logs = _of_its_end(lifecycle_lines(bucket.state, who, bucket.alone(who)), bucket.lives[who.process], silent)
+    client = silent.client
+    logs = _of_its_end(
+        lifecycle_lines(bucket.state, client, bucket.alone(client)), bucket.lives[client.process], silent
+    )
     ends = [event.ts_ms for event in logs if event.signature in telling("loses")]
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     spoke = [
         entry
-        for entry in bucket.log_entries[who.process]
+        for entry in bucket.log_entries[client.process]
         if entry.ts_ms > since
         # An ended client can leave a running process: only its own later lines refute its end.
-        and (not ends or (entry.event is not None and entry.event.client_id == who.client_id))
+        and (not ends or (entry.event is not None and entry.event.client_id == client.client_id))
         and _goes_on(bucket, entry, silent)
     ]
     return logs, spoke
@@ -51,22 +53,23 @@ def last_words(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], S
 
 def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
     """True if an entry shows that the process of a client without data lives, rather than a successor."""
-    event, who = entry.event, silent.who
-    lives = bucket.lives[who.process]
+    event, client = entry.event, silent.client
+    lives = bucket.lives[client.process]
     name = event.client_id if event is not None else None
     if (event is not None and event.signature in telling() | CONFIG_LOGGED) or owner(
-        entry.instance, entry.ts_ms, who, lives, name
+        entry.instance, entry.ts_ms, client, lives, name
     ) != "mine":
         return False
-    own = bool(entry.instance) and entry.instance == who.instance
-    others = [life for life in lives if life.who.instance != who.instance]
-    if not own and name != who.client_id and any(life.at(entry.ts_ms) for life in others):
+    own = bool(entry.instance) and entry.instance == client.instance
+    others = [life for life in lives if life.client.instance != client.instance]
+    if not own and name != client.client_id and any(life.at(entry.ts_ms) for life in others):
         return False
     # Any start may be the next process's; if the line names the client, only a start of that client counts.
     later = [
         start.ts_ms
-        for start in bucket.starts[who.process]
-        if start.ts_ms > silent.settled_ms and (not (own or name == who.client_id) or start.client_id == who.client_id)
+        for start in bucket.starts[client.process]
+        if start.ts_ms > silent.settled_ms
+        and (not (own or name == client.client_id) or start.client_id == client.client_id)
     ]
     return entry.ts_ms < min(later, default=EVER)
 
@@ -77,16 +80,18 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     Accusing lines count only after its last sample and before a later start; excusing lines count wherever they may be
     its own.
     """
-    who, last = silent.who, silent.last_ms
-    own = any(instance == who.instance for instance, _ in said)
-    foreign = {life.who.instance for life in lives} - {who.instance}
+    client, last = silent.client, silent.last_ms
+    own = any(instance == client.instance for instance, _ in said)
+    foreign = {life.client.instance for life in lives} - {client.instance}
     begin, close, lose = telling("begins"), telling("closes", "closed"), telling("loses")
     own_lines = [
-        (instance == who.instance, event)
+        (instance == client.instance, event)
         for instance, event in said
-        if instance in ("", who.instance) or (not own and instance not in foreign)
+        if instance in ("", client.instance) or (not own and instance not in foreign)
     ]
-    rivals = [life for life in lives if life.who.client_id == who.client_id and life.who.instance != who.instance]
+    rivals = [
+        life for life in lives if life.client.client_id == client.client_id and life.client.instance != client.instance
+    ]
     begins = [event.ts_ms for _, event in own_lines if event.signature in begin]
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
@@ -117,61 +122,64 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
 
 
-def has_ended(bucket: Bucket, who: Client, departed_ms: int, alone: bool) -> bool:
+def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """True if a client without data is known to have ended.
 
     Proof is a line on its close or on the kill of its process, or a client of its name that came to its host after its
     last sample. `alone`: no other client of its name was there then.
     """
-    others = [life for life in bucket.lives[who.process] if life.who.instance != who.instance]
-    foreign = {life.who.instance for life in others}
-    beside = [bucket.state.whos[at] for at in bucket.numbers[who.process]]
-    single = not any(other.kind == who.kind and other.identity != who.identity for other in beside)
-    return (alone and any(life.first_ms > departed_ms for life in namesakes(bucket, who))) or any(
+    others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
+    foreign = {life.client.instance for life in others}
+    beside = [bucket.state.all_clients[at] for at in bucket.numbers[client.process]]
+    single = not any(other.kind == client.kind and other.identity != client.identity for other in beside)
+    return (alone and any(life.first_ms > departed_ms for life in namesakes(bucket, client))) or any(
         event.signature in telling("closed", "is killed")
         and event.ts_ms >= departed_ms - START_MS
         and (
-            instance == who.instance
+            instance == client.instance
             or (
                 alone
                 and instance not in foreign
                 and (event.client_id or not any(life.at(event.ts_ms) for life in others))
             )
         )
-        for instance, event in lifecycle_lines(bucket.state, who, single)
+        for instance, event in lifecycle_lines(bucket.state, client, single)
     )
 
 
-def namesakes(bucket: Bucket, who: Client) -> Sequence[Life]:
+def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
     """Return the lifetimes of clients of its name in other processes of its host."""
     return [
         life
-        for life in bucket.lives[who.process]
-        if (life.who.client_id, life.who.kind) == (who.client_id, who.kind) and life.who.instance != who.instance
+        for life in bucket.lives[client.process]
+        if (life.client.client_id, life.client.kind) == (client.client_id, client.kind)
+        and life.client.instance != client.instance
     ]
 
 
-def is_by_process(bucket: Bucket, entry: LogEntry, who: Client, departed_ms: int) -> bool:
+def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: int) -> bool:
     """True if the process of a client without metrics wrote an entry. `departed_ms`: its last sample, else 0."""
     if departed_ms:
-        return _goes_on(bucket, entry, Silence(who, departed_ms, departed_ms, 0, 0))
+        return _goes_on(bucket, entry, Silence(client, departed_ms, departed_ms, 0, 0))
     name = entry.event.client_id if entry.event is not None else None
-    return owner(entry.instance, entry.ts_ms, who, bucket.lives[who.process], name) == "mine"
+    return owner(entry.instance, entry.ts_ms, client, bucket.lives[client.process], name) == "mine"
 
 
-def that_were_beside(bucket: Bucket, who: Client, key: str) -> Sequence[int]:
+def that_were_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the other running clients of its process, for a client whose missing data is the fault."""
-    state, others = bucket.state, bucket.numbers[who.process]
-    if reports_in_poll(who.library):
+    state, others = bucket.state, bucket.numbers[client.process]
+    if reports_in_poll(client.library):
         return [
-            at for at in others if state.whos[at].instance == who.instance and state.whos[at].identity != who.identity
+            at
+            for at in others
+            if state.all_clients[at].instance == client.instance and state.all_clients[at].identity != client.identity
         ]
     silent = [
         incident.verdict.since_ms or 0
         for incident in state.incidents.of_client(key).values()
         if any(evidence.kind == "absence" for evidence in incident.verdict.evidence)
     ]
-    if not silent or any(state.whos[at].client_id == who.client_id for at in others):
+    if not silent or any(state.all_clients[at].client_id == client.client_id for at in others):
         return []
     return [at for at in others if state.clients.first[at] < min(silent)]
 
@@ -179,7 +187,7 @@ def that_were_beside(bucket: Bucket, who: Client, key: str) -> Sequence[int]:
 def signs_of_life(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign, ...]:
     """Return the signs that the process of a client with overdue data lives. `spoke`: its log entries."""
     state = bucket.state
-    who, signs = state.whos[number], dict[str, Sign]()
+    client, signs = state.all_clients[number], dict[str, Sign]()
     after_ms = float(state.clients.last[number] + bucket.quiet[number])
     for entry in spoke:
         if entry.ts_ms <= after_ms:
@@ -188,9 +196,9 @@ def signs_of_life(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tup
             signs["log"] = Sign("log", entry.ts_ms, "a line of its process's log", entry.event.source)
         elif entry.dump is not None:
             signs["thread-dump"] = Sign("thread-dump", entry.ts_ms, "a thread dump of its process", entry.dump.source)
-    for other in bucket.numbers[who.process]:
-        beside = state.whos[other]
-        if other == number or beside.instance != who.instance:
+    for other in bucket.numbers[client.process]:
+        beside = state.all_clients[other]
+        if other == number or beside.instance != client.instance:
             continue
         last = int(state.clients.last[other])
         if last > max(after_ms, signs["metric"].ts_ms if "metric" in signs else 0):
@@ -206,21 +214,23 @@ def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> t
     new, as a successor would be; and none may share its name, as replicas on one host do.
     """
     state, clients = bucket.state, bucket.state.clients
-    who, last = state.whos[number], int(clients.last[number])
+    client, last = state.all_clients[number], int(clients.last[number])
     if not readings or readings[-1].get(TERMINATING) is None:
         return ()
     until_ms = last + OVERDUE * int(clients.every[number])
-    others = [at for at in bucket.numbers[who.process] if at != number]
-    gone = any(key[:2] == who.process and life.until_ms > last for key, life in state.gone.items())
+    others = [at for at in bucket.numbers[client.process] if at != number]
+    gone = any(key[:2] == client.process and life.until_ms > last for key, life in state.gone.items())
     if (
         gone
         or not others
         or any(
-            clients.last[at] <= until_ms or clients.first[at] > last or state.whos[at].client_id == who.client_id
+            clients.last[at] <= until_ms
+            or clients.first[at] > last
+            or state.all_clients[at].client_id == client.client_id
             for at in others
         )
     ):
         return ()
     newest = max(others, key=lambda at: int(clients.last[at]))
-    text = f"a push of '{state.whos[newest].client_id}' from the same address"
+    text = f"a push of '{state.all_clients[newest].client_id}' from the same address"
     return (Sign("metric", int(clients.last[newest]), text, state.newest(newest)),)

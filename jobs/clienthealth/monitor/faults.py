@@ -59,9 +59,9 @@ def isolated(
         log_once(mistake)
         try:
             return _without_faulty(packed, buckets, run, mistake)
-        except Exception as of_nobody:  # noqa: BLE001 - the bucket loses this batch, and goes on with the next
-            log_once(of_nobody)
-            return None, [Fault(Client("", "", "", "", None), reason(of_nobody), None)]
+        except Exception as unattributed:  # noqa: BLE001 - the bucket loses this batch, and goes on with the next
+            log_once(unattributed)
+            return None, [Fault(Client("", "", "", "", None), reason(unattributed), None)]
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
@@ -109,13 +109,13 @@ def _part(
 ) -> tuple[BucketState, list[Chunk]]:
     """Return a bucket with these processes alone. `incidents`: processes that keep only their open incidents."""
     state, chunks = _unpacked(packed, buckets)
-    readings.forget(state, [number for number, who in enumerate(state.whos) if who.home not in homes])
+    readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
     state.waiting = [entry for entry in state.waiting if entry.process in homes]
     for memory in state.by_process:
         memory.only(homes)
     state.incidents = Incidents(i for i in state.incidents.all if i.client.home in homes | incidents)
-    chunks = [only(chunk, lambda who: who.home in homes) for chunk in chunks]
+    chunks = [only(chunk, lambda client: client.home in homes) for chunk in chunks]
     for chunk in chunks:
         chunk.log_entries = [entry for entry in chunk.log_entries if entry.process in homes]
     return state, chunks
@@ -123,9 +123,9 @@ def _part(
 
 def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
     """Yield all processes with any data."""
-    for whos in (state.whos, *(chunk.whos for chunk in chunks)):
-        yield from (who.home for who in whos)
-    yield from (group.who.home for chunk in chunks for group in chunk.groups)
+    for all_clients in (state.all_clients, *(chunk.all_clients for chunk in chunks)):
+        yield from (client.home for client in all_clients)
+    yield from (group.client.home for chunk in chunks for group in chunk.groups)
     for entries in (state.log_entries, state.waiting, *(chunk.log_entries for chunk in chunks)):
         yield from (entry.process for entry in entries)
     yield from (key[:2] for memory in state.by_process for key in memory)
@@ -135,19 +135,23 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
     """Return the fault of a process from its own state and chunks."""
     inputs: list[tuple[int, Client, Source | None]] = []
-    tables = [(state.readings, state.whos, state.names)]
-    for table, whos, names in (*tables, *((chunk.readings, chunk.whos, chunk.names) for chunk in chunks)):
+    tables = [(state.readings, state.all_clients, state.names)]
+    for table, all_clients, names in (*tables, *((chunk.readings, chunk.all_clients, chunk.names) for chunk in chunks)):
         if len(table):
             at = int(table.ts.argmax())
             where = Source(names[table.topic[at]], int(table.partition[at]), int(table.offset[at]))
-            inputs.append((int(table.ts[at]), whos[table.who[at]], where))
-    inputs += [(group.ts_ms, group.who, group.source) for chunk in chunks for group in chunk.groups]
+            inputs.append((int(table.ts[at]), all_clients[table.client[at]], where))
+    inputs += [(group.ts_ms, group.client, group.source) for chunk in chunks for group in chunk.groups]
     for entries in (state.log_entries, *(chunk.log_entries for chunk in chunks)):
         for entry in entries[-1:]:
             record = entry.event or entry.dump
             client = Client(entry.service, entry.host, entry.instance or entry.host, "", None)
             inputs.append((entry.ts_ms, client, record.source if record else None))
-    named = {who.identity for whos in (state.whos, *(chunk.whos for chunk in chunks)) for who in whos}
+    named = {
+        ref.identity
+        for all_clients in (state.all_clients, *(chunk.all_clients for chunk in chunks))
+        for ref in all_clients
+    }
     nobody = (0, Client(*home, home[1], "", None), None)
     _, client, source = max(inputs, key=lambda one: one[0], default=nobody)
     if len(named) > 1:

@@ -26,11 +26,11 @@ COLUMNS = 6
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
     """Enter samples of groups; return the records of new ones, and the finished minutes."""
-    new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.who.home)
+    new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client.home)
     records: list[Record] = []
     minutes: list[Row] = []
     for home, readings in new.items():
-        group = state.groups.get(home) or GroupState(readings[0].who)
+        group = state.groups.get(home) or GroupState(readings[0].client)
         _enter(group, readings)
         state.groups.remember(home, group, state.time_ms)
         records.append(_record(group, settings, minutes))
@@ -61,7 +61,7 @@ def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
             numbers = (p.committed, p.end, p.start, p.commit_ms)
             rows.append((reading.ts_ms, position, *(-1 if n is None else n for n in numbers)))
         if reading.ts_ms >= group.newest_ms:
-            group.newest_ms, group.members, group.who = reading.ts_ms, reading.members, reading.who
+            group.newest_ms, group.members, group.client = reading.ts_ms, reading.members, reading.client
     data = np.concatenate([_observations(group), np.array(rows, np.int64).reshape(-1, COLUMNS)])
     group.data = data[np.argsort(data[:, 0], kind="stable")].tobytes()
 
@@ -90,23 +90,23 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
     for last in [int(t) for t in lasts.tolist() if t // MINUTE_MS * MINUTE_MS >= running] or [group.newest_ms]:
         inside = (data[:, 0] >= window_start(last, settings.lag)) & (data[:, 0] <= last)
         record = _written(group, data[inside], last, settings)
-        row = _minute(group.who, record)
+        row = _minute(group.client, record)
         if group.minute is not None and group.minute["minute"] < row["minute"]:
             minutes.append(group.minute)
         group.minute = row if row["minute"] >= group.unwritten_ms else None
     group.data = data[data[:, 0] >= window_start(group.newest_ms, settings.lag)].tobytes()
     assert record is not None
-    return group.who.key, record.encode()
+    return group.client.key, record.encode()
 
 
 def _written(group: GroupState, data: Matrix, last_ms: int, settings: Settings) -> Written:
     histories, owners = _histories(group, data, last_ms)
-    who = group.who
-    indicators = group_lag(who.group or who.client_id, histories, owners, group.members, settings.lag)
+    client = group.client
+    indicators = group_lag(client.group or client.client_id, histories, owners, group.members, settings.lag)
     return Written(
         window_start=window_start(last_ms, settings.lag),
         window_end=last_ms,
-        client=encoded(who),
+        client=encoded(client),
         samples=len(np.unique(data[:, 0])),
         indicators=indicators,
         verdicts=verdicts_json([]),
@@ -139,14 +139,14 @@ def _histories(
     return {where: by_position[position] for where, position in named}, owners
 
 
-def _minute(who: Client, record: Written) -> Row:
+def _minute(client: Client, record: Written) -> Row:
     lags = record.indicators["lag"]
     behind = max(lags, key=lambda lag: (lag["records"] or -1, lag["seconds"] or -1.0, lag["topic"]), default=None)
     row: Row = {
         "minute": record.window_end // MINUTE_MS * MINUTE_MS,
-        **{name: getattr(who, name) for name in ("service", "host", "instance", "client_id", "library", "version")},
+        **{name: getattr(client, name) for name in ("service", "host", "instance", "client_id", "library", "version")},
         "kind": "group",
-        "group": who.group,
+        "group": client.group,
         "samples": record.samples,
         "status": worst([]),
         "modes": [],

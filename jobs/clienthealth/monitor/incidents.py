@@ -217,13 +217,13 @@ class Incidents:
         if incident and ts_ms > incident.seen_ms:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
 
-    def heard(self, key: str, ts_ms: int, offset_ms: int) -> None:
+    def sign_of_life(self, key: str, ts_ms: int, offset_ms: int) -> None:
         """Enter a sign of life of a client without metrics, or of its process, at `ts_ms`; see OpenIncident."""
         for mode, incident in self.of_client(key).items():
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
-    def forgive(self, silent_ms: int) -> None:
+    def discount_outage(self, silent_ms: int) -> None:
         """Exclude a time without any client's data from the age of open incidents."""
         self.reopen(
             [

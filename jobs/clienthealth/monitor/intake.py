@@ -79,11 +79,11 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[
     """Drop ended clients for which the chunks hold nothing new; return also the number of their samples."""
     if not state.ended:
         return list(chunks), 0
-    reporting = {who.identity for who in state.whos}
-    if all(who.identity in reporting for chunk in chunks for who in chunk.whos):
+    reporting = {client.identity for client in state.all_clients}
+    if all(client.identity in reporting for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
     newest: dict[Identity, int] = {}
-    for identity, _, last_ms in heard(chunks):
+    for identity, _, last_ms in client_times(chunks):
         if identity not in reporting:
             newest[identity] = max(last_ms, newest.get(identity, last_ms))
     repeated = frozenset(
@@ -111,16 +111,16 @@ def due(
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
     # The newest sample of each process, by its own clock.
-    newest = np.zeros(len(state.whos), np.int64)
-    np.maximum.at(newest, state.readings.who, state.readings.ts)
+    newest = np.zeros(len(state.all_clients), np.int64)
+    np.maximum.at(newest, state.readings.client, state.readings.ts)
     reached: dict[ProcessKey, int] = {}
-    for who, ts_ms in zip(state.whos, newest.tolist(), strict=True):
-        reached[who.process] = max(ts_ms, reached.get(who.process, 0))
+    for client, ts_ms in zip(state.all_clients, newest.tolist(), strict=True):
+        reached[client.process] = max(ts_ms, reached.get(client.process, 0))
     now: list[LogEntry] = []
     for process, of_process in grouped(every, lambda entry: entry.process).items():
         until = max(state.time_ms, reached.get(process, 0))
         lags = any(until + AHEAD_MS < entry.ts_ms <= now_ms for entry in of_process)
-        if not lags or (process in state.told and process not in reached):
+        if not lags or (process in state.has_log_data and process not in reached):
             now += of_process
         else:
             now += [entry for entry in of_process if not until < entry.ts_ms <= now_ms]
@@ -149,14 +149,16 @@ def without_room(
     state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, left_out: Counter[str]
 ) -> frozenset[Identity]:
     """Return the identities of new clients and groups for which there is no room."""
-    if not any(chunk.whos or chunk.groups for chunk in chunks):
+    if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
-    identities = {who.identity for who in state.whos} | {group.who.identity for _, group in state.groups.items()}
+    identities = {client.identity for client in state.all_clients} | {
+        group.client.identity for _, group in state.groups.items()
+    }
     new = dict.fromkeys(
-        who.identity
+        client.identity
         for chunk in chunks
-        for who in (*chunk.whos, *(reading.who for reading in chunk.groups))
-        if who.identity not in identities
+        for client in (*chunk.all_clients, *(reading.client for reading in chunk.groups))
+        if client.identity not in identities
     )
     if not new:
         # There is room for all.
@@ -196,40 +198,40 @@ def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity])
     reported = state.reported_once
     first: dict[Identity, int] = {}
     last: dict[Identity, int] = {}
-    for identity, begin_ms, end_ms in heard(chunks):
+    for identity, begin_ms, end_ms in client_times(chunks):
         first[identity] = min(begin_ms, first.get(identity, begin_ms))
         last[identity] = max(end_ms, last.get(identity, end_ms))
     return {one for one in new if last[one] - first[one] >= APART_MS or (reported and mark(one) in reported)}
 
 
-def heard(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, int, int]]:
+def client_times(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, int, int]]:
     """Yield the clients of each chunk, with their first and last time (epoch ms) in it."""
     for chunk in chunks:
         readings = chunk.readings
-        first, last = np.full(len(chunk.whos), EVER_MS), np.full(len(chunk.whos), NEVER_MS)
-        np.minimum.at(first, readings.who, readings.ts)
-        np.maximum.at(last, readings.who, readings.ts)
-        yield from zip((who.identity for who in chunk.whos), first.tolist(), last.tolist(), strict=True)
-        yield from ((group.who.identity, group.ts_ms, group.ts_ms) for group in chunk.groups)
+        first, last = np.full(len(chunk.all_clients), EVER_MS), np.full(len(chunk.all_clients), NEVER_MS)
+        np.minimum.at(first, readings.client, readings.ts)
+        np.maximum.at(last, readings.client, readings.ts)
+        yield from zip((client.identity for client in chunk.all_clients), first.tolist(), last.tolist(), strict=True)
+        yield from ((group.client.identity, group.ts_ms, group.ts_ms) for group in chunk.groups)
 
 
 def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
     """Return a chunk without these clients."""
-    return only(chunk, lambda who: who.identity not in refused) if refused else chunk
+    return only(chunk, lambda client: client.identity not in refused) if refused else chunk
 
 
 def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
     """Return a chunk with only some of its clients and groups. Log entries stay as they are."""
-    keep = np.array([stays_in(who) for who in chunk.whos], bool)
-    groups = [reading for reading in chunk.groups if stays_in(reading.who)]
+    keep = np.array([stays_in(client) for client in chunk.all_clients], bool)
+    groups = [reading for reading in chunk.groups if stays_in(reading.client)]
     if keep.all():
         return chunk if len(groups) == len(chunk.groups) else replace(chunk, groups=groups)
-    rows, parts = kept(chunk.readings, chunk.topic_parts, keep[chunk.readings.who])
-    rows.who = (np.cumsum(keep) - 1)[rows.who]
+    rows, parts = kept(chunk.readings, chunk.topic_parts, keep[chunk.readings.client])
+    rows.client = (np.cumsum(keep) - 1)[rows.client]
     return replace(
         chunk,
-        whos=[who for who, stay in zip(chunk.whos, keep.tolist(), strict=True) if stay],
-        heard=[heard for heard, stay in zip(chunk.heard, keep.tolist(), strict=True) if stay],
+        all_clients=[client for client, stay in zip(chunk.all_clients, keep.tolist(), strict=True) if stay],
+        last_seen=[last_seen for last_seen, stay in zip(chunk.last_seen, keep.tolist(), strict=True) if stay],
         rows=rows.data(),
         parts=parts.data(),
         groups=groups,
@@ -238,7 +240,7 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
     """Keep the newest samples of each client and second."""
-    second = (state.readings.who << SHIFT) | (state.readings.ts // 1000)
+    second = (state.readings.client << SHIFT) | (state.readings.ts // 1000)
     before_last = np.searchsorted(second, second, "right") - np.arange(len(second))
     keep = before_last <= settings.max_readings_per_second
     dropped = int((~keep).sum())

@@ -34,19 +34,19 @@ _OF_CLIENT = ("service", "host", "instance", "client_id", "kind", "group", "libr
 def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
     """Return the rows of finished minutes. `gone`: clients all of whose minutes are finished."""
     state = bucket.state
-    if not len(state.whos):
+    if not len(state.all_clients):
         return []
     ends = state.clients.last // MINUTE_MS * MINUTE_MS + MINUTE_MS
     passed = horizons(state, bucket.settings.monitor) + state.idle_ms
     over = np.clip(passed // MINUTE_MS * MINUTE_MS, 0, ends)
     over[gone] = ends[gone]
-    number, minute = state.readings.who, state.readings.ts // MINUTE_MS * MINUTE_MS
+    number, minute = state.readings.client, state.readings.ts // MINUTE_MS * MINUTE_MS
     due = (minute >= state.clients.minute[number]) & (minute + MINUTE_MS <= over[number])
     rows: list[Row] = []
     if due.any():
         keys = np.unique((number[due] << SHIFT) | minute[due])
         client, begin = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
-        kinds = np.array([who.kind for who in state.whos])[client]
+        kinds = np.array([ref.kind for ref in state.all_clients])[client]
         off = skew_seconds(state, now_ms)
         closed = grouped((change for _, change in state.over.items()), lambda change: change.client.key)
         for kind in np.unique(kinds).tolist():
@@ -74,18 +74,18 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
     figures = {name: values.tolist() for name, values in minute_figures(w).items()}
     rows = []
     for at, (number, start) in enumerate(zip(client.tolist(), begin.tolist(), strict=True)):
-        who = bucket.state.whos[number]
-        key = who.key
+        ref = bucket.state.all_clients[number]
+        key = ref.key
         failures = lasting(bucket.state, key, closed.get(key, ()), start, start + MINUTE_MS)
         statuses: list[Status] = [*failures.values()]
         for mode, (suspected, reasons) in zip(live, gates, strict=True):
             if suspected[at] and mode.id not in failures:
                 span = Span(start, start + MINUTE_MS, int(lo[at]), int(hi[at]))
-                seen = bucket.window(who, number, span)
+                seen = bucket.window(ref, number, span)
                 statuses.append("ok" if verdict(mode, seen).status == "ok" else "unknown")
             elif mode.id not in failures:
                 statuses.append("unknown" if reasons[at] else "ok")
-        row: Row = {"minute": start, **{name: getattr(who, name) for name in _OF_CLIENT}}
+        row: Row = {"minute": start, **{name: getattr(ref, name) for name in _OF_CLIENT}}
         row |= {
             "samples": inside[at],
             "status": standing(statuses),

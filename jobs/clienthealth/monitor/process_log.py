@@ -44,8 +44,8 @@ class Start(NamedTuple):
 @cache
 def telling(*lives: LifeTold) -> frozenset[str]:
     """Return the ids of log patterns about these events of a client's life; of any event if none is given."""
-    told = catalogue().by_id.items()
-    return frozenset(name for name, meaning in told if meaning.life and (not lives or meaning.life in lives))
+    patterns = catalogue().by_id.items()
+    return frozenset(name for name, meaning in patterns if meaning.life and (not lives or meaning.life in lives))
 
 
 def is_start(event: LogEvent) -> bool:
@@ -66,10 +66,10 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 def lives(state: BucketState) -> Mapping[ProcessKey, Sequence[Life]]:
     """Return the lifetimes of each process's clients: of reporting ones, and of those that recently stopped."""
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
-    for who, first_ms in zip(state.whos, state.clients.first.tolist(), strict=True):
-        by_process[who.process].append(Life(who, first_ms, EVER))
+    for client, first_ms in zip(state.all_clients, state.clients.first.tolist(), strict=True):
+        by_process[client.process].append(Life(client, first_ms, EVER))
     for _, life in state.gone.items():
-        by_process[life.who.process].append(life)
+        by_process[life.client.process].append(life)
     return by_process
 
 
@@ -77,12 +77,16 @@ def remember_gone(state: BucketState, numbers: Iterable[int]) -> None:
     """Remember the lifetimes of clients to be forgotten for a while, if their process goes on."""
     numbers, clients = [*numbers], state.clients
     for number in numbers:
-        who, until_ms = state.whos[number], float(clients.last[number] + OVERDUE * clients.every[number])
-        state.gone.remember((*who.names, until_ms), Life(who, float(clients.first[number]), until_ms), state.time_ms)
+        client, until_ms = state.all_clients[number], float(clients.last[number] + OVERDUE * clients.every[number])
+        state.gone.remember(
+            (*client.names, until_ms), Life(client, float(clients.first[number]), until_ms), state.time_ms
+        )
     if state.gone:
         leaving = set(numbers)
         speak = {entry.process for entry in state.log_entries} | {key[:2] for key in state.lifecycle}
-        state.gone.only(speak | {who.process for number, who in enumerate(state.whos) if number not in leaving})
+        state.gone.only(
+            speak | {client.process for number, client in enumerate(state.all_clients) if number not in leaving}
+        )
 
 
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
@@ -100,18 +104,18 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
             new.append(entry)
     state.log_entries = sorted([*state.log_entries, *new], key=lambda entry: entry.ts_ms)
     if any(entry.dump is not None for entry in new):
-        silenced = {who.process for who in state.whos if reports_in_poll(who.library)}
-        _keep_pollers(state.log_entries, {id(entry) for entry in new}, silenced)
+        stale_verdicts = {client.process for client in state.all_clients if reports_in_poll(client.library)}
+        _keep_pollers(state.log_entries, {id(entry) for entry in new}, stale_verdicts)
     for entry in new:
-        state.told.remember(entry.process, None, entry.ts_ms)
+        state.has_log_data.remember(entry.process, None, entry.ts_ms)
         _remember(state, entry)
     return new, late
 
 
-def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], silenced: Set[ProcessKey]) -> None:
+def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], stale_verdicts: Set[ProcessKey]) -> None:
     """Keep in new dumps those threads outside any client that an earlier dump found inside poll().
 
-    `silenced`: processes whose clients stop reporting without polls, and whose poll() is invisible in dumps.
+    `stale_verdicts`: processes whose clients stop reporting without polls, and whose poll() is invisible in dumps.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -119,7 +123,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], silenced: Set[Proc
             known, threads = pollers[entry.process, entry.instance], entry.dump.threads
             if id(entry) in new:
                 threads = tuple(thread for thread in threads if thread.of_kafka or thread.name in known)
-                others = (*entry.dump.threads, *entry.dump.others) if entry.process in silenced else ()
+                others = (*entry.dump.threads, *entry.dump.others) if entry.process in stale_verdicts else ()
                 others = tuple(thread for thread in others if thread not in threads)
                 entry.dump = replace(entry.dump, threads=threads, others=others)
             known.update(thread.name for thread in threads if thread.polls or not thread.of_kafka)
@@ -171,7 +175,7 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> Set[
 
     `length_ms`: of the longest window.
     """
-    reporting = {who.process for who in state.whos}
+    reporting = {client.process for client in state.all_clients}
     living, kept = set(reporting), []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():
         # A process without new entries ages by the watermark.

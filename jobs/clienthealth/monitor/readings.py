@@ -58,13 +58,13 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
     own clock, or by the watermark if that is behind.
     """
     late = 0
-    numbers = {who.identity: number for number, who in enumerate(state.whos)}
+    numbers = {client.identity: number for number, client in enumerate(state.all_clients)}
     known_clients = len(numbers)
     arrived = [(chunk, chunk.readings) for chunk in chunks]
-    entering = [(chunk, new, _numbered(state, chunk.whos, numbers)) for chunk, new in arrived if len(new)]
+    entering = [(chunk, new, _numbered(state, chunk.all_clients, numbers)) for chunk, new in arrived if len(new)]
     for chunk, _, numbered in entering:
-        np.maximum.at(state.clients.heard, numbered, chunk.heard)
-    _set_back(state, [(numbered[new.who], new.ts) for _, new, numbered in entering])
+        np.maximum.at(state.clients.last_seen, numbered, chunk.last_seen)
+    _set_back(state, [(numbered[new.client], new.ts) for _, new, numbered in entering])
     horizon = horizons(state, settings)[:known_clients]
     grid = grid_of(state, settings)
     names = {name: at for at, name in enumerate(state.names)}
@@ -72,12 +72,12 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
         name_at = _entered(state.names, chunk.names, names)
-        new.who, new.topic = numbered[new.who], name_at[new.topic]
+        new.client, new.topic = numbered[new.client], name_at[new.topic]
         new.config = _configured(state, chunk.configs)[new.config]
-        known = np.flatnonzero(new.who < len(horizon))
-        who, slide = new.who[known], grid.slide[new.who[known]]
+        known = np.flatnonzero(new.client < len(horizon))
+        client, slide = new.client[known], grid.slide[new.client[known]]
         still_open = np.ones(len(new), bool)
-        still_open[known] = new.ts[known] // slide * slide + grid.length[who] > horizon[who]
+        still_open[known] = new.ts[known] // slide * slide + grid.length[client] > horizon[client]
         new, of_topics = kept(new, of_topics, still_open)
         late += int((~still_open).sum())
         for table in (new, of_topics):
@@ -100,31 +100,31 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
     """
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
-    for who, ts in new:
-        np.maximum.at(newest, who, ts)
+    for client, ts in new:
+        np.maximum.at(newest, client, ts)
     back = np.where(newest > NEVER_MS, clients.last - newest, 0)
-    behind = clients.heard - clients.last
-    ahead = (behind < -SKEW_MS) & (np.abs(newest - clients.heard) <= SKEW_MS)
+    behind = clients.last_seen - clients.last
+    ahead = (behind < -SKEW_MS) & (np.abs(newest - clients.last_seen) <= SKEW_MS)
     stands = (behind > np.maximum(STANDS_MS, 3 * clients.every)) & (back <= SET_BACK_MS)
     some = (back > SKEW_MS) & (ahead | stands)
     if some.any():
         clients.last[some] = newest[some]
-        who, ts = state.readings.who, state.readings.ts
-        keep_readings(state, ~some[who] | (ts <= clients.last[who]))
+        client, ts = state.readings.client, state.readings.ts
+        keep_readings(state, ~some[client] | (ts <= clients.last[client]))
 
 
-def _numbered(state: BucketState, whos: Sequence[Client], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
+def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
     """Return the number of each client in the state; add new clients, update names of known ones."""
-    numbered = np.empty(len(whos), np.int64)
+    numbered = np.empty(len(all_clients), np.int64)
     new = 0
-    for position, who in enumerate(whos):
-        number = numbers.get(who.identity)
+    for position, client in enumerate(all_clients):
+        number = numbers.get(client.identity)
         if number is None:
-            number = numbers[who.identity] = len(state.whos)
-            state.whos.append(who)
+            number = numbers[client.identity] = len(state.all_clients)
+            state.all_clients.append(client)
             new += 1
-        elif state.whos[number] != who:
-            state.whos[number] = who
+        elif state.all_clients[number] != client:
+            state.all_clients[number] = client
         numbered[position] = number
     if new:
         columns = (np.full(new, value) for value in (EVER_MS, 0, 0, 10_000, 0, -1))
@@ -155,7 +155,7 @@ def _configured(state: BucketState, configs: Sequence[dict[str, str]]) -> Ints:
 
 def keys(readings: Readings) -> Ints:
     """Return client and time of each sample as one number that sorts by both."""
-    return (readings.who << SHIFT) | readings.ts
+    return (readings.client << SHIFT) | readings.ts
 
 
 def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
@@ -188,32 +188,32 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
 def renew_clients(state: BucketState) -> None:
     """Update the table of clients from the new samples."""
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
-    np.minimum.at(clients.first, new.who, new.ts)
-    np.maximum.at(clients.last, new.who, new.ts)
+    np.minimum.at(clients.first, new.client, new.ts)
+    np.maximum.at(clients.last, new.client, new.ts)
     # They are in order of time, so the last one of each client wins.
-    clients.every[new.who] = new.interval
-    unwritten = np.unique(new.who[clients.minute[new.who] == 0])
+    clients.every[new.client] = new.interval
+    unwritten = np.unique(new.client[clients.minute[new.client] == 0])
     clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000
     configured = new.config >= 0
-    clients.config[new.who[configured]] = new.config[configured]
+    clients.config[new.client[configured]] = new.config[configured]
     for position, column in enumerate(_UNDELIVERED):
         reported = ~np.isnan(new.values[:, column])
-        clients.values[new.who[reported], position] = new.values[reported, column]
+        clients.values[new.client[reported], position] = new.values[reported, column]
 
 
 def intervals(state: BucketState) -> Floats:
     """Return each client's reporting interval in ms: as it claims, or for long ones as its samples show."""
     every = state.clients.every.astype(np.float64)
-    who, ts = state.readings.who, state.readings.ts
-    counts = np.bincount(who, minlength=len(every))
-    first = np.searchsorted(who, np.arange(len(every)))
+    client, ts = state.readings.client, state.readings.ts
+    counts = np.bincount(client, minlength=len(every))
+    first = np.searchsorted(client, np.arange(len(every)))
     many = np.flatnonzero(counts >= 3)
     last = first[many] + counts[many] - 1
     mean = (ts[last] - ts[first[many]]) / (counts[many] - 1)
     seldom = np.zeros(len(every), bool)
     seldom[many] = (mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)
-    later = np.flatnonzero((who[1:] == who[:-1]) & seldom[who[1:]]) + 1
-    of_client, gaps = who[later], ts[later] - ts[later - 1]
+    later = np.flatnonzero((client[1:] == client[:-1]) & seldom[client[1:]]) + 1
+    of_client, gaps = client[later], ts[later] - ts[later - 1]
     gaps = gaps[np.lexsort((gaps, of_client))]
     number, begin, count = np.unique(of_client, return_index=True, return_counts=True)
     every[number] = (gaps[begin + (count - 1) // 2] + gaps[begin + count // 2]) / 2
@@ -238,8 +238,8 @@ def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
 
 def evict(state: BucketState, settings: MonitorSettings, grid: Grid) -> None:
     """Drop the samples that no window needs any more."""
-    who, ts = state.readings.who, state.readings.ts
-    keep_readings(state, ts + grid.length[who] > horizons(state, settings)[who])
+    client, ts = state.readings.client, state.readings.ts
+    keep_readings(state, ts + grid.length[client] > horizons(state, settings)[client])
 
 
 def keep_readings(state: BucketState, keep: Bools) -> None:
@@ -257,14 +257,14 @@ def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
     """Drop clients and all their data but open incidents."""
-    stays = np.ones(len(state.whos), bool)
+    stays = np.ones(len(state.all_clients), bool)
     stays[list(gone)] = False
     if stays.all():
         return
-    keep_readings(state, stays[state.readings.who])
-    state.readings.who = (np.cumsum(stays) - 1)[state.readings.who]
+    keep_readings(state, stays[state.readings.client])
+    state.readings.client = (np.cumsum(stays) - 1)[state.readings.client]
     state.clients = state.clients.at(stays)
-    state.whos = [who for who, stay in zip(state.whos, stays.tolist(), strict=True) if stay]
+    state.all_clients = [client for client, stay in zip(state.all_clients, stays.tolist(), strict=True) if stay]
 
 
 def compact(state: BucketState) -> None:
@@ -286,15 +286,15 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
     return [texts[at] for at in np.flatnonzero(used).tolist()], new_position
 
 
-def totals_added_up(readings: Readings, whos: Sequence[Client]) -> Readings:
+def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
     """Turn totals that count from the sample before (OTLP's delta temporality) into totals from the first sample."""
-    of_delta = np.unique(readings.who[readings.delta > 0])
+    of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):
         return readings
     values = readings.values.copy()
     for number in of_delta.tolist():
-        of_client = np.flatnonzero(readings.who == number)
-        for position, name in enumerate(CLIENT_METRICS[whos[number].kind]):
+        of_client = np.flatnonzero(readings.client == number)
+        for position, name in enumerate(CLIENT_METRICS[all_clients[number].kind]):
             if name.endswith("-total"):
                 counted = values[of_client, position]
                 values[of_client, position] = np.where(np.isnan(counted), np.nan, np.nancumsum(counted))
@@ -303,7 +303,7 @@ def totals_added_up(readings: Readings, whos: Sequence[Client]) -> Readings:
 
 def skew_seconds(state: BucketState, now_ms: int) -> Floats:
     """Return by how many seconds each client's clock is ahead (negative: behind); 0 up to a minute."""
-    ahead = state.clients.last - np.minimum(state.clients.heard, now_ms)
+    ahead = state.clients.last - np.minimum(state.clients.last_seen, now_ms)
     return np.where(np.abs(ahead) > SKEW_MS, np.round(ahead / 1000), 0.0)
 
 

@@ -44,8 +44,8 @@ def is_over(
         recovered = mode.recovered if isinstance(mode, LiveMode) else None
         if recovered is not None and recovered(newest, mode.thresholds):
             ends = [meaning for meaning in mode.lines if meaning.relief]
-            told = any(event in meaning for meaning in ends for event in newest.logs)
-            return told or newest.newest_ms - incident.seen_ms >= CALM_MS
+            ended = any(event in meaning for meaning in ends for event in newest.logs)
+            return ended or newest.newest_ms - incident.seen_ms >= CALM_MS
         symptom = shows(mode, newest)
         return not symptom and (recovered is None or end_ms - incident.seen_ms - incident.forgiven_ms > NO_SYMPTOM_MS)
 
@@ -79,7 +79,7 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[OpenIncident], bool]:
     """Return whether an open incident is over because its client is gone. `ended`: keys of proved ends."""
     shown_ms = 1000 * settings.absence.shown_seconds
-    living = {(who.service, who.instance, who.client_id) for who in state.whos}
+    living = {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients}
 
     def over(incident: OpenIncident) -> bool:
         client, mode = incident.client, modes()[incident.verdict.mode]

@@ -38,12 +38,12 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
     keys: list[str] = []
     changes: list[Transition] = []
     for old, new in pairs:
-        before, now = state.whos[old], state.whos[new]
+        before, now = state.all_clients[old], state.all_clients[new]
         for incident in [*state.incidents.of_client(before.key).values()]:
             changes += state.incidents.moved(incident, now)
         keys.append(before.key)
-        state.end(state.whos[old].identity, int(state.clients.last[old]))
-        state.readings.who[state.readings.who == old] = new
+        state.end(state.all_clients[old].identity, int(state.clients.last[old]))
+        state.readings.client[state.readings.client == old] = new
         clients = state.clients
         clients.first[new], clients.minute[new] = clients.first[old], clients.minute[old]
         clients.values[new] = np.where(np.isnan(clients.values[new]), clients.values[old], clients.values[new])
@@ -64,9 +64,9 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     An incident of a nameless process belongs to its client once that is known; an incident of a client known only from
     its log belongs to the client that reports under its name, under any instance.
     """
-    names = {(who.process, who.client_id, who.kind) for who in state.whos} if state.former else set()
+    names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()
     spoken_of: dict[tuple[str, str | None], Client] = {
-        (who.key, who.kind): who for _, who in state.former.items() if (who.process, who.client_id, who.kind) in names
+        (ref.key, ref.kind): ref for _, ref in state.former.items() if (ref.process, ref.client_id, ref.kind) in names
     }
     open_ = [
         *(incident for incident in state.incidents.all if not incident.client.client_id),
@@ -82,13 +82,13 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     ]
     if not open_:
         return []
-    logs, reporting, there = process_logs(state), grouped(state.whos, lambda who: who.process), lives(state)
+    logs, reporting, there = process_logs(state), grouped(state.all_clients, lambda ref: ref.process), lives(state)
     named = []
     for incident in open_:
         client, process = incident.client, incident.client.process
         log = logs.get(process) or ProcessLog(process, (), reporting[process], lives=there[process])
-        if who := spoken_of.get((client.key, client.kind)):
-            whose = log.reports_as(who)
+        if ref := spoken_of.get((client.key, client.kind)):
+            whose = log.reports_as(ref)
         else:
             whose = log.only(client.kind, client.instance) if client.kind else None
         if whose is not None:
@@ -99,49 +99,49 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
     """Yield the numbers of clients without data, each with that of its continuation."""
     clients = state.clients
-    silent = np.flatnonzero(state.time_ms - clients.heard > OVERDUE * clients.every)
+    silent = np.flatnonzero(state.time_ms - clients.last_seen > OVERDUE * clients.every)
     new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent
     begun: dict[tuple[str | None, ...], list[int]] = {}
     for number in new.tolist():
-        who = state.whos[number]
-        begun.setdefault((*who.process, who.client_id, who.kind), []).append(number)
+        client = state.all_clients[number]
+        begun.setdefault((*client.process, client.client_id, client.kind), []).append(number)
     for old in silent.tolist() if begun else ():
-        who = state.whos[old]
+        client = state.all_clients[old]
         successors = [
             number
-            for number in begun.get((*who.process, who.client_id, who.kind), ())
-            if state.whos[number].instance != who.instance and clients.first[number] > clients.last[old]
+            for number in begun.get((*client.process, client.client_id, client.kind), ())
+            if state.all_clients[number].instance != client.instance and clients.first[number] > clients.last[old]
         ]
         if len(successors) == 1 and _goes_on(state, old, successors[0]):
             yield old, successors[0]
 
 
 def _goes_on(state: BucketState, old: int, new: int) -> bool:
-    clients, who = state.clients, state.whos[old]
+    clients, client = state.clients, state.all_clients[old]
     last, first = int(clients.last[old]), int(clients.first[new])
     gap = first - last
     if gap > INTERVALS * clients.every[old] or (last - clients.first[old]) < LONGER * gap:
         return False
     if any(
         is_start(event) and last < event.ts_ms < first + START_MS
-        for _, event in state.lifecycle.get((*who.process, who.client_id)) or ()
+        for _, event in state.lifecycle.get((*client.process, client.client_id)) or ()
     ):
         return False
     before, after = _totals(state, old), _totals(state, new)
     if len(before) < 2 or not len(after):
         return False
     (earlier, ended), began = before[-2:], after[0]
-    grown, told = ended - earlier, ~np.isnan(ended) & ~np.isnan(earlier) & ~np.isnan(began)
-    seconds = last - int(state.readings.ts[state.readings.who == old][-2])
+    grown, known = ended - earlier, ~np.isnan(ended) & ~np.isnan(earlier) & ~np.isnan(began)
+    seconds = last - int(state.readings.ts[state.readings.client == old][-2])
     most = ended + FASTER * grown * max(1.0, gap / max(1, seconds))
     fits = (began >= ended) & (began <= most)
-    return int((told & (ended > 0)).sum()) > 1 and bool(fits[told].all())
+    return int((known & (ended > 0)).sum()) > 1 and bool(fits[known].all())
 
 
 def _totals(state: BucketState, number: int) -> Floats:
     """Return a client's samples of counters since its start; none if it counts otherwise."""
-    lo, hi = np.searchsorted(state.readings.who, [number, number + 1])
-    names = CLIENT_METRICS[state.whos[number].kind or ""]
+    lo, hi = np.searchsorted(state.readings.client, [number, number + 1])
+    names = CLIENT_METRICS[state.all_clients[number].kind or ""]
     columns = [at for at, name in enumerate(names) if name.endswith("-total")]
     totals: Floats = state.readings.values[lo:hi][:, columns]
     return totals[:0] if (state.readings.delta[lo:hi] > 0).any() else totals

@@ -58,7 +58,7 @@ class Clients(Table):
     """The clients that report; `values`: the newest known ones of UNDELIVERED.
 
     first, last  its first and newest sample (its own clock, epoch ms)
-    heard        time of its last data, by the watermark (`step.clock`)
+    last_seen    time of its last data, by the watermark (`step.clock`)
     every        its reporting interval, ms
     minute       the first minute that is not in the history yet (epoch ms)
     config       position in `configs`
@@ -66,7 +66,7 @@ class Clients(Table):
 
     first: Ints
     last: Ints
-    heard: Ints
+    last_seen: Ints
     every: Ints
     minute: Ints
     config: Ints
@@ -84,7 +84,7 @@ class GroupState(msgspec.Struct):
     unwritten_ms    the first minute that may still be written to the history (epoch ms)
     """
 
-    who: Client
+    client: Client = msgspec.field(name="who")
     members: float | None = None
     partitions: list[tuple[str, int, Member | None]] = []
     data: bytes = b""
@@ -96,7 +96,7 @@ class GroupState(msgspec.Struct):
 class Life(NamedTuple):
     """The lifetime of a client by its own clock (epoch ms): from its first sample until the next was overdue."""
 
-    who: Client
+    client: Client
     first_ms: float
     until_ms: float
 
@@ -192,14 +192,14 @@ class Kept(msgspec.Struct, kw_only=True):
 
     time_ms   the watermark by which missing data is measured
     idle_ms   time without any input, by this monitor's steps; `stepped_ms`: time of the last step
-    whos      the clients that report
+    all_clients  the clients that report
     waiting   log entries that wait for their process's metrics; `waited_ms`: how long any has waited, by
               this monitor's steps
 
     The memories (`Memory`), by process, `Client.names` or `mark`:
 
     groups    the consumer groups, by `Client.home`
-    told      processes of which a log line or a thread dump was read
+    has_log_data  processes of which a log line or a thread dump was read
     lifecycle lines on the beginning and end of a client, by process and client id, each with the instance
               that it names ("": none)
     also_seen known issues, by process, instance, client id, kind and issue
@@ -215,10 +215,10 @@ class Kept(msgspec.Struct, kw_only=True):
     idle_ms: int = 0
     stepped_ms: int = 0
     waited_ms: int = 0
-    whos: list[Client] = []
+    all_clients: list[Client] = msgspec.field(default_factory=list, name="whos")
     waiting: list[LogEntry] = []
     groups: Memory[ProcessKey, GroupState] = msgspec.field(default_factory=Memory)
-    told: Memory[ProcessKey, None] = msgspec.field(default_factory=Memory)
+    has_log_data: Memory[ProcessKey, None] = msgspec.field(default_factory=Memory, name="told")
     lifecycle: Memory[tuple[str, str, str], list[tuple[str, LogEvent]]] = msgspec.field(default_factory=Memory)
     also_seen: Memory[RunKey, Run] = msgspec.field(default_factory=Memory)
     gone: Memory[tuple[str, str, str, str, str, float], Life] = msgspec.field(default_factory=Memory)
@@ -232,8 +232,8 @@ class Kept(msgspec.Struct, kw_only=True):
 class BucketState(Kept, kw_only=True):
     """The state of a bucket in memory.
 
-    clients   the table of `whos`; `incidents`: their open ones
-    readings  theirs, by client (its position in `whos`) and time; `parts`: their values per topic
+    clients   the table of `all_clients`; `incidents`: their open ones
+    readings  theirs, by client (its position in `all_clients`) and time; `parts`: their values per topic
     configs, names  texts to which these point
     log_entries  log events and thread dumps of processes, in order of time
     """
@@ -249,7 +249,7 @@ class BucketState(Kept, kw_only=True):
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:
         """The memories by process."""
-        return self.groups, self.told, self.lifecycle, self.also_seen, self.gone, self.former, self.over
+        return self.groups, self.has_log_data, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
         """Remember that a client or a process has ended, with its newest known time (its own clock)."""
@@ -262,8 +262,8 @@ class BucketState(Kept, kw_only=True):
 
     def newest(self, number: int) -> Source | None:
         """Return the input record of a client's newest sample."""
-        end = int(np.searchsorted(self.readings.who, number, "right"))
-        return self.source(end - 1) if end and self.readings.who[end - 1] == number else None
+        end = int(np.searchsorted(self.readings.client, number, "right"))
+        return self.source(end - 1) if end and self.readings.client[end - 1] == number else None
 
 
 class _Saved(Kept, kw_only=True):
@@ -335,7 +335,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
             one["client"] = [*one["client"].values()] if data[3] < 3 else one["client"]
         # In forms 1 to 3 the groups were a list.
         groups = [(Client(*group["who"]), group) for group in earlier["groups"]]
-        earlier["groups"] = [{who.home: (group["heard_ms"], group) for who, group in groups}]
+        earlier["groups"] = [{client.home: (group["heard_ms"], group) for client, group in groups}]
         body = _encoder.encode(earlier)
     saved = _decoder.decode(body)
     if saved.buckets != buckets:
@@ -365,8 +365,8 @@ def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
         "told": {tuple(process): (now_ms, None) for process in saved["told"]},
         "lifecycle": {tuple(key): (now_ms, [*zip(names, events, strict=True)]) for (*key, events), names in lines},
         "also_seen": {(*process, *run[:4]): (run[6], run) for *process, runs in saved["also_seen"] for run in runs},
-        "gone": {(*who[:5], last): (at, (who, first, last)) for who, first, last, at in saved["gone"]},
-        "former": {tuple(who[:5]): (now_ms, who) for who in saved["former"]},
+        "gone": {(*client[:5], last): (at, (client, first, last)) for client, first, last, at in saved["gone"]},
+        "former": {tuple(client[:5]): (now_ms, client) for client in saved["former"]},
         "ended": {(mark,): (now_ms, newest) for mark, newest in saved["ended"].items()},
     }
     memories |= {"over": {}, "shared": {}, "reported_once": {}}
@@ -383,7 +383,7 @@ def _readings(saved: _Saved) -> Readings:
     if saved.vocabulary == _VOCABULARY:
         return readings
     values = np.full((len(readings), METRICS_MAX), np.nan)
-    kinds = np.array([who.kind for who in saved.whos], np.str_)[readings.who]
+    kinds = np.array([client.kind for client in saved.all_clients], np.str_)[readings.client]
     for kind, names in _VOCABULARY.items():
         of_kind = np.flatnonzero(kinds == kind)
         values[of_kind, : len(names)] = _named(readings.values[of_kind], saved.vocabulary.get(kind, ()), names)

@@ -64,7 +64,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     closed = readings.horizons(state, settings.monitor)
     before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
     idle_ms = departures.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
-    departures.forgive(state, before_ms)
+    departures.discount_outage(state, before_ms)
     taken = intake.take(state, chunks, settings.monitor, now_ms)
     published.late, published.left_out = taken.late, taken.left_out
     readings.renew_clients(state)
@@ -79,7 +79,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     ended_keys = departures.keep(bucket)
     expired = state.incidents.expired(recovery.gone(state, settings, ended_keys), recovery.ended_ms(state))
     published.add(([(change.client.key, None) for change in expired], expired))
-    published.add(departures.unheard(bucket, idle_ms))
+    published.add(departures.judge_global_outage(bucket, idle_ms))
     published.records += departures.reminders(state, before_ms, settings)
     minutes.remember(state, published.changes)
     published.minutes = minutes.finished(bucket, gone, now_ms)
@@ -89,7 +89,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     _let_go(bucket, gone, published)
     published.skewed = int((readings.skew_seconds(state, now_ms) != 0).sum())
     readings.compact(state)
-    published.clients = len(state.whos) + len(state.groups)
+    published.clients = len(state.all_clients) + len(state.groups)
     return published
 
 
@@ -101,7 +101,7 @@ def _let_go(bucket: Bucket, gone: Ints, published: Published) -> None:
     readings.evict(state, settings.monitor, grid)
     process_log.remember_gone(state, gone.tolist())
     for number in gone.tolist():
-        state.end(state.whos[number].identity, int(state.clients.last[number]))
+        state.end(state.all_clients[number].identity, int(state.clients.last[number]))
     readings.forget(state, gone.tolist())
     if too_many := forget(state, settings, living):
         published.left_out["events"] += too_many
@@ -114,7 +114,7 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     many.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
-    state.told.evict(now_ms, 0, living=living)
+    state.has_log_data.evict(now_ms, 0, living=living)
     # Lines on a client's beginning and end stay as long as its process has data, and 15 minutes longer.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
     # A program can make up a client id for each thread.
@@ -125,12 +125,12 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     # Groups without data for a whole lag window.
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
     # A common gap counts for clients whose last data came before its end.
-    state.shared.evict(int(state.clients.heard.min(initial=now_ms)), 0)
+    state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
     # The first reports of left-out clients are remembered for the newest of them.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
-    for key, who in [*state.former.items()]:
-        if not state.incidents.of_client(who.key):
+    for key, client in [*state.former.items()]:
+        if not state.incidents.of_client(client.key):
             state.former.forget(key)
     return len(too_many)
 
@@ -142,8 +142,8 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     with only one client and a wrong clock moves nothing. The watermark never goes back and is never ahead of `now_ms`.
     Tasks that read only logs report how far these are read, which may be far ahead: they count only without others.
     """
-    told = sorted(clock for chunk in chunks for clock in chunk.clocks)
-    clocks = [clock for clock in told if clock[1]] or told
+    reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
+    clocks = [clock for clock in reported if clock[1]] or reported
     if not clocks:
         return state.time_ms
     weights = np.cumsum([max(1, clients) for _, clients in clocks])

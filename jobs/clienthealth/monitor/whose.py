@@ -61,45 +61,52 @@ def _of_processes() -> frozenset[str]:
     return frozenset(name for name, meaning in catalogue().by_id.items() if meaning.process)
 
 
-def owner(instance: str | None, ts_ms: int, who: Client, lives: Sequence[Life], name: str | None) -> Owner:
-    """Return the owner of a line or dump that may be of `who`, by its instance and its time.
+def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
+    """Return the owner of a line or dump that may be of `client`, by its instance and its time.
 
     `name`: the client that it names, or None.
     """
-    if instance and instance == who.instance:
+    if instance and instance == client.instance:
         return "mine"
-    others = [life for life in lives if life.who.instance != who.instance]
-    if instance and any(life.who.instance == instance for life in others):
+    others = [life for life in lives if life.client.instance != client.instance]
+    if instance and any(life.client.instance == instance for life in others):
         return "another's"
-    rivals = [life for life in others if life.who.client_id == name and life.at(ts_ms)]
+    rivals = [life for life in others if life.client.client_id == name and life.at(ts_ms)]
     if not rivals:
         return "mine"
-    return "anybody's" if any(life.who.identity == who.identity and life.at(ts_ms) for life in lives) else "another's"
+    return (
+        "anybody's"
+        if any(life.client.identity == client.identity and life.at(ts_ms) for life in lives)
+        else "another's"
+    )
 
 
-def lifecycle_lines(state: BucketState, who: Client, alone: bool) -> list[tuple[str, LogEvent]]:
+def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
     """Return the kept lines on beginning and end of clients of this name, with the instances that they name.
 
     A line without a client belongs to the only one of its kind in the process (`alone`), or to all if it is about the
     process.
     """
-    lines = (state.lifecycle.get((*who.process, who.client_id)) if who.client_id else None) or []
-    if nameless := state.lifecycle.get((*who.process, "")):
-        lines = [*lines, *(s for s in nameless if (alone and _is_of(s[1], who)) or s[1].signature in _of_processes())]
+    lines = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
+    if nameless := state.lifecycle.get((*client.process, "")):
+        lines = [
+            *lines,
+            *(s for s in nameless if (alone and _is_of(s[1], client)) or s[1].signature in _of_processes()),
+        ]
     return sorted(lines, key=lambda said: said[1].ts_ms)
 
 
-def _is_of(event: LogEvent, who: Client) -> bool:
-    return _kinds().get(event.signature, who.kind) == who.kind
+def _is_of(event: LogEvent, client: Client) -> bool:
+    return _kinds().get(event.signature, client.kind) == client.kind
 
 
-def logged_options(state: BucketState, who: Client, alone: bool) -> dict[str, str]:
+def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
     """Return the options that a client logged at its last start."""
-    said = [(i, event) for i, event in lifecycle_lines(state, who, alone) if event.signature in CONFIG_LOGGED]
-    own = any(instance == who.instance for instance, _ in said)
+    said = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
+    own = any(instance == client.instance for instance, _ in said)
     options: dict[str, str] = {}
     for instance, event in said:
-        if instance == who.instance or not own:
+        if instance == client.instance or not own:
             options |= options_logged(event.captures)
     return options
 
@@ -138,32 +145,32 @@ class ProcessLog:
         return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:], lead=lead)
 
     def about(
-        self, who: Client
+        self, client: Client
     ) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]:
         """Return the events about a client, by its name or without one, the dumps of its process, and earlier ones.
 
         Entries of other processes at the same place are left out. An entry that also fits another client of the name
         counts as unnamed.
         """
-        events, dumps = self._about(self.entries, who)
-        begun = min((life.first_ms for life in self.lives if life.who.identity == who.identity), default=0.0)
+        events, dumps = self._about(self.entries, client)
+        begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = [
             entry.dump
             for entry in self.earlier
             if entry.dump is not None
             and entry.ts_ms > begun - BEFORE_MS
-            and self._owner(entry, who, who.client_id) == "mine"
+            and self._owner(entry, client, client.client_id) == "mine"
         ]
-        return tuple(events), tuple(dumps), tuple(earlier), tuple(self._about(self.lead, who)[0])
+        return tuple(events), tuple(dumps), tuple(earlier), tuple(self._about(self.lead, client)[0])
 
-    def _about(self, entries: Iterable[LogEntry], who: Client) -> tuple[list[LogEvent], list[ThreadDump]]:
+    def _about(self, entries: Iterable[LogEntry], client: Client) -> tuple[list[LogEvent], list[ThreadDump]]:
         events, dumps = [], []
         for entry in entries:
             event = entry.event
-            if event is not None and not self._concerns(event, who):
+            if event is not None and not self._concerns(event, client):
                 continue
-            name = who.client_id if event is None or event.client_id is not None else None
-            whose = self._owner(entry, who, name)
+            name = client.client_id if event is None or event.client_id is not None else None
+            whose = self._owner(entry, client, name)
             if whose == "another's":
                 continue
             if event is not None:
@@ -171,21 +178,23 @@ class ProcessLog:
                 if not named or entry.repeats != 1:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
                 unnamed = event.client_id is None and event.signature not in _of_processes()
-                if unnamed and not self._clients_of_topic(event, who.kind):
+                if unnamed and not self._clients_of_topic(event, client.kind):
                     # It names no client: if the process has several reporting clients that fit, it belongs to one of
                     # them.
-                    alike = [one for one in self.reporting if one.kind == who.kind and one.instance == who.instance]
+                    alike = [
+                        one for one in self.reporting if one.kind == client.kind and one.instance == client.instance
+                    ]
                     event = replace(event, own=False) if len(alike) > 1 else event
                 events.append(event)
             elif entry.dump is not None and whose == "mine":
                 dumps.append(entry.dump)
         return events, dumps
 
-    def _owner(self, entry: LogEntry, who: Client, name: str | None) -> Owner:
+    def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
         """Return the owner of an entry: if the log names the client's instance, entries of others are not its own."""
-        if entry.instance and entry.instance != who.instance and who.instance in self.instances:
+        if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
-        return owner(entry.instance, entry.ts_ms, who, self.lives, name)
+        return owner(entry.instance, entry.ts_ms, client, self.lives, name)
 
     def unreporting_clients(self) -> list[Client]:
         """Return clients in the log that do not report; the process itself stands for one without a name."""
@@ -201,16 +210,16 @@ class ProcessLog:
                 clients[Client(service, host, instance or host, name, kind)] = None
         return list(clients)
 
-    def reports_as(self, who: Client) -> Client | None:
+    def reports_as(self, client: Client) -> Client | None:
         """Return the reporting client for one known only from its log; None if none or several fit."""
-        clients = self._named_by(who.instance, who.client_id, who.kind, self.reporting)
-        return clients[0] if len(clients) == 1 and clients[0].identity != who.identity else None
+        clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
+        return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
 
     def _named_by(
         self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
     ) -> list[Client]:
         """Return the clients that such a name in a line of the process can mean."""
-        known = any(life.who.instance == instance for life in self.lives)
+        known = any(life.client.instance == instance for life in self.lives)
         return [
             client
             for client in clients
@@ -226,27 +235,27 @@ class ProcessLog:
 
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the only client of a kind, as it reports or did; one that never did belongs to process `instance`."""
-        clients = [who for who in (*self.reporting, *self.former) if who.kind == kind and who.client_id]
+        clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
         if clients or not name:
             return clients[0] if len(clients) == 1 else None
         return Client(*self.process, instance, name, kind)
 
-    def _concerns(self, event: LogEvent, who: Client) -> bool:
+    def _concerns(self, event: LogEvent, client: Client) -> bool:
         """True if an event names the client, or names no client but its kind.
 
         With several clients that do not report, a line without a name belongs to none: no metrics could tell which it
         means. One that may be a quotation belongs to no client without a name if others are known.
         """
-        if not _is_of(event, who) or event.client_id is not None:
-            return _is_of(event, who) and event.client_id == who.client_id
-        if not (event.own or who.client_id) and any(self.named.values()):
+        if not _is_of(event, client) or event.client_id is not None:
+            return _is_of(event, client) and event.client_id == client.client_id
+        if not (event.own or client.client_id) and any(self.named.values()):
             return False
-        clients_of_topic = self._clients_of_topic(event, who.kind)
+        clients_of_topic = self._clients_of_topic(event, client.kind)
         if clients_of_topic:
-            return who.client_id in clients_of_topic
-        single = not who.client_id or self._only(who.kind) == who.client_id
-        reports = any(who.identity == other.identity for other in self.reporting)
+            return client.client_id in clients_of_topic
+        single = not client.client_id or self._only(client.kind) == client.client_id
+        reports = any(client.identity == other.identity for other in self.reporting)
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
@@ -295,8 +304,8 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
     if not state.log_entries:
         return {}
     entries = grouped(state.log_entries, lambda entry: entry.process)
-    reporting = grouped(state.whos, lambda who: who.process)
-    former = grouped((who for _, who in state.former.items()), lambda who: who.process)
+    reporting = grouped(state.all_clients, lambda client: client.process)
+    former = grouped((client for _, client in state.former.items()), lambda client: client.process)
     remembered: dict[ProcessKey, list[tuple[str, LogEvent]]] = defaultdict(list)
     for (service, host, client_id), lines in state.lifecycle.items():
         remembered[service, host] += [(client_id, event) for _, event in lines]
@@ -311,8 +320,8 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
         log = ProcessLog(process, entered, reporting[process], former[process], there[process])
         # The names of its clients by kind: of reporting ones, and of those in its log, also in earlier lines.
         named: dict[str | None, set[str]] = defaultdict(set)
-        for who in (*log.reporting, *log.former):
-            named[who.kind].add(who.client_id)
+        for client in (*log.reporting, *log.former):
+            named[client.kind].add(client.client_id)
         for _, name, kind in log.named_clients():
             if name:
                 named[kind].add(name)
@@ -324,10 +333,10 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
 
 
 def contradicted(
-    who: Client, known: Known, config: Mapping[str, str], events: Iterable[LogEvent]
+    client: Client, known: Known, config: Mapping[str, str], events: Iterable[LogEvent]
 ) -> tuple[LogEvent, ...]:
     """Return the lines about a client that its samples before and after them refute."""
-    return tuple(event for event in events if _refuted(event, known, config)) if who.library == COUNTS else ()
+    return tuple(event for event in events if _refuted(event, known, config)) if client.library == COUNTS else ()
 
 
 def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:

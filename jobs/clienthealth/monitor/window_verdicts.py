@@ -62,7 +62,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
     ]
 
 
-def silenced(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
+def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
     """Return verdicts on a client's missing data, from the modes whose fault can cause it."""
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))

@@ -240,8 +240,8 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
                     )
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 # Messages of libraries and of Java's keytool may contain a secret.
-                told = f"cannot be read as {kind} with its password ({type(error).__name__})"
-                raise OptionError(f"ssl.{store}.location {told}") from None
+                problem = f"cannot be read as {kind} with its password ({type(error).__name__})"
+                raise OptionError(f"ssl.{store}.location {problem}") from None
             except DependencyError as error:
                 raise OptionError(f"ssl.{store}.location is JKS, for which {error}") from None
     return context

@@ -2,9 +2,9 @@
 
 An incident is the stretch from `opened` to `closed` of one mode on one client. Changes after the review's end are
 ignored, so an old week reads the same for ever. Times are epoch seconds: `start` is the onset (`since`, else the first
-change), `found` the wall clock of the monitor's first verdict, `sure` the event time of the confirmation, `told` the
-wall clock of the confirmation, `stop` the end (null: still open at the review's end). Time to detect = found - start;
-time to clear = stop - found, 0 if the fault was over before it was judged.
+change), `found` the wall clock of the monitor's first verdict, `sure` the event time of the confirmation, `found_at`
+the wall clock of the confirmation, `stop` the end (null: still open at the review's end). Time to detect = found -
+start; time to clear = stop - found, 0 if the fault was over before it was judged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.unix_seconds(F.min(F.coalesce("since", "ts"))).alias("start"),
         F.unix_seconds(F.min("observed")).alias("found"),
         F.unix_seconds(F.min(F.when(F.col("status") == "confirmed", F.col("ts")))).alias("sure"),
-        F.unix_seconds(F.min(F.when(F.col("status") == "confirmed", F.col("observed")))).alias("told"),
+        F.unix_seconds(F.min(F.when(F.col("status") == "confirmed", F.col("observed")))).alias("found_at"),
         F.unix_seconds(F.max(F.when(over, F.col("ts")))).alias("stop"),
         F.max_by("change", newest).alias("last"),
         F.max_by("detail", newest).alias("detail"),
@@ -192,17 +192,17 @@ def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     incidents lost records, or may have. A withdrawn incident has paged. A failure that was over before the monitor saw
     it has not, nor has a mode that only opens tickets.
     """
-    rang = touching.filter("last <> 'moved' and told is not null and (stop is null or stop > told)")
+    rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")
-    earlier = Window.partitionBy("service", "mode").orderBy("told", *CLIENT_KEY, "number")
+    earlier = Window.partitionBy("service", "mode").orderBy("found_at", *CLIENT_KEY, "number")
     until = F.max(F.coalesce("stop", F.lit(2**62))).over(earlier.rowsBetween(Window.unboundedPreceding, -1))
-    fresh = F.coalesce(F.col("told") > until + hold, F.lit(True))
+    fresh = F.coalesce(F.col("found_at") > until + hold, F.lit(True))
     return (
         rang.withColumn("fresh", fresh)
         .withColumn("page", F.count_if("fresh").over(earlier))
         .groupBy("service", "mode", "page")
         .agg(
-            F.min("told").alias("start"),
+            F.min("found_at").alias("start"),
             F.when(F.count("*") == F.count("stop"), F.max("stop")).alias("stop"),
             F.count_distinct(*CLIENT_KEY).alias("clients"),
             (F.count("lost_records_0") > 0).alias("loses"),

@@ -78,7 +78,7 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
     for row in incident_rows.themes(touching).collect():
         mode = by_id.get(row["mode"])
         of_theme = Verdict(row["mode"], "confirmed", detail={"cause": row["cause"] or ""})
-        told = mode.told(of_theme, None) if mode else None
+        explained = mode.explanation(of_theme, None) if mode else None
         over = row["stop"] is not None and not row["open"]
         values = {
             **{name: row[name] for name in COUNTED},
@@ -93,8 +93,8 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
             Theme(
                 **values,
                 listed=tuple(listed[_theme_of(row)]),
-                title=told.title if told else row["mode"],
-                action=told.remedy if told else "",
+                title=explained.title if explained else row["mode"],
+                action=explained.remedy if explained else "",
                 runbook=links.runbook(row["mode"]),
             )
         )

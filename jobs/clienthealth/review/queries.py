@@ -168,7 +168,7 @@ def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
     """Return the known issues of the last of two periods, the most lines first, mere hints last."""
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = {(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0}
-    told = [
+    reported = [
         AlsoSeen(
             row["what"], row["service"], row["lines"], row["clients"], before.get((row["what"], row["service"]), 0)
         )
@@ -176,7 +176,7 @@ def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
         if row["period"] == 1
     ]
     hints = {trouble.id for trouble in TROUBLES if trouble.hint}
-    return sorted(told, key=lambda seen: (seen.what in hints, -seen.lines, seen.what, seen.service))
+    return sorted(reported, key=lambda seen: (seen.what in hints, -seen.lines, seen.what, seen.service))
 
 
 def _quality(quality: DataFrame, minutes: DataFrame, period: Period, overall: slo.ServiceSlo) -> Quality:

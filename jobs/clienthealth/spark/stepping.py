@@ -177,7 +177,9 @@ def advance(
 
     if kept.exists:
         before: bytes | bytearray = decompressed(bytes(kept.get[0]))
-    elif bucket in opened or any(chunk.whos or chunk.log_entries or chunk.groups for chunk in map(decode, packed)):
+    elif bucket in opened or any(
+        chunk.all_clients or chunk.log_entries or chunk.groups for chunk in map(decode, packed)
+    ):
         incidents = _unpack_opened(decompressed(opened[bucket])) if bucket in opened else ()
         first = BucketState()
         first.incidents.reopen(_taken_over(incident, settings, now_ms) for incident in incidents)

@@ -60,16 +60,16 @@ class Fleet:
         since = self.failed or time.time() // 86_400 * 86_400
         for client in ill:
             service, mode = f"service-{client % SERVICES}", 'mode="delivery-stalled"'
-            who = f'service="{service}",host="h-{client}",instance="h-{client}:1",client_id="producer-{client}"'
-            yield f'kafka_client_failure_mode{{{INSTALLATION},{who},{mode},status="confirmed"}} 1'
-            yield f"kafka_client_failure_mode_since_timestamp_seconds{{{INSTALLATION},{who},{mode}}} {since:.0f}"
+            ref = f'service="{service}",host="h-{client}",instance="h-{client}:1",client_id="producer-{client}"'
+            yield f'kafka_client_failure_mode{{{INSTALLATION},{ref},{mode},status="confirmed"}} 1'
+            yield f"kafka_client_failure_mode_since_timestamp_seconds{{{INSTALLATION},{ref},{mode}}} {since:.0f}"
         full = set(ill)
         for client in range(CLIENTS):
             used = 1.0 if client in full else 0.01
-            who = f'service="service-{client % SERVICES}",host="h-{client}",instance="h-{client}:1"'
-            who += f',client_id="producer-{client}"'
-            yield f"kafka_client_producer_buffer_used_ratio{{{INSTALLATION},{who}}} {used}"
-            yield f"kafka_client_producer_waiting_threads{{{INSTALLATION},{who}}} {int(used)}"
+            ref = f'service="service-{client % SERVICES}",host="h-{client}",instance="h-{client}:1"'
+            ref += f',client_id="producer-{client}"'
+            yield f"kafka_client_producer_buffer_used_ratio{{{INSTALLATION},{ref}}} {used}"
+            yield f"kafka_client_producer_waiting_threads{{{INSTALLATION},{ref}}} {int(used)}"
         for number in range(SERVICES):
             of = f'{INSTALLATION},service="service-{number}"'
             yield f'kafka_client_service_clients{{{of},status="confirmed"}} {counts[number]}'

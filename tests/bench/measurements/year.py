@@ -101,8 +101,10 @@ def _result(
     ran: Mapping[str, Ran],
 ) -> Result:
     limits = {"maintain": MAINTAIN_SECONDS, "review of a week": WEEK_SECONDS, "review of a quarter": QUARTER_SECONDS}
-    who = f"{clients:,} clients, {days} days"
-    figures = [Figure(f"{who}: {what}", ran[what].seconds, "s", limit) for what, limit in limits.items() if what in ran]
+    client = f"{clients:,} clients, {days} days"
+    figures = [
+        Figure(f"{client}: {what}", ran[what].seconds, "s", limit) for what, limit in limits.items() if what in ran
+    ]
     figures.append(Figure("the same, most memory of one", max(r.peak_mb for r in ran.values()), "MB", MEGABYTES))
     tables = [
         Table(
@@ -165,8 +167,8 @@ def _written(folder: Path) -> Written:
     for topic in (*TOPICS, "client-health"):
         grown[f"topic {topic}"] = _of(folder.glob(f"broker/data/{topic}-*/*.log"))
     newest = max((root / "minutes").glob("day=*"))
-    who = pa.concat_tables(pq.ParquetFile(path).read([*history.CLIENT_KEY]) for path in newest.glob("*.parquet"))
-    clients = len(who.group_by([*history.CLIENT_KEY]).aggregate([]))
+    client = pa.concat_tables(pq.ParquetFile(path).read([*history.CLIENT_KEY]) for path in newest.glob("*.parquet"))
+    clients = len(client.group_by([*history.CLIENT_KEY]).aggregate([]))
     seconds = (max(moments) - min(moments)) / 1000
     return Written(seconds, clients, grown, _of((folder / "checkpoints").rglob("*")))
 
@@ -237,9 +239,9 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
     finally:
         spark.stop()
     first = end - timedelta(days=days)
-    who, ill = _fleet(clients), _ill(clients)
+    client, ill = _fleet(clients), _ill(clients)
     table, last = root / "minutes", end - timedelta(days=1)
-    rows = _day(clients, who, ill, last)
+    rows = _day(clients, client, ill, last)
     _write_at(table, last, "part", rows)
     (source,) = (table / f"day={last}").iterdir()
     data = source.read_bytes()
@@ -259,7 +261,7 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
         adds.append(_add(table, _write_at(table, last, f"new-{n}", rows.slice(start, each)), each))
     _commit(table, adds)
     makers: Mapping[str, Callable[[date], pa.Table]] = {
-        "verdicts": partial(_verdicts, who, ill),
+        "verdicts": partial(_verdicts, client, ill),
         "quality": partial(_quality, clients),
     }
     for name, rows_of_day in makers.items():
@@ -336,7 +338,7 @@ def _ill(clients: int) -> Ill:
     return [(client, hour) for client, hour in pairs.tolist() if client % 50]
 
 
-def _day(clients: int, who: Who, ill: Ill, day: date) -> pa.Table:
+def _day(clients: int, ref: Who, ill: Ill, day: date) -> pa.Table:
     """Return the minutes of all clients on a day."""
     chance = np.random.default_rng(2)
     number = np.concatenate([chance.permutation(clients) for _ in range(MINUTES)])
@@ -346,7 +348,7 @@ def _day(clients: int, who: Who, ill: Ill, day: date) -> pa.Table:
     for at, (client, hour) in enumerate(ill):
         sick[client, hour * 60 : hour * 60 + 10] = 1 + at % len(MODES)
     mode = sick[number, minute]
-    kinds = np.array(who["kind"].to_pylist())[number]
+    kinds = np.array(ref["kind"].to_pylist())[number]
     producer, group = kinds == "producer", kinds == "group"
     noise = chance.random(rows).round(4)
     failing = np.flatnonzero(mode)
@@ -360,7 +362,7 @@ def _day(clients: int, who: Who, ill: Ill, day: date) -> pa.Table:
     )
     midnight = np.datetime64(day, "us")
     given: dict[str, Any] = {
-        **{name: values.dictionary_encode().take(pa.array(number)) for name, values in who.items()},
+        **{name: values.dictionary_encode().take(pa.array(number)) for name, values in ref.items()},
         "minute": pa.array(midnight + minute * np.timedelta64(60, "s"), pa.timestamp("us", "UTC")),
         "schema_version": pa.array(np.full(rows, history.SCHEMA_VERSION, np.int32)),
         "samples": pa.array(np.full(rows, 60 // EVERY_SECONDS, np.int32)),
@@ -381,7 +383,7 @@ def _chosen(values: Sequence[str], which: Any, mask: Any = None) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32), mask=mask), pa.array(values))
 
 
-def _verdicts(who: Who, ill: Ill, day: date) -> pa.Table:
+def _verdicts(ref: Who, ill: Ill, day: date) -> pa.Table:
     """Return verdict changes: opened at the hour, closed ten minutes later."""
     midnight = datetime.combine(day, datetime.min.time(), UTC)
     rows: list[dict[str, Any]] = []
@@ -391,7 +393,7 @@ def _verdicts(who: Who, ill: Ill, day: date) -> pa.Table:
             status, previous = ("confirmed", "ok") if change == "opened" else ("ok", "confirmed")
             rows.append(
                 {
-                    **{name: values[client].as_py() for name, values in who.items()},
+                    **{name: values[client].as_py() for name, values in ref.items()},
                     "schema_version": history.SCHEMA_VERSION,
                     "ts": since + timedelta(minutes=minutes),
                     "observed": since + timedelta(minutes=minutes, seconds=40),

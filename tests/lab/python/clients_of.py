@@ -137,8 +137,8 @@ def _typed(value: str) -> Any:
 def _kp_report(app: Any, kind: str, made: Any, seconds: float, version: str) -> None:
     while True:
         for client, truth, _ in made:
-            who = {"client_id": truth.id, "client_type": kind, "host": "app-1", "service": "orders"}
-            fields = {**who, "instance": "app-1:4711", "library_version": version, "ts_ms": int(1000 * time.time())}
+            ref = {"client_id": truth.id, "client_type": kind, "host": "app-1", "service": "orders"}
+            fields = {**ref, "instance": "app-1:4711", "library_version": version, "ts_ms": int(1000 * time.time())}
             app.say(f"METRICS {json.dumps({**fields, 'metrics': client.metrics()})}")
         time.sleep(seconds)
 

@@ -86,9 +86,9 @@ class Page:
                 value = answer.read(PAGE_BYTES)
         except OSError as error:
             raise ServiceError(f"{self._url}: {getattr(error, 'reason', error)}") from error
-        who = {name: getattr(self.process, name).encode() for name in ("service", "host", "instance")}
+        client = {name: getattr(self.process, name).encode() for name in ("service", "host", "instance")}
         now_ms = int(time.time() * 1000)
-        return RawRecord(value, Source(self._settings.topics.metrics[0], 0, 0), now_ms, None, who)
+        return RawRecord(value, Source(self._settings.topics.metrics[0], 0, 0), now_ms, None, client)
 
 
 def _why(said: str) -> str:

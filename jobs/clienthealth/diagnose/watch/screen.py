@@ -173,7 +173,7 @@ def _told(change: Transition) -> Iterator[str]:
     if change.change in ("closed", "withdrawn"):
         yield f"{clock(change.ts_ms)}  over: {name}: {verdict.mode}"
     elif change.change in ("opened", "escalated"):
-        title = modes()[verdict.mode].told(verdict, None).title
+        title = modes()[verdict.mode].explanation(verdict, None).title
         yield f"{clock(change.ts_ms)}  {verdict.status}: {name}: {verdict.mode}: {title}"
         for fact in verdict.evidence[-FACTS:]:
             yield f"  {clock(fact.ts_ms)}  {fact.kind}: {fact.text}"

@@ -175,9 +175,9 @@ class Session:
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
-    def told_of(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
+    def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
         """Return for each instance its `threads`, and when it `ended`, as JSON. `ended`: see `ended_instances`."""
-        told: dict[str, dict[str, Any]] = {
+        ended_by_instance: dict[str, dict[str, Any]] = {
             instance: {
                 "threads": [
                     {
@@ -195,8 +195,8 @@ class Session:
             for instance in self.stands
         }
         for instance, ended_ms in ended.items():
-            told.setdefault(instance, {})["ended"] = ended_ms
-        return told
+            ended_by_instance.setdefault(instance, {})["ended"] = ended_ms
+        return ended_by_instance
 
     def _keep(self, source: Source, lines: Sequence[LogLine], now_ms: int) -> None:
         """Take in the dumps of a record."""

@@ -258,13 +258,15 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     return facts
 
 
-def _overdue(window: ClientWindow, limits: Thresholds, began: Meaning, ends: Sequence[Meaning], who: str) -> list[Fact]:
+def _overdue(
+    window: ClientWindow, limits: Thresholds, began: Meaning, ends: Sequence[Meaning], client: str
+) -> list[Fact]:
     begun, ended = events(window, began), events(window, *ends)
     signs = [d.ts_ms for d in window.dumps] + [e.ts_ms for e in window.logs] + [r.ts_ms for r in window.readings]
     for event in begun:
         seconds = (max(signs) - event.ts_ms) / 1000
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:
-            text = f"{who} began to shut down and has not completed it for {elapsed(seconds)}"
+            text = f"{client} began to shut down and has not completed it for {elapsed(seconds)}"
             given = coordinator_answers(window, max(signs)) if window.client.kind == "consumer" else None
             return [Fact.of("log", event, text, given=given)]
     return []

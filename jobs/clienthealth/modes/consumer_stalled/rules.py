@@ -192,9 +192,9 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
     """True for Java clients up to 2.3 without fetches: only fetches show that they poll."""
-    told = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
+    reported = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
-    return counted & ~told & ~idle(w, limits)
+    return counted & ~reported & ~idle(w, limits)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
@@ -351,8 +351,8 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
     def ours(stay: Held) -> bool:
         own = polls_for(stay.thread, window.client.client_id)
         stand = {other.thread.name for other in stays if other.dump is stay.dump and other.seen[1:]}
-        told = w.reported("last-poll-seconds-ago")[0] or fetches_after(stay.since_ms)
-        others = not told and window.client.client_id != "" and not polling <= stand
+        reported = w.reported("last-poll-seconds-ago")[0] or fetches_after(stay.since_ms)
+        others = not reported and window.client.client_id != "" and not polling <= stand
         polled = stay.thread.name in pollers and pollers[stay.thread.name] <= stay.since_ms
         return polled and own is not False and (own or not others) and not has_polled(window, stay.since_ms)
 

@@ -327,8 +327,8 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
     # The selector of an old client shows just one poll between two long times away.
-    told = window.readings[-1].get("last-poll-seconds-ago")
-    hanging = away if told is None and not w.reported("time-between-poll-max")[0] else told or 0.0
+    reported = window.readings[-1].get("last-poll-seconds-ago")
+    hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
         return None
     others = [topic for topic in topics if topic != culprit]

@@ -354,7 +354,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide: nothing was sent, for an unknown reason."""
     silent = ~w.rose("record-send-total")
     untold = silent.copy()
-    untold[silent] = ~w.told(np.flatnonzero(silent))
+    untold[silent] = ~w.has_log_data(np.flatnonzero(silent))
     age = w.once_for_rows("metadata known", lambda: _young(w.col("metadata-age")))
     return first_reason(
         len(w),

@@ -138,7 +138,7 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
     for fault in session.faults:
         sys.stderr.write(f"could not be judged: {fault}\n")
     if args.json:
-        for line in json_lines(clients, (), of_instance=session.told_of(ended)):
+        for line in json_lines(clients, (), of_instance=session.ended_processes(ended)):
             print(line)
     else:
         print(show(clients, (), session.dumps, args.verbose), flush=True)

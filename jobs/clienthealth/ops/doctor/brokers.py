@@ -220,15 +220,15 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
 
 
 def _asked(
-    settings: Settings, wanted: Subscription, present: Mapping[str, Subscription], who: str, otherwise: State
+    settings: Settings, wanted: Subscription, present: Mapping[str, Subscription], client: str, otherwise: State
 ) -> Finding:
     covering = [one for one in present.values() if one.covers(wanted)]
     if covering:
         one = min(covering, key=lambda one: one.interval_ms)
         often = f"every {one.interval_ms / 1000:g} s"
-        return Finding(PUSHES, "ok", f"{who} are asked for their metrics {often} ({one.name}).")
+        return Finding(PUSHES, "ok", f"{client} are asked for their metrics {often} ({one.name}).")
     command = wanted.command(settings.kafka.bootstrap_servers)
-    text = f"{who} are not asked for {'all ' if present else ''}metrics that we read"
+    text = f"{client} are not asked for {'all ' if present else ''}metrics that we read"
     return Finding(PUSHES, otherwise, f"{text}. 'kafka-health init' does it, or: {command}")
 
 

@@ -144,7 +144,7 @@ def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settin
         counts.readings += len(decoded.snapshots)
         counts.lines += len(decoded.lines)
         clients = (snapshot.client for snapshot in decoded.snapshots)
-        counts.clients.update((who.service, who.instance, who.client_id, who.kind) for who in clients)
+        counts.clients.update((client.service, client.instance, client.client_id, client.kind) for client in clients)
         for line in decoded.lines:
             events, dumps = events_and_dumps(line, record.source, catalogue())
             counts.events += len(events)
@@ -182,8 +182,8 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     for record in records:
         for snapshot in decode_metrics(record, anytime, int(now * 1000)).snapshots:
             if snapshot.ts_ms is not None:
-                who = snapshot.client
-                client = "/".join(part for part in (who.service, who.instance, who.client_id) if part)
+                ref = snapshot.client
+                client = "/".join(part for part in (ref.service, ref.instance, ref.client_id) if part)
                 early_by, late_by = snapshot.ts_ms / 1000 - now, (record.ts_ms - snapshot.ts_ms) / 1000
                 ahead[client] = max(early_by, ahead.get(client, early_by))
                 behind[client] = min(late_by, behind.get(client, late_by))

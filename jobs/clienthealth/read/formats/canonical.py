@@ -22,8 +22,8 @@ METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_MET
 
 def options(config: Any) -> dict[str, str]:
     """Return the client's options that judges use, as texts, without empty values, lists and objects."""
-    told = mapping(config)
-    return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(told.get(name))) is not None}
+    options = mapping(config)
+    return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(options.get(name))) is not None}
 
 
 def _decode(record: Record) -> list[Snapshot] | None:

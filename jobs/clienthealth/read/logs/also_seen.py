@@ -123,8 +123,12 @@ def _told(library: str, text: str) -> dict[str, object]:
 def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The table of one trouble: what its errors and texts stand for follows its wordings."""
     rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
-    told = (_told(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
-    return {**rest, "id": name, "wordings": [*entry.get("wordings", ()), *map(_named, entry.get("errors", ())), *told]}
+    reported = (_told(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
+    return {
+        **rest,
+        "id": name,
+        "wordings": [*entry.get("wordings", ()), *map(_named, entry.get("errors", ())), *reported],
+    }
 
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))

@@ -49,8 +49,8 @@ E = TypeVar("E", bound=Entry)
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return the key of events of one process that count as one; it is the same in every process and after restarts."""
-    told = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
-    subject = (event.signature, event.client_id or "", event.thread or "", told)
+    detail = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
+    subject = (event.signature, event.client_id or "", event.thread or "", detail)
     if event.signature != DUMP_LINE:
         return *subject, str(event.ts_ms // SAMPLING_MS)
     # Lines of dumps count as one if they are the same text in the same slot of their file in the same half minute.

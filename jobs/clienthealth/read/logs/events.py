@@ -100,7 +100,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 
     A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` joins again.
     """
-    events, told = [], set()
+    events, reported = [], set()
     body = body_of(line)
     for wording, match in catalogue.matches(body, line.logger):
         meaning = catalogue.by_id[wording.id]
@@ -108,9 +108,9 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         if own is None:
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
-            if trouble in told and isinstance(meaning, Trouble):
+            if trouble in reported and isinstance(meaning, Trouble):
                 continue
-            told.add(trouble)
+            reported.add(trouble)
         text, at = _telling_line(line, source, body, match)
         captures = match.groupdict()
         if wording.id in CONFIG_LOGGED:
@@ -164,9 +164,11 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
 def _is_told(sentence: str, quotation: str, after: str) -> bool:
     """True if a sentence that somebody wrote, and no question, quotes a whole message: people tell what happened."""
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
-    told = _TOLD_IN_TICKS if quotation[0] == "`" else _TOLD_IN_QUOTES
+    reported = _TOLD_IN_TICKS if quotation[0] == "`" else _TOLD_IN_QUOTES
     cut = not sentence.strip(" \t-*+•>") and quotation[0] not in after
-    return whole and bool(cut or told.match(sentence)) and not (_QUESTION.match(after) or _IN_COMMENT.match(sentence))
+    return (
+        whole and bool(cut or reported.match(sentence)) and not (_QUESTION.match(after) or _IN_COMMENT.match(sentence))
+    )
 
 
 def _event(line: LogLine, text: str, source: Source, signature: str, captures: Mapping[str, str | None]) -> LogEvent:
