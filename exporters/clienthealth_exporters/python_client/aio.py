@@ -74,13 +74,14 @@ def _watched_producer(base: Any) -> type:
         @functools.wraps(base.send)
         async def send(self, topic: str, *args: Any, **kwargs: Any) -> Any:
             probe = self.__dict__[ATTRIBUTE]
-            count, began = probe.sending(topic), probe.clock()
+            count, began = probe.topic(topic), probe.clock()
             sampled = probe.sampled(began)
             try:
                 future = await base.send(self, topic, *args, **kwargs)
             except BaseException:
-                count.gave_up()
+                count.not_taken()
                 raise
+            count.taken()
 
             def settled(future: asyncio.Future[Any]) -> None:
                 # Reading its exception would hide that the application never did.

@@ -205,7 +205,8 @@ def _callback(
     """
     own = own or said.config.get("on_delivery")
     timed = probe.timed(own) if own is not None else None
-    count, began = probe.sending(topic), probe.clock()
+    count, began = probe.topic(topic), probe.clock()
+    count.taken()
     sampled = probe.sampled(began)
 
     def settled(error: Any, message: Any) -> object:

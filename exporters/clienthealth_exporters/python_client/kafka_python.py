@@ -97,13 +97,13 @@ def _watched_producer(base: Any) -> type:
         @functools.wraps(base_send)
         def send(self, topic: str, *args: Any, **kwargs: Any) -> Any:
             probe = self.__dict__[ATTRIBUTE]
-            count = probe.sending(topic)
-            began = probe.clock()
+            count, began = probe.topic(topic), probe.clock()
             try:
                 future = base_send(self, topic, *args, **kwargs)
             except BaseException:
-                count.gave_up()
+                count.not_taken()
                 raise
+            count.taken()
             quietly(accepted, probe, future, count, began)
             return future
 

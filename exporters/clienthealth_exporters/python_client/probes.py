@@ -127,11 +127,22 @@ class Durations:
 class _Topic:
     """Records of one topic. The lock is the probe's."""
 
-    __slots__ = ("_lock", "acknowledged", "failed", "sent")
+    __slots__ = ("_lock", "acknowledged", "failed", "refused", "sent")
 
     def __init__(self, lock: threading.RLock) -> None:
         self._lock = lock
-        self.sent = self.acknowledged = self.failed = 0
+        self.sent = self.acknowledged = self.failed = self.refused = 0
+
+    def taken(self) -> None:
+        """Count a record that the library accepted."""
+        with self._lock:
+            self.sent += 1
+
+    def not_taken(self) -> None:
+        """Count a record for which `send()` raised an error: it failed, was never sent, and waits in no queue."""
+        with self._lock:
+            self.failed += 1
+            self.refused += 1
 
     def succeeded(self, _metadata: object) -> None:
         with self._lock:
@@ -165,15 +176,14 @@ class ProducerProbe:
         #: Classes of futures that time callbacks, by the class that they replace (kafka-python).
         self.futures: dict[type, type] = {}
 
-    def sending(self, topic: str) -> _Topic:
-        """Count a record that is passed to `send()`."""
+    def topic(self, name: str) -> _Topic:
+        """Return the counts of a topic."""
         with self._lock:
-            counts = self._topics.get(topic)
+            counts = self._topics.get(name)
             if counts is None:
                 counts = self._other_topics
                 if len(self._topics) < MAX_TOPICS:
-                    counts = self._topics[topic] = _Topic(self._lock)
-            counts.sent += 1
+                    counts = self._topics[name] = _Topic(self._lock)
         return counts
 
     def sampled(self, began: float) -> bool:
@@ -211,15 +221,18 @@ class ProducerProbe:
         with self._lock:
             latency, callback = self._latencies.drain(), self._callbacks.drain()
             topics = [*self._topics.values(), self._other_topics]
-            sent, acknowledged, failed = (
-                sum(getattr(topic, name) for topic in topics) for name in ("sent", "acknowledged", "failed")
+            sent, acknowledged, failed, refused = (
+                sum(getattr(topic, name) for topic in topics) for name in ("sent", "acknowledged", "failed", "refused")
             )
         values: dict[str, float] = {
             "record-send-total": sent,
             "record-error-total": failed,
         }
         if self.all_reported:
-            values |= {"record-ack-total": acknowledged, "queue-records": max(0, sent - acknowledged - failed)}
+            values |= {
+                "record-ack-total": acknowledged,
+                "queue-records": max(0, sent - acknowledged - failed + refused),
+            }
         if latency is not None:
             values |= {"ack-latency-avg": latency.avg * 1000, "ack-latency-max": latency.max * 1000}
         if callback is not None:
