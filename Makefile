@@ -51,9 +51,8 @@ test-all: jars ## everything: also what takes minutes of real time, days of even
 pixels: system setup ## every panel of every dashboard drawn by Grafana's own components in a browser, two minutes; needs node and npm
 	@exec env DASHBOARDS_IN_PIXELS=1 .venv/bin/python -m pytest -q --no-header tests/e2e/test_dashboards_pixels.py
 
-pictures: ## the pictures of dashboards/README.md, drawn anew by make pixels
-	@mkdir -p dashboards/pictures
-	@DASHBOARDS_PICTURES=dashboards/pictures $(MAKE) --no-print-directory pixels
+pictures: system setup ## take the pictures of all pages anew, five minutes; needs node and npm
+	@exec .venv/bin/python -m tests.support.pictures
 
 bench: jars ## what the complete monitor costs, against budgets and a peer; two hours; ARGS="backlog_canonical --quick"
 	@exec .venv/bin/python -m tests.bench $(ARGS)

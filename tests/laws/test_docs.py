@@ -19,6 +19,7 @@ from clienthealth.ops.cli import parser_for
 from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.settings import Settings
 from tests.laws.pages import commands, pages
+from tests.support import pictures
 from tests.support.alert_rules import alerts, recordings
 from tests.support.known_metrics import known_labels
 
@@ -32,6 +33,11 @@ def settings() -> Iterator[tuple[str, str, str]]:
     for section, kind in typing.get_type_hints(Settings).items():
         for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
             yield section, field.name, field.metadata["reason"]
+
+
+def test_each_picture_shows_the_present_template() -> None:
+    noted = pictures.NOTED.read_text("utf-8")
+    assert noted == pictures.hashes(), "a template changed after its picture: take the pictures anew by `make pictures`"
 
 
 def test_every_setting_is_in_the_reference_with_its_reason(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""Take the pictures of the pages anew, and note what they show: `make pictures`.
+
+python -m tests.support.pictures      takes them; the dashboards' need node and npm, 500 MB and two minutes
+
+tests/golden/pictures.sha256 holds the SHA-256 of each template behind a picture, in the format of `sha256sum`. A law
+compares it with the present templates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTED = ROOT / "tests/golden/pictures.sha256"
+PAGE = ("jobs/clienthealth/platform/page.*", "jobs/clienthealth/platform/parts.html.j2")
+#: The templates that each folder's pictures show.
+SHOWN: Mapping[str, Sequence[str]] = {
+    "dashboards/pictures": tuple(
+        f"dashboards/out/{board}.json"
+        for board in ("overview", "producers", "consumers", "mode-producer-callback-deadlock")
+    ),
+    "exporters/pictures": (
+        "exporters/clienthealth_exporters/prometheus/overview.html.j2",
+        "exporters/clienthealth_exporters/prometheus/parts_of_clients.html.j2",
+        *PAGE,
+    ),
+    "jobs/clienthealth/review/pictures": (
+        "jobs/clienthealth/review/*.html.j2",
+        "jobs/clienthealth/review/*.css",
+        *PAGE,
+    ),
+}
+SCREENSHOTS = ("tests/e2e/test_status_page_chromium.py::test_picture", "tests/spark/test_review_page.py::test_page")
+
+
+def hashes() -> str:
+    """Return a line `SHA-256  path` for each template that a picture shows."""
+    paths = {path for patterns in SHOWN.values() for pattern in patterns for path in ROOT.glob(pattern)}
+    return "".join(
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(ROOT)}\n" for path in sorted(paths)
+    )
+
+
+def main() -> int:
+    """Take all pictures that the pages show; return 1, without a note, if one cannot be taken."""
+    pytest = [sys.executable, "-m", "pytest", "-q", "--no-header"]
+    boards = os.environ | {"DASHBOARDS_IN_PIXELS": "1", "DASHBOARDS_PICTURES": str(ROOT / "dashboards/pictures")}
+    with tempfile.TemporaryDirectory() as folder:
+        pages = os.environ | {"KAFKA_HEALTH_SCREENSHOTS": folder}
+        if subprocess.run([*pytest, *SCREENSHOTS], cwd=ROOT, env=pages, check=False).returncode:
+            return 1
+        for kept in (path for shown in SHOWN for path in (ROOT / shown).glob("*.png")):
+            shutil.copyfile(Path(folder, kept.name), kept)
+    if subprocess.run([*pytest, "tests/e2e/test_dashboards_pixels.py"], cwd=ROOT, env=boards, check=False).returncode:
+        return 1
+    NOTED.write_text(hashes(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
