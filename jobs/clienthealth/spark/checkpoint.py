@@ -10,9 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
-
-from pyspark.sql import SparkSession
 
 from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
@@ -182,9 +179,10 @@ def _parts(offsets: Offsets) -> dict[Part, int]:
 
 #: The note of the partition count for which the buckets' numbers were chosen; the seed of Spark's hash of a group.
 SPREAD, SEED = "spread", 42
+_WORD = 0xFFFFFFFF
 
 
-def numbers_of(spark: SparkSession, checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
+def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
     """Return Spark's number of each bucket. For a new checkpoint, note how they were chosen.
 
     They are fixed with the checkpoint, because the state is stored by them.
@@ -193,24 +191,41 @@ def numbers_of(spark: SparkSession, checkpoint: Checkpoint, settings: MonitorSet
     if noted is None:
         noted = str(settings.shuffle_partitions)
         checkpoint.write(SPREAD, noted)
-    return numbers(spark, settings.buckets, int(noted))
+    return numbers(settings.buckets, int(noted))
 
 
-def numbers(spark: SparkSession, buckets: int, partitions: int) -> tuple[int, ...]:
+def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
     """Return a number for each bucket, so that no partition has two buckets more than another.
 
     Spark puts a group on a partition by a hash of its number. Numbered 0, 1, 2, … 32 buckets fall on two partitions as
     12 and 20, on eight as 1 to 6 each, and most cores wait for one.
     """
-    # Looked up once: Py4J asks the JVM for a name each time, and on a busy machine sometimes finds none.
-    hash_int = cast(Any, spark._jvm).org.apache.spark.unsafe.hash.Murmur3_x86_32.hashInt
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []
     number = 0
     while len(chosen) < buckets:
-        partition = hash_int(number, SEED) % partitions
+        partition = _hash(number) % partitions
         if left[partition]:
             left[partition] -= 1
             chosen.append(number)
         number += 1
     return tuple(chosen)
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & _WORD
+
+
+def _hash(number: int) -> int:
+    """Return Spark's hash of a 32-bit integer, as a signed one: MurmurHash3_x86_32 with the seed SEED.
+
+    Spark's own cannot be called reliably: on a busy machine Py4J sometimes does not find it.
+    """
+    mixed = number * 0xCC9E2D51 & _WORD
+    mixed = _rotated(mixed, 15) * 0x1B873593 & _WORD
+    hashed = _rotated(SEED ^ mixed, 13) * 5 + 0xE6546B64 & _WORD
+    hashed ^= 4
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & _WORD
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & _WORD
+    hashed ^= hashed >> 16
+    return hashed - (hashed >> 31 << 32)

@@ -98,7 +98,7 @@ class _Run:
         spread, wanted = checkpoint.partitions(), settings.monitor.shuffle_partitions
         if spread not in (None, wanted):
             log.warning(FIXED, spread, wanted)
-        self._numbers = numbers_of(spark, checkpoint, settings.monitor)
+        self._numbers = numbers_of(checkpoint, settings.monitor)
         self._guard = Guard(checkpoint)
         self._guard.begin(heap_ran_out)
         self._opened = Opened(spark, settings, checkpoint)
