@@ -39,6 +39,7 @@ NAMES = (
     "idle",
     "start",
     "onset",
+    "live",
     "scale",
     "growth",
     "scaling",

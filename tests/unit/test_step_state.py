@@ -25,7 +25,7 @@ from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, logged, snapshot
 
 #: Numbers of columns before the values in the rows of samples, of topics, and of clients.
-HEAD, PART_HEAD, CLIENT_HEAD = 9, 4, 6
+HEAD, PART_HEAD, CLIENT_HEAD = 9, 4, 8
 QUEUES = [
     TopicMetrics("slow", thread="0", metrics={"queue-chunks": 2.0}),
     TopicMetrics("fast", partition=3, metrics={"records-lag": 7.0}),
@@ -242,9 +242,24 @@ def test_the_form_is_the_one_that_0_2_reads_and_writes() -> None:
         [1, names.index("b"), -1, names.index("0")],
     ]
     assert parts[:, PART_HEAD + 2].tolist()[1] == 4
-    # First and last sample, last seen, interval, minute, configuration; then the first of UNDELIVERED.
-    assert clients[0, : CLIENT_HEAD + 1].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, 6]
-    assert clients[1, :CLIENT_HEAD].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1]
+    # First and last sample, last seen, interval, minute, configuration, time and checksum of the publication; then the
+    # first of UNDELIVERED.
+    assert clients[0, :7].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, START + 9000]
+    assert clients[1, :7].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1, START + 7000]
+    assert clients[:, 7].all()
+    assert clients[0, CLIENT_HEAD] == 6
+
+
+def test_a_state_without_publications_publishes_everything_at_once() -> None:
+    state = monitor().state
+    data = save(state, 1)
+    saved = msgspec.msgpack.decode(data[4:])
+    clients = matrix(saved["clients"], CLIENT_HEAD + len(UNDELIVERED))
+    saved["heads"][2], saved["clients"] = 6, np.delete(clients, [6, 7], axis=1).tobytes()
+    loaded = load(data[:4] + msgspec.msgpack.encode(saved), 1).clients
+    assert loaded.published_ms.tolist() == loaded.published.tolist() == [0] * len(state.all_clients)
+    state.clients.published_ms[:] = state.clients.published[:] = 0
+    assert equal(loaded, state.clients)
 
 
 def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> None:

@@ -314,6 +314,7 @@ class States:
         urgent, most = urgency(record), largest(record)
         written = timestamp_ms / 1000 if timestamp_ms > 0 else record.window_end / 1000
         patience = max(SILENT_SECONDS, (record.window_end - record.window_start) / 1000 + SILENT_SECONDS / 2)
+        between = self._settings.monitor.publish_seconds
         return State(
             key=key,
             raw=strict(value),
@@ -334,7 +335,7 @@ class States:
             lag=lag_of(record),
             sent=sent(record),
             shown=urgent > _URGENCY["unknown"] or self._named(record.client) or _beyond(record, most),
-            silent_from=inf if record.departed or record.stale else written + patience,
+            silent_from=inf if record.departed or record.stale else written + patience + between,
         )
 
     def _replaces(self, current: State, new: State) -> bool:

@@ -45,8 +45,12 @@ class Table:
 
     @classmethod
     def of_matrix(cls, matrix: Floats, head: int) -> Self:
-        """Return the table of a float matrix in which NaN stands for -1; `head`: columns before the values."""
-        columns = matrix[:, : cls.head()].T.copy()
+        """Return the table of a float matrix in which NaN stands for -1; `head`: columns before the values.
+
+        Columns that an earlier release did not write are 0.
+        """
+        columns = np.zeros((cls.head(), len(matrix)))
+        columns[:head] = matrix[:, : min(head, cls.head())].T
         columns[np.isnan(columns)] = -1
         return cls(matrix[:, head:], *columns.astype(np.int64))
 

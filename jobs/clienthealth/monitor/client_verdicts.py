@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import Any, ClassVar, NamedTuple
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -19,11 +20,11 @@ from clienthealth.measure.client import client_indicators
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Ints
 from clienthealth.measure.packed import LogEntry
-from clienthealth.measure.view import MIN_READINGS
+from clienthealth.measure.view import MIN_READINGS, Windows
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.values import grouped
-from clienthealth.model.verdicts import Verdict
+from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.monitor import recovery
 from clienthealth.monitor.adjust import Context, Reporting, adjust
@@ -38,14 +39,32 @@ from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, mer
 Record = tuple[str, bytes | None]
 
 
+class Content(NamedTuple):
+    """A record's content beside measurements: verdicts as JSON, the worst status, known issues as JSON.
+
+    checksum  of all of it, never 0
+    """
+
+    verdicts: msgspec.Raw
+    worst: str
+    also_seen: list[dict[str, Any]]
+    checksum: int
+
+    @classmethod
+    def of(cls, verdicts: Sequence[Verdict], issues: Sequence[Seen] = ()) -> Content:
+        """Return the content with these verdicts and known issues."""
+        content, also_seen = verdicts_json(verdicts), list(map(seen_json, issues))
+        return cls(content, worst(verdicts), also_seen, crc32(msgspec.json.encode(also_seen), crc32(content)) or 1)
+
+
 @lru_cache(maxsize=10_000)
-def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...]) -> tuple[msgspec.Raw, str]:
-    """Return the verdicts of an unsuspected client as JSON, and the worst status among them."""
+def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[Seen, ...] = ()) -> Content:
+    """Return the content of an unsuspected client's record."""
     verdicts = [
         Verdict(mode, "unknown", reason=reason) if reason else Verdict(mode, "ok")
         for mode, reason in zip(live, reasons, strict=True)
     ]
-    return verdicts_json(verdicts), worst(verdicts)
+    return Content.of(verdicts, issues)
 
 
 @dataclass(frozen=True)
@@ -77,14 +96,16 @@ class Touched:
 
 @dataclass(frozen=True, kw_only=True)
 class Gated:
-    """The results of gates and measurements on windows of one kind.
+    """The results of gates on windows of one kind.
 
+    windows  as the gates query them
     gates    for each judged mode: whether a judge must see the window, and why it is unknown; reasons: these by window
     For each client: its number, its windows [begin, end), the newest of them with enough samples, its last time by
-    its own clock (epoch ms), whether any window must be judged, and its indicators.
+    its own clock (epoch ms), and whether any window must be judged.
     """
 
     touched: Touched
+    windows: Windows
     live: Sequence[LiveMode[Any]]
     gates: Sequence[tuple[Bools, Sequence[str]]]
     reasons: Sequence[tuple[str, ...]]
@@ -92,10 +113,8 @@ class Gated:
     begin: Sequence[int]
     end: Sequence[int]
     newest: Sequence[int]
-    samples: Sequence[int]
     seen: Sequence[int]
     suspected: Sequence[bool]
-    measured: Sequence[Mapping[str, object]]
 
 
 def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
@@ -146,10 +165,7 @@ class _Judgement:
         kinds = np.array([ref.kind for ref in self.state.all_clients])
         for kind in np.unique(kinds[client[some]]).tolist() if len(client) else ():
             of_kind = np.flatnonzero(some & (kinds[client] == kind))
-            gated = self._gated(kind, Touched(client, start, end, lo, hi, window_logs).at(of_kind))
-            ids = tuple(mode.id for mode in gated.live)
-            for at, number in enumerate(gated.number):
-                self._client(gated, ids, at, number)
+            self._clients(self._gated(kind, Touched(client, start, end, lo, hi, window_logs).at(of_kind)))
         for process, entries in fresh.items():
             self._judge_unreporting(self.bucket.logs[process], entries)
         return self.records, self.changes
@@ -215,6 +231,7 @@ class _Judgement:
         seen = np.where(hi > touched.lo[end - 1], self.state.readings.ts[hi - 1], self.state.clients.last[number])
         return Gated(
             touched=touched,
+            windows=w,
             live=live,
             gates=gates,
             reasons=list(zip(*(texts for _, texts in gates), strict=True)) if gates else [()] * count,
@@ -222,38 +239,55 @@ class _Judgement:
             begin=begin.tolist(),
             end=end.tolist(),
             newest=newest.tolist(),
-            samples=w.samples[newest].tolist(),
             seen=seen.tolist(),
             suspected=np.logical_or.reduceat(suspect, begin).tolist(),
-            measured=client_indicators(w.at(newest), self.settings.lag),
         )
 
-    def _client(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> None:
-        """Judge the windows of a client, the `at`th of the gated ones, and make its record. `ids`: of its modes."""
-        client, newest, seen = self.state.all_clients[number], gated.newest[at], gated.seen[at]
-        key = client.key
-        if self.all_known or gated.suspected[at] or self.incidents.of_client(key):
-            judged = self._judged(gated, at, number, seen)
-            worst_status: str
-            verdicts, worst_status = verdicts_json(judged), worst(judged)
-        else:
-            verdicts, worst_status = _unsuspected(ids, gated.reasons[newest])
-        indicators, config = gated.measured[at], self.bucket.config(number)
+    def _clients(self, gated: Gated) -> None:
+        """Judge the windows of clients, and make the records of those with new content.
+
+        A client's content is published when it changes, and its measurements every `publish_seconds`. Samples come a
+        little early or late, so a quarter of the client's interval counts as passed.
+        """
+        clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
+        number, seen, newest = (np.array(of_each, np.int64) for of_each in (gated.number, gated.seen, gated.newest))
+        content = [self._content(gated, ids, at, of_client) for at, of_client in enumerate(gated.number)]
+        checksums = np.array([of_client.checksum for of_client in content], np.int64)
+        passed = seen - clients.published_ms[number] + clients.every[number] // 4
+        due = (passed < 0) | (passed >= 1000 * self.settings.monitor.publish_seconds)
+        chosen = np.flatnonzero(due | (clients.published[number] != checksums))
+        clients.published_ms[number[chosen]], clients.published[number[chosen]] = seen[chosen], checksums[chosen]
+        windows = gated.windows.at(newest[chosen])
+        measured = client_indicators(windows, self.settings.lag)
+        for at, samples, indicators in zip(chosen.tolist(), windows.samples.tolist(), measured, strict=True):
+            self._publish(gated, at, content[at], samples, indicators)
+
+    def _content(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> Content:
+        """Judge the windows of a client, the `at`th of the gated ones. `ids`: of its modes."""
+        client = self.state.all_clients[number]
+        issues = self.bucket.also_seen(client)
+        if self.all_known or gated.suspected[at] or self.incidents.of_client(client.key):
+            return Content.of(self._judged(gated, at, number, gated.seen[at]), issues)
+        return _unsuspected(ids, gated.reasons[gated.newest[at]], tuple(issues))
+
+    def _publish(self, gated: Gated, at: int, content: Content, samples: int, indicators: Mapping[str, Any]) -> None:
+        number, newest = gated.number[at], gated.newest[at]
+        client = self.state.all_clients[number]
         if off_seconds := self.skew[number]:
             indicators = {**indicators, "clock": {"skew_seconds": off_seconds, "text": skew_words(off_seconds)}}
         record = Written(
             window_start=int(gated.touched.start[newest]),
             window_end=int(gated.touched.end[newest]),
             client=encoded(client),
-            samples=gated.samples[at],
+            samples=samples,
             indicators=indicators,
-            verdicts=verdicts,
-            worst=worst_status,
-            last_seen=seen,
-            config=config,
-            also_seen=list(map(seen_json, self.bucket.also_seen(client))),
+            verdicts=content.verdicts,
+            worst=content.worst,
+            last_seen=gated.seen[at],
+            config=self.bucket.config(number),
+            also_seen=content.also_seen,
         )
-        self.records.append((key, record.encode()))
+        self.records.append((client.key, record.encode()))
 
     def _judged(self, gated: Gated, position: int, number: int, seen: int) -> list[Verdict]:
         """Enter the verdicts on all windows of a client into the incidents; return its newest verdicts."""

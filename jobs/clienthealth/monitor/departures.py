@@ -69,6 +69,7 @@ def judge_global_outage(bucket: Bucket, before_ms: int) -> tuple[list[Record], l
     # How long (ms) there may be no input until each client is reported as gone.
     after = np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
+    state.clients.published[numbers] = 0
     return _of_all([_judged(bucket, number, all_silent=True) for number in numbers.tolist()])
 
 

@@ -125,9 +125,11 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[t
             new += 1
         elif state.all_clients[number] != client:
             state.all_clients[number] = client
+            # A client with changed names is published at once, see `client_verdicts`.
+            state.clients.published[number : number + 1] = 0
         numbered[position] = number
     if new:
-        columns = (np.full(new, value) for value in (EVER_MS, 0, 0, 10_000, 0, -1))
+        columns = (np.full(new, value) for value in (EVER_MS, 0, 0, 10_000, 0, -1, 0, 0))
         state.clients = Clients.joined([state.clients, Clients(np.full((new, len(UNDELIVERED)), np.nan), *columns)])
     return numbered
 
@@ -195,6 +197,7 @@ def renew_clients(state: BucketState) -> None:
     unwritten = np.unique(new.client[clients.minute[new.client] == 0])
     clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000
     configured = new.config >= 0
+    clients.published[new.client[configured & (clients.config[new.client] != new.config)]] = 0
     clients.config[new.client[configured]] = new.config[configured]
     for position, column in enumerate(_UNDELIVERED):
         reported = ~np.isnan(new.values[:, column])

@@ -62,6 +62,8 @@ class Clients(Table):
     every        its reporting interval, ms
     minute       the first minute that is not in the history yet (epoch ms)
     config       position in `configs`
+    published_ms its newest published sample (its own clock, epoch ms)
+    published    checksum of the content published with it, see `client_verdicts`; 0: none that still holds
     """
 
     first: Ints
@@ -70,6 +72,8 @@ class Clients(Table):
     every: Ints
     minute: Ints
     config: Ints
+    published_ms: Ints
+    published: Ints
 
 
 class GroupState(msgspec.Struct):

@@ -83,6 +83,12 @@ class MonitorSettings(Checked):
     )
     watermark_seconds: int = seconds(120, "how late a record may be and still count")
     trigger_seconds: int = seconds(10, "how often a batch starts: a batch costs half a second of CPU, however small")
+    publish_seconds: int = setting(
+        0,
+        "how often measurements of a client are published, 0: with each sample; a changed verdict is published at once",
+        at_least=0,
+        at_most=300,
+    )
     quality_seconds: int = seconds(
         60, "how often counts of input records go to the history: a commit of a table costs more than a small batch"
     )
@@ -385,10 +391,11 @@ class Settings:
     def __post_init__(self) -> None:
         # What each section allows, and sections together do not.
         for section, interval in (("jvm", self.jvm.interval_seconds), ("groups", self.groups.interval_seconds)):
-            if self.prometheus.ttl_seconds <= interval:
+            if self.prometheus.ttl_seconds <= interval + self.monitor.publish_seconds:
                 raise SettingsError(
                     f"[prometheus] ttl_seconds ({self.prometheus.ttl_seconds}) must be longer than [{section}] "
-                    f"interval_seconds ({interval:g}): series would end between two readings"
+                    f"interval_seconds ({interval:g}) and [monitor] publish_seconds ({self.monitor.publish_seconds}): "
+                    "series would end between two records"
                 )
         if self.lag.window_seconds < self.lag.min_commits * self.groups.interval_seconds:
             raise SettingsError(

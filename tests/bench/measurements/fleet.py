@@ -70,7 +70,7 @@ def measure(scope: Scope) -> Result:
         monitor.wait_for_queries()
         programs = {"exporter": exporter.pid, "prometheus": servers.prometheus.pid}
         usage = stack.enter_context(Usage(programs))
-        with Load(lab.servers, Steady(TOPIC, canonical.producer(), clients, rate, value_of=_values_of)) as load:
+        with Load(lab.servers, Steady(TOPIC, canonical.producer(), clients, rate, value_of=values_of)) as load:
             _watched(lab, monitor, servers.prometheus_url, seconds / 2, rate)
             since, sent = time.time(), load.sent
             seen = _watched(lab, monitor, servers.prometheus_url, seconds / 2, rate)
@@ -102,7 +102,7 @@ def measure(scope: Scope) -> Result:
     return Result(figures, how, [Table(head, [row])], [f"firing: {', '.join(sorted(seen.firing)) or 'nothing'}"])
 
 
-def _values_of(client: int, reading: int, ts_ms: int) -> Values:
+def values_of(client: int, reading: int, ts_ms: int) -> Values:
     """Return a client's values: sick clients are stuck, and their buffers fill."""
     stuck = reading - SICK_FROM
     if client % SICK or stuck <= 0:

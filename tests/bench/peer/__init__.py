@@ -47,13 +47,7 @@ class PeerPass:
 
 def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPass:
     """Let the peer process the topic. Raises ServiceError with the end of its output."""
-    jars.SETS.setdefault("streams", JARS)
-    folder = lab.folder / name
-    folder.mkdir()
-    path = os.pathsep.join(map(str, jars.classpath("streams")))
-    command = [java(), "-Xmx1g", "-cp", path, str(PROGRAM)]
-    command += [lab.servers, topic, str(filled.records), str(threads), str(folder / "state")]
-    process = Process(name, command, folder / "output.txt")
+    process = started(lab, name, topic, filled.records, threads)
     try:
         with Usage({"peer": process.pid, "broker": lab.broker.pid}) as usage:
 
@@ -84,6 +78,17 @@ def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPa
         flush=True,
     )
     return peer_pass
+
+
+def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Process:
+    """Start the peer on the topic; it ends when it has taken in this many records."""
+    jars.SETS.setdefault("streams", JARS)
+    folder = lab.folder / name
+    folder.mkdir()
+    path = os.pathsep.join(map(str, jars.classpath("streams")))
+    command = [java(), "-Xmx1g", "-cp", path, str(PROGRAM)]
+    command += [lab.servers, topic, str(records), str(threads), str(folder / "state")]
+    return Process(name, command, folder / "output.txt")
 
 
 def progress(output: Path) -> Sequence[tuple[float, int, float, int]]:

@@ -1,0 +1,138 @@
+"""Measure a live fleet beside Kafka Streams on the same topic: the CPU of each record, memory, onset to verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from tests.bench import canonical, peer
+from tests.bench.lab import PARTITIONS, Lab
+from tests.bench.load import Load, Steady
+from tests.bench.log_lines import ordinary
+from tests.bench.measurements import Scope
+from tests.bench.measurements.fleet import SICK, SICK_FROM, values_of
+from tests.bench.measurements.onset import DEADLOCK, Verdicts
+from tests.bench.results import Figure, Result, Table
+from tests.bench.usage import Cost, Usage
+
+TITLE = "A live fleet beside Kafka Streams"
+TOPIC, LOGS = "client-metrics", "client-logs"
+#: Clients, their interval in seconds, and the most that the monitor may take: cores, and its memory in MB.
+FLEETS = (
+    (5_000, 10, None, None),
+    (20_000, 10, 0.20, None),
+    (20_000, 30, None, None),
+    (100_000, 10, 0.70, None),
+    (100_000, 30, 0.40, 1500.0),
+)
+#: Of the CPU of a record of Kafka Streams, 20,000 clients every 10 s; onset to verdict, p95, 100,000 clients.
+RATIO, ONSET_SECONDS = 1.5, 40.0
+#: Of so many readings one comes with a line of its application's log.
+SPOKEN, LOOK_SECONDS, START_SECONDS = 10, 5.0, 60.0
+
+
+@dataclass(frozen=True)
+class Live:
+    """What a fleet cost from its onsets on. `memory_mb`: proportional; `onsets`: seconds to the verdict, sorted."""
+
+    monitor: Cost
+    peer: Cost
+    worked_off: int
+    peer_took: int
+    memory_mb: float
+    onsets: list[float]
+    sick: int
+
+    @property
+    def micros(self) -> float:
+        """CPU of the monitor for each record, without the broker's."""
+        return self.monitor.per_record(self.worked_off, "jvm", "python")
+
+    @property
+    def ratio(self) -> float:
+        """The same as a multiple of the peer's."""
+        return self.micros / self.peer.per_record(self.peer_took, "peer")
+
+    @property
+    def p95(self) -> float:
+        """Of onset to verdict; infinite where more than 5 % were never found."""
+        every = [*self.onsets, *[float("inf")] * (self.sick - len(self.onsets))]
+        return every[min(len(every) - 1, round(0.95 * len(every)))]
+
+
+class Fleet:
+    """All clients evenly, with a log line now and then."""
+
+    def __init__(self, clients: int, every: int) -> None:
+        self.began = time.time()
+        self._steady = Steady(TOPIC, canonical.producer(), clients, clients / every, value_of=values_of)
+
+    def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
+        """What is due by now."""
+        for number, (topic, key, value) in enumerate(self._steady(since, until)):
+            yield topic, key, value
+            if not number % SPOKEN:
+                yield LOGS, key, ordinary(number, until)
+
+
+def measure(scope: Scope) -> Result:
+    """Each fleet on a broker of its own; the peer runs at the same time."""
+    fleets = [(500, 10, None, None)] if scope.quick else FLEETS
+    figures, rows = [], []
+    for clients, every, most_cores, most_mb in fleets:
+        live = _live(clients, every)
+        name = f"{clients:,} clients, {every} s"
+        print(f"  {name}: {live.micros:.0f} µs a record, {live.ratio:.2f} × the peer", flush=True)
+        aimed = (clients, every) == (20_000, 10)
+        onset = ONSET_SECONDS if clients == 100_000 else None
+        cores = live.monitor.cores("jvm", "python")
+        figures += [
+            Figure(f"{name}: cores", cores, "cores", most_cores, peer=live.peer.cores("peer")),
+            Figure(f"{name}: CPU of a record as a multiple of the peer's", live.ratio, "×", RATIO if aimed else None),
+            Figure(f"{name}: memory, shared counted once", live.memory_mb, "MB", most_mb),
+            Figure(f"{name}: onset to verdict, p95", min(live.p95, 9999.0), "s", onset),
+        ]
+        parts = (live.monitor.per_record(live.worked_off, part) for part in ("jvm", "python", "broker"))
+        peer_micros = live.peer.per_record(live.peer_took, "peer")
+        cells = [f"{micros:.0f}" for micros in (live.micros, *parts, peer_micros)]
+        rows.append([f"{clients:,}", f"{every} s", *cells, f"{len(live.onsets)} of {live.sick}"])
+    how = (
+        f"Producers, each a snapshot of 1.5 kB at its interval, evenly, and with one in {SPOKEN} a log line; one in "
+        f"{SICK} hangs in a callback after its reading number {SICK_FROM + 1}, its buffer is full three readings "
+        "later. What is counted begins with the first onset and ends a minute after the last buffer is full. The peer, "
+        f"Kafka Streams {peer.KAFKA_STREAMS} (as for the backlog), reads the same topic at the same time. CPU of a "
+        "record without the broker's, which serves both."
+    )
+    head = ["clients", "interval", "CPU µs/record", "JVM", "Python", "broker, both", "Kafka Streams", "found"]
+    return Result(figures, how, [Table(head, rows)])
+
+
+def _live(clients: int, every: int) -> Live:
+    rate = clients / every
+    onset, seconds = SICK_FROM * every, 5 * every + START_SECONDS
+    with Lab() as lab, ExitStack() as stack:
+        lab.topics()
+        monitor = stack.enter_context(lab.monitor())
+        monitor.wait_for_queries()
+        other = peer.started(lab, "peer", TOPIC, 1 << 40, PARTITIONS)
+        stack.callback(other.stop, 20)
+        usage = stack.enter_context(Usage({"peer": other.pid}))
+        verdicts = Verdicts(lab.servers, monitor.settings.topics.health)
+        stack.callback(verdicts.close)
+        fleet = Fleet(clients, every)
+        with Load(lab.servers, fleet):
+            monitor.watch(onset, LOOK_SECONDS)
+            since, before, taken = time.time(), monitor.checkpoints.count(TOPIC), peer.progress(other.log)[-1][1]
+            while time.time() < since + seconds:
+                verdicts.read(LOOK_SECONDS)
+                monitor.watch(0)
+            until, after = time.time(), monitor.checkpoints.count(TOPIC)
+            took = peer.progress(other.log)[-1][1] - taken
+            memory_mb = monitor.usage.proportional_mb("monitor")
+        onsets = {client: fleet.began + (SICK_FROM * clients + client) / rate for client in range(0, clients, SICK)}
+        firsts = ((verdicts.first.get((client, DEADLOCK)), at) for client, at in onsets.items())
+        found = sorted(first - at for first, at in firsts if first is not None)
+        costs = monitor.usage.cost(since, until), usage.cost(since, until)
+        return Live(*costs, after - before, took, memory_mb, found, len(onsets))
