@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -49,16 +50,20 @@ def hashes() -> str:
 
 
 def main() -> int:
-    """Take all pictures that the pages show; return 1, without a note, if one cannot be taken."""
+    """Take all pictures that the pages show; return 1, without a note, if one was not taken."""
+    began = time.time()
     pytest = [sys.executable, "-m", "pytest", "-q", "--no-header"]
     boards = os.environ | {"DASHBOARDS_IN_PIXELS": "1", "DASHBOARDS_PICTURES": str(ROOT / "dashboards/pictures")}
     with tempfile.TemporaryDirectory() as folder:
         pages = os.environ | {"KAFKA_HEALTH_SCREENSHOTS": folder}
-        if subprocess.run([*pytest, *SCREENSHOTS], cwd=ROOT, env=pages, check=False).returncode:
-            return 1
-        for kept in (path for shown in SHOWN for path in (ROOT / shown).glob("*.png")):
-            shutil.copyfile(Path(folder, kept.name), kept)
-    if subprocess.run([*pytest, "tests/e2e/test_dashboards_pixels.py"], cwd=ROOT, env=boards, check=False).returncode:
+        subprocess.run([*pytest, *SCREENSHOTS], cwd=ROOT, env=pages, check=False)
+        for taken in Path(folder).glob("*.png"):
+            for kept in (path for shown in SHOWN for path in (ROOT / shown).glob(taken.name)):
+                shutil.copyfile(taken, kept)
+    subprocess.run([*pytest, "tests/e2e/test_dashboards_pixels.py"], cwd=ROOT, env=boards, check=False)
+    old = [path.name for shown in SHOWN for path in (ROOT / shown).iterdir() if path.stat().st_mtime < began]
+    if old:
+        sys.stderr.write(f"not taken: {', '.join(old)}\n")
         return 1
     NOTED.write_text(hashes(), encoding="utf-8")
     return 0
