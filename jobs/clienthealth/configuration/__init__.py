@@ -24,8 +24,8 @@ from clienthealth.settings.fields import FILE, PLACE, complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
-#: Variables with the prefix that are no settings: the file to read, folder and source of the jars (jars.py), identity
-#: of an application that reports (python_client).
+#: Variables that have the prefix but are not settings: the configuration file, the folder and source of the jars
+#: (jars.py), and the identity of an application that reports (python_client).
 NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVEN_URL", "SERVICE", "INSTANCE"))
 
 
@@ -94,7 +94,7 @@ def _tables(path: str) -> dict[str, dict[str, Any]]:
     """Read the sections of a file."""
     try:
         tables = tomllib.loads(written(path))
-    except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits.
+    except (ValueError, RecursionError) as error:  # ValueError is also raised for a number with thousands of digits.
         # The message does not repeat the value, which may be a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None
@@ -144,7 +144,7 @@ def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T
 
 
 def in_force(settings: Settings, changed_only: bool = False) -> str:
-    """Format the settings as equivalent TOML without secrets; thresholds of modes only if they are set."""
+    """Format the settings as equivalent TOML without secrets; thresholds of failure modes are included only if set."""
     lines: list[str] = []
     built_in = placed(Settings())
     for section in dataclasses.fields(settings):

@@ -1,6 +1,7 @@
-"""The labels of an installation, which every series has and every rule keeps, and the addresses that it links to.
+"""The labels of an installation, which all its series and rules have, and the addresses that it links to.
 
-Also the share of a fleet that an exporter serves: a hash of the client's key decides, so that nothing has to move.
+With several exporters (shards), it also decides which exporter serves a client: a hash of the client's key gives the
+number of the shard.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def dashboard_uid(name: str) -> str:
 
 
 def served(settings: PrometheusSettings) -> Callable[[bytes], bool]:
-    """Return a predicate: does this exporter serve the client with this key?"""
+    """Return a predicate that is True if this exporter serves the client with a given key."""
     if not settings.shard:
         return lambda key: True
     number = int(settings.shard.partition("/")[0])
@@ -74,7 +75,7 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 
 
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
-    """Return a predicate: is the client named in `named_clients`, so that it always has series?"""
+    """Return a predicate that is True for clients named in `named_clients`, which always have series."""
     if settings.client_series == "all":
         return lambda client: True
     patterns = settings.named_clients
@@ -93,7 +94,7 @@ def kept_labels(settings: Settings) -> tuple[str, ...]:
 
 
 def listed(labels: Sequence[str]) -> str:
-    """Format labels for `by (…)`."""
+    """Format labels for a `by (…)` clause."""
     return ", ".join(labels)
 
 
@@ -117,7 +118,7 @@ def named(labels: Sequence[str]) -> str:
     return " ".join(f"{{{{{label}}}}}" for label in labels)
 
 
-#: Labels in the text of rules, routes and panels; `keeping` replaces them by those of the settings.
+#: Stands for the installation's labels in the text of rules, routes and panels; `keeping` fills in the labels.
 KEPT = kept_labels(Settings())
 
 

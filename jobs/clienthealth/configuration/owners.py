@@ -1,7 +1,7 @@
 """The owner of a service (team, tier, pager, objective), from the files in `[owners] files`.
 
-Supported: TOML of our own (`[[owner]]`), Backstage's `catalog-info.yaml`, CODEOWNERS. The first matching row counts,
-file by file; in CODEOWNERS the last matching line, as there.
+Supported: our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, and CODEOWNERS. The files are searched in order,
+and the first matching row counts. Within a CODEOWNERS file the last matching line counts, by the rule of that format.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from clienthealth.platform.locations import written
 log = logging.getLogger(__name__)
 #: Labels that alerts get from an owner.
 OWNER_LABELS = ("team", "tier", "pager")
-#: Bound of the cache of services and groups: names that change at every start must not fill the memory.
+#: Maximum number of cached services and groups: names that change at every start must not fill the memory.
 _REMEMBERED = 50_000
-#: Seconds between two looks for changed files.
+#: Interval (s) at which the files are checked for changes.
 LOOK_SECONDS = 5.0
-#: A value stands in a label, a route and a page, so it is one line of text.
+#: An owner's value is used in a label, a route and a page, so it must be a single line.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who is called for a service. `slo_target`: share of healthy client-minutes; None: the global one."""
+    """The people to call for a service. `slo_target`: share of healthy client-minutes; None: the global one."""
 
     team: str
     tier: str = ""
@@ -52,7 +52,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Row:
-    """Services and consumer groups as globs, with their owner (None: nobody). `place`: file and line."""
+    """Patterns (globs) of services and consumer groups, with their owner (None: nobody). `place`: file and line."""
 
     owner: Owner | None
     services: tuple[str, ...]
@@ -135,7 +135,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
 
 
 def _line(lines: Sequence[str], headings: Sequence[int], path: str) -> str:
-    """Return the line of an msgspec path such as `$.owner[2].tier`: the key's, else its table's."""
+    """Return ", line N" for an msgspec path such as `$.owner[2].tier`: the line of the key, else of its table."""
     match = re.match(r"`\$\.owner\[(\d+)\](?:\.(\w+))?", path)
     if not match or int(match[1]) >= len(headings):
         return ""
@@ -195,7 +195,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """Yield rows of which the last part of the path names the service: `/services/orders-*/ @acme/payments`."""
+    """Yield the rows of a CODEOWNERS file. A path's last part names a service: `/services/orders-*/ @acme/owners`."""
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:
@@ -246,7 +246,7 @@ class OwnersInForce:
 
 
 def _stamp(path: Path) -> object:
-    """Return a value that changes with the file; a missing file counts as a change."""
+    """Return a value that differs after any change of the file, including its deletion."""
     try:
         known = path.stat()
     except OSError:

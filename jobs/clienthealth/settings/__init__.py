@@ -1,4 +1,4 @@
-"""All settings: frozen, typed, each with its default, its reason and its bounds. `configuration` reads them."""
+"""All settings: frozen and typed. Each has a default, a reason and bounds. The package `configuration` reads them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from clienthealth.settings.fields import (
 )
 
 DAY, YEAR = 86_400, 31_536_000
-#: A time of up to a day, and a number of things of which there is one at least.
+#: Kinds of settings: a time in seconds, up to a day; and a count, at least 1.
 seconds = partial(setting, at_least=0, at_most=DAY)
 count = partial(setting, at_least=1)
 
@@ -61,7 +61,7 @@ class TopicSettings(Checked):
     )
 
     def contradictions(self) -> Iterator[str]:
-        """The monitor would read what it writes, or a rule would bind nobody."""
+        """Yield an error if the monitor would read topics that it writes, or if `services` names an unknown topic."""
         if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
             yield "health and rejects must be topics of their own"
         for topic in sorted({rule.partition("=")[0] for rule in self.services} - {*self.metrics, *self.logs}):
@@ -105,7 +105,7 @@ class MonitorSettings(Checked):
     )
     future_seconds: int = setting(300, "a record further ahead of the clock is a reject", at_least=0)
     max_record_bytes: int = count(4_194_304, "a larger record is a reject")
-    #: Spark refuses to start with less than 471 MB.
+    #: Spark refuses to start with a heap smaller than 471 MB.
     heap_mb: int = setting(1024, "heap of Spark's JVM; Python workers need 100 to 300 MB each beside it", at_least=512)
     max_clients: int = count(200_000, "most clients that are judged; known clients stay, new ones are left out")
     max_clients_per_service: int = count(50_000, "most clients of one service that are judged")
@@ -356,7 +356,7 @@ class ReviewSettings(Checked):
     mail_to: tuple[str, ...] = setting((), "recipients of the review", form=MAIL)
 
     def contradictions(self) -> Iterator[str]:
-        """A password on the wire; a cluster whose name is no folder's."""
+        """Yield an error if a password would be sent without TLS, or if a cluster's name cannot be a folder's name."""
         for cluster in self.histories:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", cluster):
                 yield f"histories: '{cluster}' can be no name of a folder"
@@ -389,7 +389,7 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        # What each section allows, and sections together do not.
+        # Each section is valid by itself; these checks compare values of different sections.
         for section, interval in (("jvm", self.jvm.interval_seconds), ("groups", self.groups.interval_seconds)):
             if self.prometheus.ttl_seconds <= interval + self.monitor.publish_seconds:
                 raise SettingsError(

@@ -1,6 +1,6 @@
-"""A setting: its default, its reason and its bounds. A class of settings refuses, in a sentence, what is out of bounds.
+"""A setting: its default, its reason and its bounds. A settings class rejects invalid values with an error message.
 
-No sentence repeats a text: it may be a secret. Numbers are shown.
+An error message shows a wrong number, but never a wrong text, which may be a secret.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from msgspec import Meta
 
 from clienthealth.model.errors import SettingsError
 
-#: No number is larger: it must fit an integer of the JVM.
+#: Upper bound of all numbers: each must fit an integer of the JVM.
 LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a text must look like: in words; as a pattern of the whole text, which JSON schemas hold too; by a test.
+    """The required form of a text: a description, a pattern of the whole text, and a test.
 
-    A text fails the test that returns False for it, or raises ValueError, re.error, OverflowError or RecursionError.
+    JSON schemas contain the pattern too. A text fails the test if that returns False for it, or raises ValueError,
+    re.error, OverflowError or RecursionError.
     """
 
     words: str
@@ -37,7 +38,7 @@ class Form:
     test: Callable[[str], object] = lambda _: True
 
     def fits(self, text: str) -> bool:
-        """Does a text look like that?"""
+        """True if a text has this form."""
         try:
             like_it = not self.pattern or re.fullmatch(self.pattern, text) is not None
             return like_it and self.test(text) is not False
@@ -47,12 +48,12 @@ class Form:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a value may be.
+    """The allowed values of a setting.
 
-    at_least, at_most  a number, or the name of another number of the same section
-    one_of             the texts that it may be
-    form               what a text must look like, or each text of a list
-    needs              another key of the section that must be set where this one is
+    at_least, at_most  a number, or the name of another numeric setting of the same section
+    one_of             the allowed texts
+    form               the form of the text, or of each text in a list
+    needs              another setting of the section, which must be set if this one is
     """
 
     at_least: float | str | None = None
@@ -63,9 +64,9 @@ class Bounds:
 
 
 def setting(default: Any, reason: str, **bounds: Any) -> Any:
-    """A field of a class of settings: its default, one line that says what it is for, and its `Bounds`.
+    """Define a field of a settings class: its default, a line that states its purpose, and its `Bounds`.
 
-    A text may be empty where its default is.
+    A text may be empty only if its default is empty.
     """
     metadata = {"reason": reason, "bounds": Bounds(**bounds)}
     if isinstance(default, dict):
@@ -75,7 +76,7 @@ def setting(default: Any, reason: str, **bounds: Any) -> Any:
 
 @dataclass(frozen=True)
 class Key:
-    """A field of a class of settings. `kind` is its type."""
+    """One setting: a field of a settings class. `kind` is its type."""
 
     name: str
     kind: Any
@@ -85,7 +86,7 @@ class Key:
 
     @property
     def number(self) -> type | None:
-        """int or float where it holds numbers, itself or as a table."""
+        """The type of its numbers (int or float), also within a list or table; None if it holds no numbers."""
         inner = self._inner
         return inner if inner in (int, float) else None
 
@@ -98,7 +99,7 @@ class Key:
 
     @property
     def range(self) -> str:
-        """Its bounds in words; '' where it has none."""
+        """The setting's bounds in words; '' if it has none."""
         low, high = self.bounds.at_least, self.bounds.at_most
         if low is not None and high is not None:
             return f"{_shown(low)} to {_shown(high)}"
@@ -108,7 +109,7 @@ class Key:
 
     @property
     def wanted(self) -> str:
-        """What a value must be, in words."""
+        """A description of the allowed values, in words."""
         inner = {int: "whole number", float: "number", bool: "true or false", str: "string"}[self._inner]
         origin = typing.get_origin(self.kind)
         if origin is None:
@@ -126,7 +127,7 @@ class Key:
 
     @functools.cached_property
     def checked(self) -> Any:
-        """The type with its bounds, as msgspec checks it and says it in a JSON schema."""
+        """The setting's type with its bounds, as msgspec checks it and writes it to a JSON schema."""
         bounds, one = self.bounds, self._inner
         if self.number:
             low, high = (b if isinstance(b, int | float) else None for b in (bounds.at_least, bounds.at_most))
@@ -142,7 +143,7 @@ class Key:
         return one if origin is None else origin[(one, ...) if origin is tuple else (str, one)]
 
     def fitted(self, value: Any) -> Any:
-        """The value as its type has it: a list as a tuple, a whole number as a number. Raises ValueError."""
+        """Convert a value to the setting's type, such as a list to a tuple. Raises ValueError if it is not allowed."""
         fitted = msgspec.convert(value, self.checked)
         texts = fitted.values() if isinstance(fitted, dict) else fitted if isinstance(fitted, tuple) else [fitted]
         form = self.bounds.form
@@ -152,7 +153,7 @@ class Key:
 
 
 def keys(section: type) -> Mapping[str, Key]:
-    """The settings of a class by name, in the order of their definition."""
+    """Return the settings of a class by name, in the order of their definition."""
     return _keys(section)
 
 
@@ -169,7 +170,10 @@ def _keys(section: type) -> Mapping[str, Key]:
 
 
 def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The first key whose value cannot be, and why in words that follow its name. What is not given has its default."""
+    """Return the first key with an invalid value, and the reason in words that follow its name; None if all are valid.
+
+    Keys that are missing in `values` have their defaults.
+    """
     fields, fitted = keys(section), {}
     for name, key in fields.items():
         try:
@@ -190,7 +194,7 @@ def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | Non
 
 @dataclass(frozen=True)
 class Checked:
-    """A frozen dataclass of settings whose instances keep their bounds. Raises SettingsError when one is made."""
+    """Base class of settings: a frozen dataclass that checks its values when created. Raises SettingsError."""
 
     def __post_init__(self) -> None:
         wrong = complaint(type(self), vars(self))
@@ -198,7 +202,7 @@ class Checked:
             raise SettingsError(sentence)
 
     def contradictions(self) -> Iterable[str]:
-        """What single values allow, and values together do not: a sentence for each, without the section's name."""
+        """Yield an error message for valid values that contradict each other, without the section's name."""
         return ()
 
 
@@ -207,7 +211,7 @@ def _shown(number: float | str | None) -> str:
 
 
 def _but(key: Key, value: Any) -> str:
-    """The wrong value where it is a number in place of a number, and one that can be read."""
+    """Return ", not VALUE" for an error message if setting and value are numbers (below 1e15), else ''."""
     return f", not {_shown(value)}" if key.number and type(value) in (int, float) and abs(value) < 1e15 else ""
 
 
@@ -228,9 +232,9 @@ def _compiles(expression: str) -> None:
         re.compile(expression)
 
 
-#: Relative to the current folder; `configuration` makes it absolute.
+#: A relative path starts at the current folder; `configuration` makes it absolute.
 PLACE = Form("a folder or URL")
-#: So is this.
+#: Relative paths of files are treated like those of PLACE.
 FILE = Form("a file")
 URL = Form("http(s)://host[:port]", _URL, _parses)
 PAGE = Form(

@@ -1,4 +1,5 @@
-"""All Spark of the monitor: session, source, the one query, its sinks, and the history that the review reads too.
+"""All code that uses Spark: session, source, the one streaming query, its sinks, and the history that reviews read too.
 
-Knowledge of Kafka clients is plain Python in other packages; this one passes records to it and results from it.
+Knowledge about Kafka clients is in other packages, in plain Python: this package passes them the records of a batch and
+writes their results.
 """

@@ -1,6 +1,7 @@
-"""Write a finished batch to the topics and the history. Writes are idempotent: a crash may repeat a batch.
+"""Write a finished batch to the topics and the history. Writes are idempotent, because a crash may repeat a batch.
 
-Records on topics are keyed; the history checks whether it already contains a batch that may be repeated.
+Records on topics have keys, so a repeated one replaces the first. The history is searched for a batch that may be
+repeated before rows are added.
 """
 
 from __future__ import annotations
@@ -44,19 +45,19 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Without input only time passes: this interval (s) is short enough to report stale clients.
+#: Wait (s) between batches without input, in which only time passes; short enough to report stale clients.
 IDLE_SECONDS = 15.0
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
 @dataclass(eq=False)
 class Batch:
-    """The work on each batch of the query.
+    """Write the results of each batch of the query.
 
-    `opened`: see `Opened`; `restored`: see `Restored`. `pending`: the batch that is repeated, if one was planned and
-    not committed. `before` is called before anything of it is read. After a batch of few records the next one waits
-    until `trigger_seconds` are over, or until `stop`; after an empty one for IDLE_SECONDS, unless `waiting` reports
-    unread records.
+    `opened`, `restored`: see `Opened` and `Restored`. `pending`: the planned but uncommitted batch that Spark repeats
+    at the start, if there is one. `before` is called before a batch is read. After a batch of few records the next one
+    waits until `trigger_seconds` have passed, or until `stop` is set. After an empty batch it waits IDLE_SECONDS,
+    unless `waiting` reports unread records.
     """
 
     settings: Settings
@@ -77,7 +78,8 @@ class Batch:
         self.guard.reads(batch_id)
         records = self._work(batch, batch_id)
         pause = self.settings.monitor.trigger_seconds - (time.monotonic() - begun)
-        # A batch costs half a second of CPU, however small, so few records wait for more. A backlog does not wait.
+        # Each batch costs half a second of CPU, however small. So after few records the monitor waits for more; a
+        # backlog is read at once.
         self.metrics.pause = 0.0
         if not self.guard.limit and pause > 0 and records < self.settings.monitor.max_offsets_per_trigger // 2:
             self.metrics.pause = pause
@@ -97,7 +99,7 @@ class Batch:
             summaries = [summary_of(value) for value in by_kind[SUMMARY]]
             counts = [count for value in by_kind[COUNT] for count in counts_of(value)]
             quality = [row for value in by_kind[QUALITY] for row in quality_of(value)]
-            # All results are computed, and none is written.
+            # At this point all results are computed, and none is written.
             if not self.guard.owns():
                 raise StateError(ANOTHER.format(checkpoint=self.settings.monitor.checkpoint))
             skipped = self.guard.writes(batch_id)
@@ -132,7 +134,7 @@ class Batch:
         return history.Origin(query_id(spark), batch_id, repeated.planned_ms if repeated else None)
 
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
-        """Publish the reject for a record that was left out because reading it ended the monitor."""
+        """Publish a reject for the record that is skipped because reading it ended the monitor."""
         text = f"{REASON}: the monitor ended whenever it read this record"
         rejects = [(self.settings.topics.rejects, None, None, headers_of(text, record))]
         rows = spark.createDataFrame(rejects, "topic string, key binary, value binary, headers string")

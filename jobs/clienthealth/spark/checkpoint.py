@@ -1,8 +1,8 @@
-"""The query's checkpoint: planned and committed batches, and the monitor's own notes beside it.
+"""The query's checkpoint: planned and committed batches, and the monitor's own notes in the same folder.
 
-Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all its results are written. The next
-start of the query repeats a batch that was planned and not committed, with the same ends. A part of a source is
-(position of the source, topic, partition).
+Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all results of the batch are written. If
+a batch was planned but not committed, the next start of the query repeats it with the same end offsets. A part (`Part`)
+is one partition of a topic in a source: (position of the source, topic, partition).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: Next offset of each source (position), by topic and partition (a decimal number, as in JSON).
+#: Next offsets of one source: by topic, then by partition (a decimal number as text, as in JSON).
 Offsets = Sequence[Mapping[str, Mapping[str, int]]]
 Part = tuple[int, str, int]
-#: Spark's options in each batch, which Spark compares with those of a new start.
+#: Spark's options that are stored with each batch; Spark compares them with the options of a new start.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: The note of the state's form, the number of the query's sources, and the position of the ticks among them.
+#: File name of the note on the form of the state; number of the sources of the query; position of the ticks among them.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 
@@ -35,7 +35,7 @@ class Pending:
 
     @property
     def sizes(self) -> Mapping[Part, int]:
-        """The non-empty parts with their number of offsets."""
+        """The number of offsets to read in each non-empty part."""
         sizes = {part: end - self.begin.get(part, 0) for part, end in self.end.items()}
         return {part: size for part, size in sizes.items() if size > 0}
 
@@ -46,7 +46,7 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Note the form in which the state is written from now on.
 
-        Raises StateError, before any change, if a later release wrote the checkpoint, or one with fewer sources.
+        Raises StateError, before any change, if a later release wrote the checkpoint, or a release with fewer sources.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -62,10 +62,10 @@ class Checkpoint(Files):
             self.write(FORM, str(form))
 
     def begin_ticks(self, now_ms: int) -> None:
-        """Move the begin of the ticks back if it is in the future.
+        """Move the start of the tick source back if it is in the future.
 
-        Spark counts their seconds from the begin of the source, and fails if it has counted beyond `now_ms`, as after a
-        clock was set back or on another machine.
+        Spark counts the seconds since the source started. It fails if it has already counted beyond `now_ms`, which
+        happens after a clock was set back or on another machine.
         """
         newest = self._newest("offsets")
         begun = self.read(f"sources/{TICKS}/0")
@@ -76,7 +76,7 @@ class Checkpoint(Files):
             self.write(f"sources/{TICKS}/0", f"v1\n{now_ms - counted_ms}")
 
     def pending(self) -> Pending | None:
-        """Return the batch that will be repeated, None if the newest was committed."""
+        """Return the batch that Spark will repeat; None if the newest planned batch was committed."""
         batch = self._newest("offsets")
         if batch is None or batch == self._newest("commits"):
             return None
@@ -85,19 +85,19 @@ class Checkpoint(Files):
         return Pending(batch, _parts(begins), _parts(ends), int(json.loads(about)["batchTimestampMs"]))
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """Return where the query goes on, by topic and partition."""
+        """Return the next offset to read, by topic and partition."""
         pending, newest = self.pending(), self._newest("offsets")
         parts = pending.begin if pending else {} if newest is None else _parts(self._offsets(newest)[1])
         return {(topic, partition): offset for (_, topic, partition), offset in parts.items()}
 
     @property
     def begun(self) -> bool:
-        """True if a batch has been planned."""
+        """True if a batch was ever planned."""
         return self.newest is not None
 
     @property
     def newest(self) -> int | None:
-        """The newest planned batch."""
+        """The number of the newest planned batch; None if there is none."""
         return self._newest("offsets")
 
     @property
@@ -118,18 +118,18 @@ class Checkpoint(Files):
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
             now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(pending.batch, head, now)
-        # States of the batch as it was before; Spark would take one as a snapshot for the new batch.
+        # Delete states that the longer batch wrote; Spark would use one as a snapshot for the shortened batch.
         written = self._files.globStatus(self._path(f"{self._root}/state/*/*/{pending.batch + 1}.*"))
         for status in written or ():
             self._files.delete(status.getPath(), False)
 
     def begin_at(self, batch: int, part: Part, offset: int) -> None:
-        """Move a batch's begin in one part, by moving the end of the batch before it."""
+        """Change the offset at which a batch begins in one part, which is where the batch before it ends."""
         at, topic, partition = part
         if not batch:
             initial = {t: dict(offsets) for t, offsets in self._initial(at).items()}
             initial[topic][str(partition)] = offset
-            # Spark skips the first byte, which is 0 in its own files.
+            # Spark ignores the first byte of this file, which is 0 in the files that it writes itself.
             self.write(f"sources/{at}/0", f"\0v1\n{json.dumps(initial)}")
             return
         head, ends = self._offsets(batch - 1)
@@ -177,15 +177,16 @@ def _parts(offsets: Offsets) -> dict[Part, int]:
     }
 
 
-#: The note of the partition count for which the buckets' numbers were chosen; the seed of Spark's hash of a group.
+#: File name of the note on the partition count for which the bucket numbers were chosen; seed of Spark's hash of a
+#: group.
 SPREAD, SEED = "spread", 42
 _WORD = 0xFFFFFFFF
 
 
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
-    """Return Spark's number of each bucket. For a new checkpoint, note how they were chosen.
+    """Return Spark's number of each bucket. For a new checkpoint, note the partition count for which they are chosen.
 
-    They are fixed with the checkpoint, because the state is stored by them.
+    The numbers never change within a checkpoint, because the state is stored by them.
     """
     noted = checkpoint.read(SPREAD)
     if noted is None:
@@ -197,8 +198,8 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
 def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
     """Return a number for each bucket, so that no partition has two buckets more than another.
 
-    Spark puts a group on a partition by a hash of its number. Numbered 0, 1, 2, … 32 buckets fall on two partitions as
-    12 and 20, on eight as 1 to 6 each, and most cores wait for one.
+    Spark assigns a group to a partition by a hash of the group's number. With the numbers 0, 1, 2, … two partitions
+    would get 12 and 20 of 32 buckets, and eight partitions 1 to 6 each: most cores would wait for one.
     """
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []
@@ -217,9 +218,9 @@ def _rotated(word: int, bits: int) -> int:
 
 
 def _hash(number: int) -> int:
-    """Return Spark's hash of a 32-bit integer, as a signed one: MurmurHash3_x86_32 with the seed SEED.
+    """Return Spark's hash of a 32-bit integer, as a signed integer: MurmurHash3_x86_32 with the seed SEED.
 
-    Spark's own cannot be called reliably: on a busy machine Py4J sometimes does not find it.
+    Spark's own function cannot be called reliably: on a busy machine Py4J sometimes does not find it.
     """
     mixed = number * 0xCC9E2D51 & _WORD
     mixed = _rotated(mixed, 15) * 0x1B873593 & _WORD

@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 DECODED = "bucket int, data binary"
 
-#: The columns of a raw record in a worker. Headers are JSON: as an array of structs they cost 15 µs per record, even
-#: without any. `size` is set for records that are too large to decode; these have no value.
+#: Columns of a raw record in a worker. Headers are JSON: an array of structs would cost 15 µs per record, even if
+#: empty. `size` is set only for records that are too large to decode; their value is null.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Buckets without processes: counts of the input, and rejects in transit (a bucket per task).
+#: Two buckets without processes: one for counts of the input, one (per task) for rejects on their way to the sink.
 COUNTS = -1
 REJECTS = -2
 
-#: A chunk is passed on after this many records, samples or events, which bounds the memory of a worker.
+#: A chunk is passed on when it has this many records, samples or events, which bounds a worker's memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 
-#: Fewer lines in a batch are not a burst; number of similar lines that are read.
+#: Batches with fewer lines than this cannot hold a burst; and the number of similar lines that are read in a burst.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
-#: ISO 8601 and its variants in layouts of log lines, epoch milliseconds and longer, and a shipper's offset in its file.
+#: Times in log lines (ISO 8601, its variants, epoch ms and longer), and a shipper's offset in its file.
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"
@@ -49,7 +49,7 @@ ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]
 
 
 class Reject(msgspec.Struct, array_like=True, gc=False):
-    """A record that cannot be used, as it arrived, and the reason. `headers`: as in RAW."""
+    """A record that cannot be used: the record as it arrived, and the reason. `headers` as in RAW."""
 
     reason: str
     topic: str
@@ -63,9 +63,9 @@ class Reject(msgspec.Struct, array_like=True, gc=False):
 class Count(msgspec.Struct, array_like=True):
     """The number of records of one topic that arrived in one minute (epoch ms).
 
-    `reason`: of rejection, None for good ones; `late`: number that came more than `[monitor] watermark_seconds` after
-    their own time; `newest_ms`: their newest time, for consumer groups `groups_newest_ms`, because brokers report
-    groups whether or not any client reports.
+    `reason`: why they were rejected, None for good ones. `late`: how many arrived more than `[monitor]
+    watermark_seconds` after their own time. `newest_ms`: their newest time. Consumer groups have `groups_newest_ms`
+    instead, because brokers report groups whether or not any client reports.
     """
 
     minute_ms: int
@@ -78,9 +78,9 @@ class Count(msgspec.Struct, array_like=True):
 
 
 def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
-    """Return the function that decodes in a worker. `literals`: a log record without any of them is not about Kafka.
+    """Return the function that decodes in a worker. A log record without any of the `literals` is not about Kafka.
 
-    `numbers`: of the buckets, as in the output (`numbers_of`); by default 0, 1, 2, ….
+    `numbers`: Spark's number of each bucket, for the output (`numbers_of`); by default 0, 1, 2, ….
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -93,14 +93,14 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
 
 def compressed(data: bytes | bytearray) -> bytes:
-    """Compress by LZ4, with the size before it."""
+    """Compress by LZ4, with the uncompressed size in front."""
     import pyarrow as pa
 
     return len(data).to_bytes(8, "little") + pa.compress(data, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]
 
 
 def decompressed(data: bytes | memoryview) -> bytes:
-    """The inverse of `compressed`."""
+    """Undo `compressed`."""
     import pyarrow as pa
 
     size = int.from_bytes(data[:8], "little")
@@ -128,7 +128,7 @@ class _Task:
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
         self.who_of = who_of
-        #: By topic.
+        #: The slots in `packer` of the clients seen so far, by topic.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -265,13 +265,13 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # A producer can set any time on its records, also one that no history can hold.
+        # A producer can set any time on its records, even one that the history cannot store.
         topic = records.topic
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         good = np.ones(len(arrived), bool)
         for at, reason in reasons:
             good[at] = False
-            # Parts of it can still be used.
+            # A rejected record can still have a usable time.
             newest = _newest(times[[at]])
             of_group = bool(records.of_groups[at])
             minute = int(arrived[at]) // MINUTE_MS * MINUTE_MS
@@ -354,12 +354,12 @@ class _Records:
         )
 
     def lines_to_decode(self, pattern: str) -> list[tuple[int, np.ndarray]]:
-        """Return the log records to decode, each with those of a burst for which it stands."""
+        """Return the log records to decode, each with the positions of all records of the burst that it represents."""
         worth = np.flatnonzero(self.worth_decoding(pattern))
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, pattern: str) -> np.ndarray:
-        """Return the log records that contain a literal, or that cannot be read as text and must be rejected."""
+        """Return the log records that contain a literal, or that are not valid text and must be rejected."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -405,7 +405,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """Return for each of these lines a number that similar lines share."""
+    """Return a number for each of these lines; similar lines have the same number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -422,7 +422,7 @@ def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
         pc.replace_substring_regex(texts, _DIGITS, ""),
         texts if pc.all(named).as_py() else pc.replace_substring_regex(texts, _TIMES, ""),
     )
-    # Each line of a dump is unique.
+    # Every line of a thread dump gets a number of its own.
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
     whole = pc.binary_join_element_wise(subject, shape, "\0")
