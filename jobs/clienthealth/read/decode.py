@@ -56,7 +56,7 @@ from clienthealth.settings import IdentitySettings, Settings, TopicSettings
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
-#: How OpenTelemetry's Java agent names itself (`telemetry.distro.name`), and what its change 18828 makes necessary.
+#: Marker of OpenTelemetry's Java agent (`telemetry.distro.name`), and the switch that it needs since its change 18828.
 _OTEL_AGENT = b"opentelemetry-java-instrumentation"
 _SWITCH = (
     "OpenTelemetry's Java agent from 3 on tells of Kafka clients only with "
@@ -75,7 +75,7 @@ _DEBEZIUM = frozenset({"before", "after", "op", "source"})
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: Escapes of JSON: pairs of surrogates, half pairs (1), which are not characters, and all others.
+#: Escapes in JSON text: surrogate pairs; single surrogates (group 1), which are not characters; any other escape.
 _SURROGATES = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
@@ -117,7 +117,7 @@ def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 
 
 def decode_said(said: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Complete a line or snapshot that its reader took apart; the record identifies the process."""
+    """Complete a line or snapshot that the reader of its file already parsed; the record identifies the process."""
     headers = _header_values(record.headers)
     said_in = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
     if isinstance(said, Snapshot):
@@ -254,7 +254,7 @@ def _document(text: str) -> Any:
 
 
 def _lenient_document(text: str) -> Any:
-    """Likewise, with NaN, Infinity, numbers of any size and half surrogates, which some programs write."""
+    """Like `_document`, but accept NaN, Infinity, huge numbers and single surrogates, which some programs write."""
     whole = (
         _SURROGATES.sub(lambda surrogate: "\\ufffd" if surrogate[1] else surrogate[0], text) if "\\u" in text else text
     )
@@ -277,7 +277,7 @@ def _text_of(key: bytes) -> str | None:
 
 
 def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the non-empty headers among those that are read."""
+    """Return the non-empty headers whose names are in `_READ`, as text."""
     values = {}
     for name in _READ:
         value = headers.get(name)
@@ -292,7 +292,7 @@ def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _headers(raw: Mapping[str, bytes], identity: IdentitySettings) -> dict[str, str]:
-    """Return the headers that are read, and the identity that they give a pushing client."""
+    """Return the headers that the decoder reads, plus the identity that a push's headers give to its client."""
     values = _header_values(raw)
     return values | _pushed.identity_headers(values, identity)
 
@@ -344,7 +344,7 @@ def _decoded(record: Record, fmt: Format | None) -> tuple[list[Any], list[str]]:
 
 
 def _no_metrics(record: Record) -> str:
-    """The reason, with what turns the metrics on where an agent is known that has them off."""
+    """Return the reason `no-metrics`, with the switch that turns metrics on if an agent's are known to be off."""
     value = record.text.encode() if record.data is None else bytes(record.data)
     return f"no-metrics: {_SWITCH}" if _OTEL_AGENT in value else "no-metrics"
 
@@ -400,7 +400,7 @@ def _logs(record: Record, fmt: Format | None, latest: int) -> Decoded:
 
 
 def _own(said: list[Said], topic: str, topics: TopicSettings, errors: list[str]) -> list[Said]:
-    """Return the items that the topic may carry, and collect the reason for the others."""
+    """Return the items whose service the topic may carry, and add a reason to `errors` for each other item."""
     if not topics.services:
         return said
     own = []
@@ -417,7 +417,7 @@ def _take_line(line: LogLine, record: Record, latest: int, result: Decoded) -> N
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
     elif line.dumps and record.ts_ms:
-        # A dump names no zone.
+        # The time in a dump names no zone, so compare it with the record's time.
         line.ts_ms += zone_between(line.ts_ms, record.ts_ms) or 0
     line.client = _identified(line.client, record)
     too_long = "oversized: a name" if line.client.is_too_long else None
@@ -435,7 +435,7 @@ def _identified(client: Identity, record: Record) -> Identity:
     """
     header = record.headers.get
     if header(_pushed.INSTANCE):
-        # The broker knows the pushing client; the payload only claims.
+        # The headers come from the broker, which knows the pushing client; the payload only claims an identity.
         client = Identity(client_id=header("client_id") or client.client_id, kind=client.kind, group=client.group)
     service = present(client.service) or header("service")
     instance = present(client.instance) or header("instance")
@@ -449,7 +449,7 @@ def _identified(client: Identity, record: Record) -> Identity:
         instance = instance or parts[1].strip() or None
         client_id = client_id or parts[2].strip() or None
     if not instance and client.handle:
-        # It is the same for two replicas.
+        # A handle such as rdkafka#producer-1 is the same in every replica, so put the host before it.
         instance = f"{host}:{client.handle}" if host else client.handle
     return Identity(
         service=service,
@@ -472,7 +472,7 @@ def _identity_error(client: Identity) -> str | None:
 
 
 def _nowhere(line: LogLine) -> str | None:
-    """Return a reason if the origin of a line is unknown."""
+    """Return the reason why a line cannot be used if it names no origin, else None."""
     client = line.client
     if client.service or client.host or client.instance or client.client_id:
         return None

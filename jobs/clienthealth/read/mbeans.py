@@ -17,7 +17,7 @@ from clienthealth.model.samples import Samples, node
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import integer, number, text
 
-#: The attributes of MBeans, by the name of the MBean.
+#: The attributes of each MBean, by the MBean's name.
 MBeans = Mapping[str, Mapping[str, Any]]
 
 GROUP_OPTION = "group.id"
@@ -30,7 +30,7 @@ _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Since 2.4, clients without a client.id are named after their group.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
-#: Sources of the version: the Java client's attribute, the Scala client's MBean.
+#: Where to find the version: an attribute of the Java client, an MBean of the Scala client.
 VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
 
 _KINDS = metric_names.kinds()
@@ -41,9 +41,9 @@ class MBean(NamedTuple):
     """The meaning of an MBean's name.
 
     path     `type`, or `type/name`
-    kind     of the client, None if it is not a client's
-    group    of the client: in the Scala consumer's MBeans, and in the default id of Java consumers
-    node     the broker that it is about, see `nodes.node`
+    kind     kind of the client, None if the MBean is not a client's
+    group    the client's group: stated by the Scala consumer's MBeans, and by the default id of Java consumers
+    node     the broker that the MBean is about, see `nodes.node`
     names    attribute → our name
     """
 
@@ -63,7 +63,7 @@ class _Layout(NamedTuple):
     """The meaning of an MBean's attribute names.
 
     attributes  those that are read; `names` are our names of them
-    lags        those that are a partition's lag, with topic and partition
+    lags        those that are the lag of one partition, with topic and partition
     """
 
     attributes: Sequence[str]
@@ -76,10 +76,11 @@ NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: The parts of a JVM that are read: pattern → attributes (empty: all). Unused ones would cost the JVM as much.
+#: The MBeans of a JVM that are read: pattern → attributes (empty: all). Requesting unused
+#: attributes would cost the JVM as much as requesting used ones.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # Old consumers have an MBean per partition for its lag; the MBeans of topics have more properties.
+    #: Old consumers have one MBean per partition for its lag; the MBeans of whole topics have more properties.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
     # Brokers have MBeans in kafka.server, too, hence the type.
@@ -115,7 +116,7 @@ def parts(mbean: str) -> MBean:
     by_group = _NAMED_BY_GROUP.fullmatch(client_id) if client_id and kind == "consumer" else None
     path = "/".join(properties[key] for key in ("type", "name") if key in properties)
     of_node = node(first("node-id", "brokerHost"))
-    # The Scala consumer has an MBean with the sum of what it counts per broker.
+    # For values that it counts per broker, the Scala consumer also has an MBean with their sum.
     per_broker = kind == "legacy-consumer" and of_node is not None
     return MBean(
         domain=domain,
@@ -132,13 +133,13 @@ def parts(mbean: str) -> MBean:
 
 
 def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
-    """Return the JVM by its Runtime MBean, whose Name is pid@host; None if that is missing."""
+    """Return the JVM as a process, identified by its Runtime MBean, whose Name is pid@host; None if that is missing."""
     pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
     return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 
 
 def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
-    """Return a snapshot of each Kafka client of the JVM with any value, sorted by kind and id."""
+    """Return a snapshot of each Kafka client of the JVM that has any value, sorted by kind and id."""
     samples = Samples(ts_ms, service=process.service, host=process.host, instance=process.instance, library="java")
     for name, attributes in mbeans.items():
         read(samples, name, attributes)
@@ -151,7 +152,7 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 
 
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
-    """Add the samples of an MBean by its name and attributes; an MBean of no client has none."""
+    """Add the samples that an MBean's attributes contain; an MBean that is not a client's contains none."""
     mbean = parts(name)
     _, _, client_id, kind, group, topic, partition, thread, of_node, _ = mbean
     if kind is None:

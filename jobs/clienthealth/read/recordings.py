@@ -30,18 +30,18 @@ NEW_ENTRY = re.compile(r"^\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}|^%\d\|")
 DUMP = re.compile(r"Full thread dump ", re.MULTILINE)
 METRIC = re.compile(r"(?P<group>[\w-]+)/(?P<name>[^{}]+)\{(?P<tags>.*)\}")
 MAX_ENTRY_LINES = 500
-#: How Prometheus' text begins.
+#: Texts with which a page of Prometheus begins.
 PAGE = (b"# HELP ", b"# TYPE ")
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One record: the bytes, its process, and its place (`offset`: line number from 0).
+    """One record: its bytes, its process, and its place (`offset`: line number from 0).
 
-    ts_ms  its time if the record itself has none, epoch ms; 0 if unknown
+    ts_ms    the time to use if the record itself has none, epoch ms; 0 if unknown
+    timed    source of the time: the record (or a line before it), its file, or only the order
+    repeats  for a burst within a tenth of a second, of which one record is kept: the number of its records
     said     the record's content if the reader of the file parsed it already; `value` is then empty
-    repeats  number of records of a burst, all within a tenth of a second, for which it stands
-    timed  source of the time: the record (or a line before it), its file, or only the order
     """
 
     stream: Stream
@@ -94,7 +94,7 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 
 
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
-    """Return a function from a file's name without ending to the name of its process, None for the folder's first."""
+    """Return a function: a file's name without ending → name of its process, None for the folder's main process."""
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 
     def process_of(stem: str) -> str | None:
@@ -120,7 +120,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
         kind = "metrics"
         process = ClientProcess(service, instance, instance)
         numbered = ((n, line, readings(line, process)) for n, line in enumerate(data.splitlines()))
-        # A line of a recording is a record for each client, any other line is one record.
+        # A line of a recording holds several clients and becomes one record for each; any other line is one record.
         values = (
             (n, value)
             for n, line, said in numbered
@@ -156,7 +156,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return MBean and attribute of a metric. `domain`: of a name without one."""
+    """Return the MBean and the attribute in a metric's key. `domain`: for a key that states none."""
     named = METRIC.fullmatch(key)
     if named is None:
         mbean, _, attribute = key.rpartition("/")
@@ -165,7 +165,7 @@ def _mbean(key: str, domain: str) -> tuple[str, str]:
 
 
 def _entries(text: str) -> Iterator[tuple[int, bytes]]:
-    """Yield log entries with their further lines (stack traces), each with the number of its first line."""
+    """Yield log entries with the lines that belong to them (stack traces), each with the number of its first line."""
     entry: list[str] = []
     start = 0
     for number, line in enumerate(text.splitlines()):

@@ -24,7 +24,7 @@ from clienthealth.read.logs.fields import offset, service_of_pod
 from clienthealth.read.logs.times import number, time_ms
 
 Paths = tuple[str, ...]
-#: The two readings of a path: as one name, and as nested names (empty for a path of one name).
+#: A path in two forms: as one dotted field name, and split into nested names (empty if the path has no dot).
 _Reading = tuple[str, tuple[str, ...]]
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -61,7 +61,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """The readings of each field's paths."""
+        """For each field, its paths in both forms (`_Reading`)."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             parts = [tuple(part.strip("`") for part in re.findall(r"`[^`]+`|[^.]+", path)) for path in paths]
@@ -111,7 +111,7 @@ FORMATS = tuple(
     Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
-#: Fields by which an undecoded JSON line is recognised: those of any of these formats.
+#: The merged layouts of these formats, except those that carry another program's line; for undecoded JSON lines.
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
@@ -123,7 +123,7 @@ def parsed(text: str | bytes) -> Any:
     except UnicodeError:
         return None
     except (msgspec.DecodeError, RecursionError):
-        # Half a surrogate would be accepted here, but such text cannot be written again.
+        # json.loads would accept a single surrogate, but such text cannot be encoded again.
         if ("NaN" not in text and "Infinity" not in text) or "\\ud" in text.lower():
             return None
     try:

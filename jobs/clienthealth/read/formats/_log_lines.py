@@ -67,7 +67,7 @@ _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
 
 
 def named(line: LogLine) -> LogLine:
-    """Return a line that was taken apart, with the client that it names. Never raises."""
+    """Return an already parsed line, completed with the client that its text names. Never raises."""
     return _finished(line)
 
 
@@ -123,7 +123,7 @@ _OF_CLIENT = ("service", "host", "instance", "client_id", "kind", "library")
 
 
 def _above(said: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return fields by name from `said`, else from `below`."""
+    """Return the named fields, each from `said` if present there, else from `below`."""
     values = ((name, getattr(said, name)) for name in names)
     return {name: getattr(below, name) if value is None else value for name, value in values}
 

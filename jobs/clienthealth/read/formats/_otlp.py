@@ -26,9 +26,9 @@ from clienthealth.settings import IdentitySettings
 
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
-#: Attributes of a point that was measured for one of several brokers.
+#: Names of the attribute that states for which broker a data point was measured.
 NODES = ("node_id", "node-id", "node.id")
-#: A severity number is 1 to 24, four steps for each of these.
+#: Levels in order of their severity numbers: each covers four numbers, from 1 (TRACE) to 24 (FATAL).
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 _CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")
@@ -38,10 +38,10 @@ _LAST_RESORT = ("k8s.container.name", "container.name")
 
 
 class Sample(NamedTuple):
-    """The meaning of a data point: its metric and its attributes together.
+    """The meaning of a data point, derived from its metric and its attributes.
 
     client_id  None if the resource names it
-    name       ours; None for a metric that is not read
+    name       our name of the metric; None for a metric that is not read
     """
 
     client_id: str | None
@@ -55,9 +55,9 @@ class Sample(NamedTuple):
 class Metric(NamedTuple):
     """The meaning of a metric's name.
 
-    name      ours, None for one that is not read
-    of_nodes  True if it is read when measured for one broker
-    bare      a point of it without attributes
+    name      our name of the metric; None for a metric that is not read
+    of_nodes  True if values for a single broker are read, too
+    bare      the Sample for a data point without attributes
     """
 
     kind: str
@@ -79,7 +79,7 @@ def metric(spelled: str) -> Metric | None:
 
 
 def sample(metric: Metric, attributes: Mapping[str, str], ids: Sequence[str]) -> Sample:
-    """Return the sample of a metric with these attributes; `ids`: attributes that name the client."""
+    """Return the meaning of a data point of a metric with these attributes; `ids`: attributes that name the client."""
     of_node = node(first(attributes, NODES))
     return Sample(
         first(attributes, ids),
@@ -145,27 +145,27 @@ class Points:
         )
 
     def ended(self, moment_ms: int | None) -> None:
-        """Take the time of a point."""
+        """Note the end time of a data point; the newest one becomes the snapshot's time."""
         if moment_ms is not None and (self._newest is None or moment_ms > self._newest):
             self._newest = moment_ms
 
     def counts_since(self, moment_ms: int | None) -> None:
-        """Take the start time of a delta."""
+        """Note the start time of a delta; the earliest one begins the snapshot's interval."""
         if moment_ms is not None and (self._since is None or moment_ms < self._since):
             self._since = moment_ms
 
     def has_points_of(self, kip714: bool, delta: bool) -> None:
-        """Note that points of this kind of metrics exist."""
+        """Note whether metrics of KIP-714 and deltas occur."""
         self._pushed = self._pushed or kip714
         self._delta = self._delta or delta
 
     def add(self, sample: Sample, value: float | None) -> None:
-        """Take the value of a point."""
+        """Add the value of a data point."""
         client_id, kind, name, topic, partition, of_node = sample
         self._process.add(client_id or self._resource.client_id, kind, name, value, topic, partition, None, of_node)
 
     def metrics(self, sample: Sample) -> dict[str, float]:
-        """Return the mapping for values of points with the same attributes, see `Samples.metrics`."""
+        """Return the dict that collects values of data points with the same attributes, see `Samples.metrics`."""
         client_id, kind, _, topic, partition, of_node = sample
         return self._process.metrics(client_id or self._resource.client_id, kind, topic, partition, None, of_node)
 
@@ -179,7 +179,7 @@ class Points:
 
 
 def process_of(attributes: Mapping[str, str | None], identity: IdentitySettings) -> Identity:
-    """Return the process of the log records of a resource with these attributes."""
+    """Return the process that wrote the log records of a resource with these attributes."""
     host, pod = first(attributes, identity.otlp_host), first(attributes, ("k8s.pod.name",))
     instance, pid = first(attributes, identity.otlp_instance), first(attributes, ("process.pid",))
     return Identity(

@@ -14,7 +14,7 @@ _FRAME = 5
 
 
 class PayloadError(ValueError):
-    """The reason why a payload cannot be unpacked, as in a reject."""
+    """A payload cannot be unpacked; the message is the reason, in the form of a reject."""
 
 
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
@@ -46,7 +46,8 @@ def _of_zstd(data: bytes | memoryview, most: int) -> bytes:
     reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
     plain = bytearray()
     try:
-        # In pieces, because a piece cannot grow by more than its blocks of 128 KiB.
+        # Decompress in pieces, so that the size limit is checked before much memory is used: a piece can grow only by
+        # its own blocks of at most 128 KiB.
         for at in range(0, len(data), 4096):
             plain += reader.decompress(bytes(data[at : at + 4096]))
             if len(plain) > most:
@@ -59,7 +60,7 @@ def _of_zstd(data: bytes | memoryview, most: int) -> bytes:
 
 
 def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
-    """Return the schema's number and the data behind it, None if the payload has no such frame."""
+    """Return the schema's number and the data after the frame; None if the payload has no such frame."""
     if len(data) <= _FRAME or data[0] != 0:
         return None
     view = memoryview(data)
@@ -67,9 +68,10 @@ def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
 
 
 def without_message_path(data: memoryview) -> memoryview:
-    """Return the data behind the path of a message in its schema: zigzag numbers, the first counts the others.
+    """Return the data after the path that locates a protobuf message in its schema.
 
-    Raises PayloadError if there is no such path.
+    The path is a list of zigzag numbers; the first one is the number of the others. Raises PayloadError if there is no
+    such path.
     """
     count, at = _zigzag(data, 0)
     for _ in range(count):

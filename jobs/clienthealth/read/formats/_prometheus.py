@@ -25,7 +25,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Series(NamedTuple):
-    """The meaning of a series. `name`: ours, None for a metric that is not read."""
+    """The meaning of a series. `name`: our name of the metric; None for a metric that is not read."""
 
     kind: str
     name: str | None
@@ -44,7 +44,7 @@ class Scraped(NamedTuple):
     version: str | None
 
     def process(self, ts_ms: int | None) -> Samples:
-        """Return the process at one moment."""
+        """Return the collector of this process's samples at one moment."""
         return Samples(
             ts_ms,
             service=self.service,
@@ -56,13 +56,13 @@ class Scraped(NamedTuple):
 
 
 def kind_of(name: str) -> str | None:
-    """Return the kind of client with metrics of this name, None if it is not a Kafka client's."""
-    # Both prefixes have the same length.
+    """Return the kind of Kafka client that has metrics of this name; None if no Kafka client has."""
+    # The prefixes `kafka_producer_` and `kafka_consumer_` have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 
 
 def our_name(name: str, of_node: bool) -> str | None:
-    """Return our name of a metric, None for one that is not read."""
+    """Return our name of a metric; None for a metric that is not read. `of_node`: the value is for a single broker."""
     ours = _NAMES.get(name)
     return None if of_node and ours is not None and not ours.startswith("request-latency") else ours
 
@@ -78,7 +78,7 @@ def series(name: str, labels: Labels) -> tuple[Series, Scraped] | None:
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
-        # The scraped address; `host` is the scraper's.
+        # The label `url` or `endpoint` is the address that was scraped; `host` is the scraper's own.
         host, scraped = host_and_instance(url, host)
     return (
         Series(

@@ -16,14 +16,15 @@ from typing import Any, Literal
 from clienthealth.model.errors import DependencyError
 from clienthealth.model.telemetry import Stream
 
-#: Number of sets of attributes that are cached by their bytes.
+#: Maximum number of attribute sets in the cache, whose key is the set's bytes.
 REMEMBERED = 65_536
-#: `aggregation_temporality` of a sum that counts since the point before.
+#: `aggregation_temporality` of a sum that counts since the previous data point.
 DELTA = 1
-#: The flag of a point without a value.
+#: Flag of a data point that has no recorded value.
 NO_VALUE = 1
 
-#: Message → field → its number and type; `*` repeated; a type that begins with a capital is a message of this table.
+#: Message → field → its number and type. `*` marks a repeated field; a type with a capital letter is a message of this
+#: table.
 _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = {
     "Metrics": {"resources": (1, "ResourceMetrics*")},
     "ResourceMetrics": {"resource": (1, "bytes"), "scopes": (2, "bytes*")},
@@ -65,9 +66,9 @@ _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = {
 }
 
 _LEN, _FIXED64 = 2, 1
-#: Wire type → length of a value.
+#: Wire type → length of its values in bytes.
 _FIXED = {_FIXED64: 8, 5: 4}
-#: The tag of field 1 with a message in it, with which every request begins.
+#: The tag (field 1, embedded message) with which every request begins.
 _RESOURCES = 0x0A
 
 
@@ -150,7 +151,7 @@ class _NotAMessageError(ValueError):
 
 
 def _entries(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the messages in field 2 of a message. Raises _NotAMessageError."""
+    """Yield start and end of each message in field 2 of a message. Raises _NotAMessageError."""
     while at < end:
         number, wire, begin, at = _field(data, at, end)
         if number == 2 and wire == _LEN:
@@ -158,7 +159,7 @@ def _entries(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int,
 
 
 def _field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, int, int]:
-    """Return a field's number and wire type, and where its value begins and ends. Raises _NotAMessageError."""
+    """Return a field's number and wire type, and the start and end of its value. Raises _NotAMessageError."""
     tag, at = (data[at], at + 1) if data[at] < 0x80 else _varint(data, at, end)
     wire = tag & 7
     if tag < 8:
@@ -172,7 +173,7 @@ def _field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, int, 
 
 
 def _message_at(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return begin and end of the bytes whose length is at this position."""
+    """Return start and end of the bytes that follow the length at position `at`."""
     length, begin = _varint(data, at, end)
     if begin + length > end:
         raise _NotAMessageError
@@ -180,7 +181,7 @@ def _message_at(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
 
 
 def _varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return a number of variable length, and the position behind it."""
+    """Return the number of variable length at position `at`, and the position after it."""
     value = shift = 0
     for n in range(at, min(at + 10, end)):
         byte = data[n]
@@ -208,7 +209,7 @@ def _message(name: str, data: bytes) -> Any:
 
 
 def _scalar(value: Any) -> str | None:
-    """Return a single text, number or boolean as text."""
+    """Return a text, number or boolean as text."""
     kind = value.WhichOneof("value")
     if kind == "text":
         return text(value.text)
@@ -220,7 +221,7 @@ def _scalar(value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as Python's own type."""
+    """Convert a protobuf value to a Python value."""
     kind = value.WhichOneof("value")
     if kind == "values":
         return [_plain(_message("Value", one)) for one in value.values.values]
@@ -264,7 +265,7 @@ def _classes() -> Mapping[str, Any]:
             if name == "Value":
                 field.oneof_index = 0
             if spelled == "as_double":
-                # For a point without a value.
+                # A data point without a value reads as NaN.
                 field.default_value = "nan"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())

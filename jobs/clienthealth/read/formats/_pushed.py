@@ -19,7 +19,7 @@ from clienthealth.settings import IdentitySettings
 
 #: The header that every push has.
 INSTANCE = "client_instance_id"
-#: Headers of the plugin that are read, beside `format` and `client_id`.
+#: Headers of the plugin that are read in addition to `format` and `client_id`.
 HEADERS = (
     *(INSTANCE, "client_address", "principal", "client_software_name", "client_software_version"),
     *("terminating", "broker_time_ms", "broker_id", "push_interval_ms"),
@@ -52,7 +52,7 @@ def complete(snapshot: Snapshot, said: Mapping[str, str]) -> None:
         return
     if (arrived := said.get("broker_time_ms", "")).isdecimal():
         snapshot.ts_ms = int(arrived)
-    # Brokers since 4.2 send it.
+    # Since 4.2 brokers send the push interval.
     if (every := said.get("push_interval_ms", "")).isdecimal():
         snapshot.interval_ms = int(every)
     snapshot.metrics[TERMINATING] = float(said.get("terminating") == "true")

@@ -18,12 +18,12 @@ from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetric
 from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
 from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 
-#: The value of an unknown metric; exactly this object if the record lacks the metric.
+#: The value of an unknown metric. If the record lacks the metric, the value is this very object, so `is` tells.
 UNKNOWN = float("nan")
-#: Number of clients, and of sets of options, in the caches; then all are dropped.
+#: Maximum number of clients, and of sets of options, in the caches; a full cache is emptied.
 REMEMBERED = 100_000
 
-#: Maximum bytes of a cached client's object or options: four times the longest seen.
+#: Maximum bytes of a client's object, or of its options, that is cached: four times the longest seen.
 LONGEST = 4_096
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -31,7 +31,7 @@ Values = tuple[float, ...]
 
 
 def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
-    """Make a struct with a field for each metric, named `f` and its number."""
+    """Create a struct type with one field per metric, named `f` plus the metric's index."""
     field = msgspec.field
     fields = [
         (f"f{n}", Annotated[float, msgspec.Meta(le=MOST[metric])] | None, field(default=UNKNOWN, name=metric))
@@ -60,7 +60,7 @@ _READ_TOPIC = _getter(TOPIC_METRICS, TOPIC_METRICS)
 
 
 class FastTopic(msgspec.Struct, gc=False):
-    """The values of a topic, or of one partition or thread of it."""
+    """The values of one topic, partition or thread."""
 
     topic: _Name
     partition: Annotated[int, msgspec.Meta(ge=MIN_INT, le=MAX_INT)] | None = None
@@ -70,7 +70,7 @@ class FastTopic(msgspec.Struct, gc=False):
 
     @property
     def values(self) -> Values:
-        """Its metrics in the order of TOPIC_METRICS, in the form of `Fast.values`."""
+        """The values in the order of TOPIC_METRICS, in the form of `Fast.values`."""
         return _filled(_READ_TOPIC(self.metrics)) if self.metrics is not None else (UNKNOWN,) * len(TOPIC_METRICS)
 
 
@@ -155,7 +155,7 @@ def fast(
         except TypeError:
             values = _filled(values)
         topics = record.topics or []
-        # Without any value it may not report at all.
+        # A record in which every value is unknown may not count as a report: leave it to `decode_metrics`.
         if (
             values[0] is UNKNOWN
             and not topics

@@ -22,7 +22,7 @@ _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[iu]?"
 _FIELD = re.compile(
     rf'((?:[^\\,= \n]|\\.)++)=({_NUMBER}|[tTfF]|true|false|True|False|TRUE|FALSE|"(?:[^"\\]|\\.)*+")(?=[, ]|$)'
 )
-#: 1 name and tags, 2 fields, 3 time.
+#: Groups: 1 name and tags, 2 fields, 3 time.
 _LINE = re.compile(
     r"((?:[^\\,= \n#]|\\.)(?:[^\\, \n]|\\.)*+(?:,(?:[^\\,= \n]|\\.)++=(?:[^\\,= \n]|\\.)++)++) "
     r'((?:[^\\ "\n]|\\.|"(?:[^"\\]|\\.)*+")++)(?: (-?\d{1,19}))?[ \r]*+'
@@ -56,14 +56,14 @@ def _decode(record: Record) -> list[Snapshot]:
 
 @lru_cache(maxsize=16_384)
 def _key(head: str) -> tuple[str, Labels]:
-    """Return name and tags."""
+    """Return the name and the tags at the beginning of a line."""
     name, *_ = _COMMA.split(head, maxsplit=1)
     tags = tuple((_plain(match[1]), _plain(match[2])) for match in _TAG.finditer(head, len(name) + 1))
     return _plain(name), tags
 
 
 def _fields(written: str) -> dict[str, Any] | None:
-    """Return fields by name (numbers as text, booleans as written, no texts); None if they are not fields."""
+    """Parse fields into a dict: numbers stay text, booleans as written, texts are left out. None for invalid fields."""
     fields: dict[str, Any] = {}
     at = 0
     while (field := _FIELD.match(written, at)) is not None:

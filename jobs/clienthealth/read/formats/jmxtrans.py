@@ -17,11 +17,11 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, integer, mapping, number, present, text
 from clienthealth.read.formats import Format, Record, has
 
-#: 1 host and port, 2 kind, 3 content of the MBean's name, 4 MBean type, 5 attribute.
+#: Groups: 1 host and port, 2 kind of client, 3 rest of the MBean's name, 4 MBean type, 5 attribute.
 KEYSPACE = re.compile(
     r"^(?:.*?\.)?([^.]+_\d+)\.kafka[._](producer|consumer)\.(.+)\.([a-z]+-[a-z-]*metrics)\.([^.]+)$", re.DOTALL
 )
-#: 1 client id, 2 topic, 3 partition.
+#: Groups: 1 client id, 2 topic, 3 partition.
 PARTITION = re.compile(r"(.+)\.([^.]+)\.(\d+)", re.DOTALL)
 PORT = re.compile(r"_(\d+)$")
 
@@ -29,7 +29,7 @@ _NAMES = metric_names.mbeans()
 
 
 class _Key(NamedTuple):
-    """The parts of a keyspace. `name`: ours."""
+    """The parts of a keyspace. `name`: our name of the metric."""
 
     at: str
     client_id: str

@@ -16,7 +16,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: A value whose keys name MBeans answers the read of a pattern.
+#: If the keys of the value are MBean names, the request was for a pattern.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 
@@ -44,7 +44,7 @@ def _decode(record: Record) -> list[Snapshot]:
 
 
 def _status(element: Any) -> float | None:
-    """Return the status; 200 if an answer with a value lacks it."""
+    """Return the status of a response; 200 if it has a value but no status."""
     fields = mapping(element)
     answers = "value" in fields and "mbean" in mapping(fields.get("request"))
     status = fields.get("status", 200 if answers else None)

@@ -30,7 +30,7 @@ LONGEST_QUEUE_SECONDS = 3_600
 
 
 class _Group(NamedTuple):
-    """The meaning of a group's name. `names`: its metrics → ours."""
+    """The meaning of a group's name. `names`: kafka-python's metric name → ours."""
 
     kind: str
     topic: str | None
@@ -82,7 +82,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mapping[str, Any]) -> None:
     """Add the samples of one group to the process."""
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
-    # Factor from the unit of queue times to milliseconds.
+    # Factor that converts queue times to milliseconds.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
     if metrics:
         process.add(client_id, group.kind, None, None)
@@ -93,7 +93,7 @@ def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mappi
         value = number(raw)
         maximum = metrics.get(f"{metric[:-4]}-max", 0.0) if metric.endswith("-avg") else 0.0
         if number(maximum) is None:
-            # An average of nothing.
+            # The average is 0 because nothing was measured: leave it out.
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor

@@ -33,7 +33,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     producer = kind == "producer"
     seconds = measurement(stats.get("time"))
     client = Identity(
-        # The name is the same in every replica, so at best unique within its process.
+        # The handle's name is the same in every replica, so at best it is unique within its process.
         handle=text(stats.get("name")),
         client_id=text(stats.get("client_id")),
         kind=kind if kind in ("producer", "consumer") else None,
@@ -100,7 +100,7 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 
 
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
-    """Return the weighted average and the maximum over brokers (or topics) in their windows."""
+    """Return the weighted average and the maximum of the window statistics `name` of all brokers (or topics)."""
     weights, weighted, maxima = [], [], []
     for parent in parents:
         window = parent.get(name)
@@ -129,7 +129,7 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
             partition = mapping(one)
             number = measurement(partition.get("partition"))
             waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
-            # The partition of messages without one is -1.
+            # Partition -1 has the messages that are not assigned to a partition yet.
             if number is not None or (producer and waiting):
                 yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
 

@@ -39,7 +39,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _read(process: Samples, fields: Mapping[str, Any]) -> None:
-    """Add the samples of one MBean, which is among the fields."""
+    """Add the samples of one MBean; its name is among the fields."""
     name = fields.get("mbean")
     if type(name) is not str:
         return

@@ -28,7 +28,7 @@ from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
 
-#: Number of resources, and of sets of attributes of points, that are cached by their content.
+#: Maximum number of resources, and of attribute sets of data points, in the caches.
 REMEMBERED = 16_384
 
 Attributes = tuple[tuple[str, str], ...]
@@ -58,7 +58,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _is_readable(scope: Any) -> bool:
-    """True if it has a list of metrics, each an object; some programs write null for an empty list."""
+    """True if the scope has a list of metrics that are all objects; some programs write null for an empty list."""
     metrics = mapping(scope).get("metrics")
     return type(metrics) is list and _METRICS.issuperset(map(type, metrics))
 
@@ -79,7 +79,7 @@ def _attributes(listed: Any) -> Mapping[str, str]:
 
 
 def _scalar(value: Mapping[str, Any]) -> str | None:
-    """Return the text of an attribute's value that is not a text."""
+    """Return an attribute's value as text if its type is not text."""
     kinds = ("stringValue", "intValue", "doubleValue", "boolValue")
     return next((text(value[kind]) for kind in kinds if kind in value), None)
 
@@ -95,10 +95,10 @@ def _sample(metric: Metric, attributes: Attributes, ids: tuple[str, ...]) -> Sam
 
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
-    """Add the points of a resource."""
+    """Add the data points of one resource."""
     own: dict[str, dict[str, float]] = {}
     pushed = deltas = False
-    # Most points of a record share their times.
+    # Most data points of a record have the same times.
     last_end: Any = None
     last_begin: Any = None
     for metrics in scopes:
@@ -139,7 +139,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
 
 
 def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
-    """Return the points of a metric, and whether they are deltas of a sum."""
+    """Return the data points of a metric, and whether it is a sum whose points are deltas."""
     total = one.get("sum")
     points, delta = None, False
     if type(total) is dict:

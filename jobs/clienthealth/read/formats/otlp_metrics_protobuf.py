@@ -41,25 +41,26 @@ from clienthealth.read.formats._protobuf import (
 )
 from clienthealth.settings import IdentitySettings
 
-#: Maximum bytes of scopes in the cache, with a few times as many of their meaning; then all are dropped.
+#: Maximum bytes of scopes in the cache; their parsed meaning takes a few times as much. A full cache is emptied.
 REMEMBERED_BYTES = 16_000_000
-#: A substring of the name of every metric that is read.
+#: A text that the name of every relevant metric contains.
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
-#: Tags of a point's fields.
+#: Protobuf tags of a data point's fields.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
-#: Unpacked, for each point: the bytes before it, its times, the tag of its value, and this; at the end the rest.
+#: Unpacking a scope gives four items per data point: the bytes before it, its times, the tag of its value, and the
+#: value. The bytes after the last point come at the end.
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
-#: Attributes that name a client, in their order.
+#: Names of attributes that may name a client, in the order in which they are tried.
 Ids = tuple[str, ...]
-#: The unpacked parts of a scope.
+#: The items into which a scope is unpacked.
 Parts = tuple[Any, ...]
 
 
 class _Point(NamedTuple):
-    """A data point. Times in nanoseconds, 0 if unknown; `value` an integer if it was written as one."""
+    """A data point. Times are nanoseconds, 0 if unknown; `value` is an integer if it was written as one."""
 
     sample: Sample
     start: int
@@ -68,7 +69,7 @@ class _Point(NamedTuple):
 
 
 class _Metric(NamedTuple):
-    """A metric with its points. `metric`: None if it is not a Kafka client's."""
+    """A metric with its data points. `metric`: None for metrics of other programs."""
 
     message: bytes
     name: bytes
@@ -78,11 +79,11 @@ class _Metric(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """The meaning of a scope without its numbers.
+    """The meaning of a scope except for its numbers.
 
-    values   for each client, topic and broker (a sample without a metric): the values that are read, by their places
-             in Parts, with our names
-    deltas   the times of points that are deltas, by their places
+    values   for each client, topic and broker (as a Sample without a metric): positions of its values in
+             Parts, with our names
+    deltas   positions in Parts of the times of deltas
     """
 
     values: Mapping[Sample, Sequence[tuple[int, str]]]
@@ -91,7 +92,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The places of a scope's numbers, and the meanings of scopes of this shape, by settings and their other bytes."""
+    """The positions of numbers in a scope, and a cache of meanings by settings and all bytes that are not numbers."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -139,7 +140,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add the numbers of a scope with a known meaning; False if the bytes at the places of times are something else."""
+    """Add the numbers of a scope with a known meaning; False if the bytes in the places of times are not times."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:
@@ -233,7 +234,7 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
 
 
 def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:
-    """Return times and value of a point as written in the usual field order."""
+    """Return the times and the value of a data point as bytes, in the usual field order."""
     times = (_STARTS + _END.pack(start) if start else b"") + _ENDS + _END.pack(end)
     return times, _AS_INT + _WHOLE.pack(value) if type(value) is int else _AS_DOUBLE + _DOUBLE.pack(value)
 

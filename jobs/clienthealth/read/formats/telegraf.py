@@ -23,12 +23,12 @@ from clienthealth.read.formats._prometheus import add as add_series
 
 _NAMES = metric_names.spellings(metric_names.attribute)
 _TELLING = metric_names.telling()
-#: The fields in which inputs.prometheus puts the value of a series that gave the metric its name.
+#: Fields in which inputs.prometheus puts a value if the measurement has the name of the Prometheus metric.
 _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 
 
 class Point(NamedTuple):
-    """One metric of Telegraf. `ts_ms`: None if it has no time; values of fields as written."""
+    """One metric of Telegraf. `ts_ms`: None if it has no time; field values are kept as written."""
 
     name: str
     tags: Labels
@@ -37,7 +37,7 @@ class Point(NamedTuple):
 
 
 class _Whose(NamedTuple):
-    """The identity in the tags of a point from Jolokia."""
+    """The identity that the tags of a point from Jolokia give."""
 
     service: str | None
     host: str | None
@@ -51,9 +51,9 @@ class _Whose(NamedTuple):
 class _Layout(NamedTuple):
     """The meaning of a measurement's name and fields.
 
-    series  the fields that are series of Prometheus, with their names; then the other fields have no meaning
-    kind    of the client, None if it is not a Kafka client's
-    fields  those that are read if there are no series; `names` are our names of them
+    series  the fields that are Prometheus series, with their names; if there are any, other fields are ignored
+    kind    kind of the client, None if it is not a Kafka client's
+    fields  the fields that are read if there are no series; `names` are our names of them
     """
 
     series: Sequence[tuple[str, str]]
@@ -63,13 +63,13 @@ class _Layout(NamedTuple):
 
 
 class Processes:
-    """The processes in a record: one Telegraf reads many, and writes several rounds at once."""
+    """The processes in a record: one Telegraf polls many processes, and may write several polls in one batch."""
 
     def __init__(self) -> None:
         self._by_time: dict[Any, Samples] = {}
 
     def add(self, point: Point) -> None:
-        """Take a metric."""
+        """Add one metric."""
         name, tags, fields, ts_ms = point
         service, host, instance, client_id, topic, partition, of_node = _whose(tags)
         layout = _layout(name, tuple(fields), of_node is not None)

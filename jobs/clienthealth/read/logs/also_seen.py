@@ -22,11 +22,11 @@ MEASURED = "measured."
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"one_of": "is"}):
-    """A condition on an option of a client: one of some texts, or a number below or above another one.
+    """A condition on one option of a client: the option equals one of some texts, or is below or above a number.
 
     option  its name; names that begin with `measured.` are the client's own measurements
-    like    a pattern of its whole text
-    of      another option, of which `below` and `above` are then multiples
+    like    regular expression that must match the option's whole text
+    of      name of another option: `below` and `above` are then multiples of its value
     """
 
     option: str
@@ -55,9 +55,9 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     id             hyphenated, the name of its table: in records, in the history and in JSON
     sentence       what it is
     action         what to do
-    least          fewer lines of one run are everyday life and not reported
-    apart_seconds  lines further apart than this are two runs, of which the later one is reported
-    when           the condition on all options of a client's start, for an issue without lines
+    least          minimum number of lines in one run of them; fewer are normal and not reported
+    apart_seconds  lines further apart than this belong to different runs, of which the latest is reported
+    when           conditions on the options that a client logs at its start, for an issue without lines; all must hold
     source         the library's own documentation; '' if a line shows the issue
     """
 
@@ -71,7 +71,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
     @property
     def hint(self) -> bool:
-        """True if nothing shows that it has harmed the client: it ranks behind everything else."""
+        """True if nothing shows that the issue has harmed the client: it then ranks behind everything else."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
@@ -82,7 +82,7 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-#: Where libraries name the protocol's errors, and where each has its sentences.
+#: Place in each library's source: of the classes of Kafka's protocol errors, and of their descriptions in words.
 _NAMED_BY = {"java": "common/errors; the same names in errors.py of Python and lib/kafka.rb of Ruby"}
 _TOLD_BY = {
     "java": "common/protocol/Errors; kafkajs in protocol/error.js",
@@ -91,14 +91,14 @@ _TOLD_BY = {
     "ruby-kafka": "lib/kafka",
     "pykafka": "cluster.py, broker.py and producer.py",
 }
-#: What JSON may escape: no literal of raw records holds it.
+#: Characters that JSON may escape: in raw records a literal text cannot contain them.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
-#: What follows the class of an error where it is thrown or logged, and not where source code names it.
+#: Text that follows an error's class name where the error is thrown or logged, but not where source code mentions it.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |\s*(?:\n|\Z))"
 
 
 def _named(error: str) -> dict[str, object]:
-    """The wording of an error of the protocol: its class, in any library."""
+    """Return the log pattern for an error of Kafka's protocol: its class name, in any library."""
     return {
         "id": f"error-{error}",
         "said_by": _NAMED_BY,
@@ -109,7 +109,10 @@ def _named(error: str) -> dict[str, object]:
 
 
 def _told(library: str, text: str) -> dict[str, object]:
-    """The wording of a sentence of a library; those that begin alike (`Broker: `) share a literal."""
+    """Return the log pattern for a library's description of an error.
+
+    Descriptions that begin alike (`Broker: `) share a literal.
+    """
     shared = library in ("librdkafka", "sarama")
     return {
         "id": f"text-{text}",
@@ -121,7 +124,7 @@ def _told(library: str, text: str) -> dict[str, object]:
 
 
 def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The table of one trouble: what its errors and texts stand for follows its wordings."""
+    """Return the table of a known issue: log patterns for its `errors` and `texts` follow its own `wordings`."""
     rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
     reported = (_told(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
     return {
@@ -132,13 +135,13 @@ def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: All of them by id, the gravest first.
+#: All known issues by id, the gravest first.
 BY_ID = meanings({name: _with_errors(name, entry) for name, entry in _TABLES.items()}, Trouble, "logs/also_seen.toml: ")
 TROUBLES = tuple(BY_ID.values())
 
 
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
-    """Return the issues of a client's options, each with the options concerned; measured ones first."""
+    """Return the known issues of a client's options, each with the options concerned; measured ones first."""
     found = []
     for trouble in TROUBLES if options else ():
         if trouble.when and trouble.kind in (None, kind) and all(one.holds(options) for one in trouble.when):

@@ -16,8 +16,8 @@ from clienthealth.model.values import grouped
 from clienthealth.read.logs.dumps import DUMP_LINE
 from clienthealth.read.logs.fields import offset
 
-#: Of events with one log pattern, client, thread and address, one per this time (ms) is kept, with the number for which
-#: it stands: 100,000 lines a second of one process cost as much state as ten.
+#: Of events with the same log pattern, client, thread and address, one per SAMPLING_MS is kept; it counts the others.
+#: So a process that writes 100,000 lines a second costs as much state as one that writes ten.
 SAMPLING_MS = 100
 #: A dump of up to SLOTS × SLOT_BYTES is kept whole, even if many of its threads have the same frame. Of a burst of
 #: stack traces at most SLOTS copies of each line are kept per half minute.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump. Entries with one `sample` count as one; `repeats`: number for which it stands."""
+    """A log event or a thread dump. Entries with an equal `sample` count as one; `repeats` is their number."""
 
     repeats: int
 
@@ -41,19 +41,19 @@ class Entry(Protocol):
 
     @property
     def sample(self) -> Hashable:
-        """The key that entries of one burst share."""
+        """The key that equal entries of one burst share."""
 
 
 E = TypeVar("E", bound=Entry)
 
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
-    """Return the key of events of one process that count as one; it is the same in every process and after restarts."""
+    """Return the key that equal events of one process share; it stays the same after restarts of the monitor."""
     detail = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
     subject = (event.signature, event.client_id or "", event.thread or "", detail)
     if event.signature != DUMP_LINE:
         return *subject, str(event.ts_ms // SAMPLING_MS)
-    # Lines of dumps count as one if they are the same text in the same slot of their file in the same half minute.
+    # Lines of dumps are equal if they have the same text in the same slot of their file within the same half minute.
     text = blake2b(event.text.encode(errors="replace"), digest_size=8).hexdigest()
     slot = (offset(event.captures.get("offset")) or 0) // SLOT_BYTES % SLOTS
     return *subject, event.captures.get("file", ""), text, str(slot), str(event.ts_ms // LINE_SAMPLING_MS)
@@ -76,7 +76,10 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items, given in order of time: the newest of each sort, and all of rare sorts."""
+    """Return at most `most` items: the newest of each frequent sort, and all of rare sorts.
+
+    Input and result are in order of time.
+    """
     if len(items) <= most:
         return list(items)
     of_sort = grouped(items, sort)

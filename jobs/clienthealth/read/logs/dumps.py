@@ -24,21 +24,21 @@ _STAMP_LENGTH = 19
 _END = "JNI global ref"
 #: Parts of the frames that judges use.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: Prefixes of lines between threads and frames.
+#: Prefixes of lines between a thread's header and its frames.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
-#: A header: the name in quotes (which may contain quotes itself) and text that only a header has after it.
+#: A thread's header: the name in quotes (a name may contain quotes itself), then text that only a header has.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
-#: A mark for missing lines: no thread continues behind it.
+#: Mark for missing lines: no thread's frames continue after it.
 _MISSING = "ERROR lines are missing"
 _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
-    """Return the dumps in a log record, at most MAX_DUMPS; the first has its time, later ones their distance to it."""
+    """Return at most MAX_DUMPS dumps in a log record; the first gets its time, later ones keep their distance to it."""
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
         ThreadDump(
-            # Its distance to the first, if both have a time.
+            # Milliseconds from the first dump to this one, if both have a time.
             (line.ts_ms or 0) + (dump.ts_ms - first if dump.ts_ms is not None and first is not None else 0),
             tuple(Thread(t.name, t.state, tuple(frame.method for frame in t.frames), t.cpu_ms) for t in dump.threads),
             source,
@@ -66,8 +66,9 @@ def is_line(text: str) -> bool:
 def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
     """Rejoin dumps that arrived line by line from events DUMP_LINE, in any order and from any number of files.
 
-    Lines of one file are sorted by their offsets; a line sent twice counts once. A thread ends at the next one's begin,
-    at the dump's end, or where more than MAX_GAP bytes are missing. Without its title there is no dump.
+    Lines of one file are sorted by their offsets; a line sent twice counts once. A thread ends where the next one
+    begins, where the dump ends, or where more than MAX_GAP bytes are missing. Threads without a dump's title are
+    dropped.
     """
     files: dict[str | None, list[LogEvent]] = {}
     for line in lines:
@@ -87,7 +88,7 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
             texts.append(_MISSING)
         texts.append(line.text)
         end, last = at + len(line.text), at
-    # A dump that is known to be complete or cut has its title.
+    # Only a dump that has its title is known to be complete or cut.
     titled = [dump for dump in dumps_in("\n".join(texts), alone=False) if dump.complete is not None]
     return dumps_of(LogLine(ts_ms=by_offset[0].ts_ms, dumps=titled), by_offset[0].source)
 
@@ -99,7 +100,7 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
     return offset(line.captures.get("offset")) or 0, line.ts_ms, line.text, where
 
 
-#: Parts of frames that identify a kind of client; the kinds in the order of their search.
+#: Parts of frames that identify a kind of client; the kinds are tried in this order.
 _FRAMES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("producer", ("clients.producer.KafkaProducer.", "clients.producer.internals.")),
     (
@@ -120,15 +121,16 @@ _FRAMES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
         ),
     ),
 )
-#: Frames of frameworks whose threads poll and call the application's handler in between.
+#: Frames of frameworks whose threads poll a consumer and call the application's handler between two polls.
 _CONTAINERS = (
     "KafkaMessageListenerContainer$ListenerConsumer.run",
     "org.apache.camel.component.kafka.KafkaFetchRecords.run",
     "org.apache.kafka.connect.runtime.WorkerSinkTask.execute",
     "org.apache.kafka.streams.processor.internals.StreamThread.run",
 )
-#: Names of such threads if Kafka itself names them, the consumers that they may or may not poll by their names, and the
-#: default name of the one that they poll. Kafka Streams names its consumers itself, so its threads poll no other.
+#: For frameworks whose threads Kafka itself names: the thread's name, the names of consumers for which it can be told
+#: whether the thread polls them, and the default name of the consumer that it polls. Kafka Streams names its consumers
+#: itself, so its threads poll no other consumers.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -136,7 +138,7 @@ _POLLERS = (
 
 
 def in_container(thread: Thread) -> bool:
-    """True if a framework runs the thread, which polls and calls the application's handler in between."""
+    """True if the thread belongs to a framework that polls and calls the application's handler between two polls."""
     return any(part in frame for frame in thread.frames for part in _CONTAINERS)
 
 

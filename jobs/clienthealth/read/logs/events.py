@@ -23,61 +23,62 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_in
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
-#: The kinds of clients that log.
+#: The kinds of clients whose log lines are read.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
 #: Least size (bytes) of a dump's line: the value of a record's offset for lines without a file.
 BYTES_PER_LINE = 64
 
 #: Loggers of client libraries, and of their wrappers; the beginning of a package may be shortened.
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
-#: Prefix of lines that librdkafka writes itself: a logger in front of it forwards another program's line.
+#: Prefix of lines that librdkafka writes itself. If a logger wrote such a line, it forwards another program's.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: Text between quotation marks, and after an open one; marks are not escaped.
+#: Text between quotation marks, and text after a mark that is not closed; the marks are not escaped.
 _QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
 _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
-#: Text before a value in quotation marks: `msg=`, `"message": `, `[`.
+#: Text right before a quoted value: `msg=`, `"message": `, `[`.
 _KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
-#: Text before a string in source code.
+#: Text right before a string in source code.
 _CALL = re.compile(
     r"(?:\b[a-z]\w{0,99}|\b(?:new|raise) [\w.]{1,99}|\(\w{1,99}=\w{1,99})\((?:\Z|'[^']{0,500}\Z)", re.ASCII
 )
-#: Length of text before a match that is searched for an exception, and for the end of a layout.
+#: Length of the text before a match in which an exception, or the end of a layout's prefix, is searched.
 MAX_BEFORE = 500
-#: An exception, or librdkafka's error in Python, that ends where the library's words begin.
+#: An exception's name, or librdkafka's error in Python, right before the library's words.
 _EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z")
-#: The begin of a message: of a line with a known layout, and after the prefix of a layout.
+#: Text before a message: none in a line with a known layout, else the end of a layout's prefix.
 _BEGINNING = re.compile(r"\A\s*\Z")
 _AFTER_LAYOUT = re.compile(
     r"(?:\A(?:(?:[A-Z][a-z]+){2,}\$?:)?|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|"
     r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
 )
 
-#: A program's own words before an error, in a quotation.
+#: A program's own words before an error, inside a quotation.
 _AFTER_WORDS = re.compile(r"\A[\w ]{1,60}:\s\Z")
 
-#: Human text around a quotation of a library: a comment, a list, a change, source, a sentence.
+#: Human text around a quotation of a library: a comment, a list, a diff, source code, a sentence.
 _NO_LINE = re.compile(
     r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|\s*(?:\d{1,3}(?:\.\d{1,3}){0,3}[.)]? )?(?:[A-Za-z'’]{1,20}[,:]? ){4}"
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\"",
 )
-#: A comment of source code, not of a shell: of lines, of a block that is indented, after a statement. A condition.
+#: Comments of source code, but not of a shell: on lines of their own, in an indented block, after a statement. Also an
+#: `if` that describes what to do.
 _SOURCE = re.compile(
     r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])|[^\n]*?[;{}]\s?//"
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
 )
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
-#: A line of a block comment, and text before a quotation in a sentence or a list: no assignment, key or block.
+#: A line of a block comment; then text before a quotation in a sentence or list, but not an assignment, key or block.
 _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _TOLD_IN_TICKS = re.compile(r"(?!\s*[\w.$-]{1,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _TOLD_IN_QUOTES = re.compile(r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z")
-#: The end of a statement in source code, or of a question, after a quotation.
+#: After a quotation: the end of a statement in source code, and the end of a question.
 _STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
 _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
-#: If the match ends after the shown part of a line, the line is shown from this many characters before it.
+#: A line is cut to MAX_SHOWN characters. If the match would be cut off, the text begins MAX_LEFT characters before it.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: Texts in dumps and in single lines of them (a tab may be an escape). All ASCII, and none but that tab would be
-#: escaped by a JSON encoder.
+#: Texts in whole dumps and in single lines of dumps (a tab may be written as `\t`). All are ASCII, and a JSON encoder
+#: would escape none of their characters except that tab.
 _OF_DUMPS = (
     *SHIPPED,
     "\tat ",
@@ -118,7 +119,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         events.append(replace(_event(line, text, at, wording.id, captures), own=own))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
-        # Its file and offset there, or the topic's partition in place of a file.
+        # Identify the line by its file and its offset there, or by the topic's partition in place of a file.
         here = line.file is None or line.file_offset is None
         offset = source.offset * BYTES_PER_LINE if here else line.file_offset
         file = line.file[-MAX_NAME:] if line.file is not None else f"{source.topic}/{source.partition}"
@@ -162,7 +163,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
 
 
 def _is_told(sentence: str, quotation: str, after: str) -> bool:
-    """True if a sentence that somebody wrote, and no question, quotes a whole message: people tell what happened."""
+    """True if a human sentence that is no question quotes a whole message: people then report what happened."""
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
     reported = _TOLD_IN_TICKS if quotation[0] == "`" else _TOLD_IN_QUOTES
     cut = not sentence.strip(" \t-*+•>") and quotation[0] not in after
@@ -188,7 +189,7 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
 
 
 def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
-    """Return the line in which a match begins, cut to the text around it; and its place."""
+    """Return the line in which a match begins, cut to the text around the match, and the line's place."""
     begin, below = body.rfind("\n", 0, match.start()) + 1, body.count("\n", 0, match.start())
     if 0 < below < len(line.numbers):
         source = Source(source.topic, source.partition, line.numbers[below])

@@ -7,11 +7,11 @@ import re
 from clienthealth.model.telemetry import LogLine
 from clienthealth.model.values import present
 
-#: The I/O thread of a producer; behind a bar the client's id.
+#: The I/O thread of a producer; the client's id follows a bar.
 NETWORK_THREAD = "kafka-producer-network-thread"
 PRODUCER_THREAD = f"{NETWORK_THREAD} | "
 ADMIN_THREAD = "kafka-admin-client-thread | "
-#: A fetcher of the Scala consumer.
+#: A fetcher thread of the Scala consumer.
 FETCHER_THREAD = "ConsumerFetcherThread-"
 JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
@@ -24,7 +24,7 @@ MAX_BODY = 65_536
 _MIN_OFFSET, _MAX_OFFSET = -(2**63), 2**63 - 1
 _INTEGER = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 
-_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # the letters from which Kubernetes makes names
+_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # letters and digits from which Kubernetes makes names
 _POD_SUFFIX = re.compile(rf"(?:-{_POD_HASH}{{6,10}}-{_POD_HASH}{{5}}|-\d{{1,4}})\Z", re.ASCII)
 _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG"), strict=True))
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
@@ -82,7 +82,7 @@ def _client_in(message: str) -> str | None:
     elif " client_id=" in message:
         match = _PYTHON_PREFIX.search(message)
     elif "#producer-" in message or "#consumer-" in message:
-        # `name` of the first `name#producer-1` or `name#consumer-1`.
+        # The `name` in the first `name#producer-1` or `name#consumer-1`.
         end = _HANDLE_END.search(message)
         name = _HANDLE_NAME.search(message[max(0, end.start() - 255) : end.start()]) if end else None
         return name.group() if name else None
@@ -92,7 +92,10 @@ def _client_in(message: str) -> str | None:
 
 
 def _client_of(thread: str) -> str | None:
-    """Return the client of a thread; layouts that cut names to 15 characters keep the end of a prefix (`ad | x-1`)."""
+    """Return the client that a thread's name states.
+
+    Layouts that cut names to 15 characters keep the end of the prefix before the client's id (`ad | x-1`).
+    """
     before, separator, name = thread.partition("| ")
     if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):
         return None

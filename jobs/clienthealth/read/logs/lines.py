@@ -20,7 +20,7 @@ _LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)"
 _THREAD = r"\[ *+([^\]]{0,300})\]"
 _LOGGER = r"([^\s:]{1,300})"
 
-#: Layouts after the time: their pattern, and the field of each of its groups.
+#: Layouts of the text after the time: a regular expression, and the field that each of its groups gives.
 _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LEVEL} ++{_THREAD} ++{_LOGGER} *+[-:](?: (.*))?", ("level", "thread", "logger", "message")),
     (rf"{_THREAD} ++{_LEVEL} ++{_LOGGER} *+[-:](?: (.*))?", ("thread", "level", "logger", "message")),
@@ -43,13 +43,14 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Last group of a match → the group of each field in the layout that matched.
+#: Last group of a match, which tells the layout → the group of each field in that layout.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
-#: A logger in brackets, with a package or before a sign, and the message; else the first word is the message's.
+#: A logger in brackets, and the message. The text is a logger only if it has a package or a sign follows; otherwise it
+#: is the first word of the message.
 _TAIL = (
     r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
     r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
@@ -68,14 +69,14 @@ _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
 )
 _COLUMNS = re.compile(r"[ ]*\t[ ]*")
 _ONLY_LEVEL = re.compile(_LEVELS)
-#: Text allowed between a time and the fields behind it.
+#: Text that may stand between a time and the fields after it.
 _AFTER_TIME = "])>}\"' \t|:,;-"
 _HANDLE = re.compile(r"(.*)#(producer|consumer)-\d{1,9}", re.ASCII | re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 
 
 class Entry(NamedTuple):
-    """The fields of a line of text. `time`: as written."""
+    """The fields of a line of text. `time` is kept as written."""
 
     line: LogLine
     time: str | None = None
@@ -89,9 +90,9 @@ def cleaned(text: str) -> str:
 
 
 def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
-    """Return the fields of an entry as written; callers interpret its time (`ts_ms`) with more knowledge.
+    """Return the fields of an entry as text; callers interpret the time (`ts_ms`), because they know more about it.
 
-    `begin`, `end`: the place of a time in its first line, in any form; the level may stand before it.
+    `begin`, `end`: the position of the time in the entry's first line; the level may stand before it.
     """
     first, newline, below = text.partition("\n")
     stack = below if newline else None

@@ -10,7 +10,7 @@ from clienthealth.model.tables import table
 from clienthealth.platform.secrecy import is_secret, shown
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: By their names in `self_descriptions.toml`.
+#: These log events, by their names in `self_descriptions.toml`.
 BY_NAME = meanings(table(Path(__file__).with_suffix(".toml")), Meaning, "logs/self_descriptions.toml: ")
 SELF_DESCRIPTIONS = tuple(BY_NAME.values())
 #: The lines with a client's configuration.
@@ -32,7 +32,7 @@ def options_in(text: str) -> dict[str, str]:
 
 
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that such a line captured, by their names: requestTimeoutMs is request.timeout.ms."""
+    """Return the options that such a line captured, by Kafka's names: requestTimeoutMs becomes request.timeout.ms."""
     return {
         "".join(f".{c.lower()}" if c.isupper() else c for c in name): text
         for name, text in captures.items()

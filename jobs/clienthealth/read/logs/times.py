@@ -23,7 +23,7 @@ _SAMPLE = 2_000
 _NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,4})?", re.ASCII)
 
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|FINE|FINER|FINEST|CONFIG)"
-#: Text allowed before the time: brackets, a level, a thread or a logger in brackets.
+#: Text allowed before a time at the beginning of a line: brackets, a level, a thread or a logger in brackets.
 _LEAD = (
     rf"(?P<lead>[ \t]{{0,12}}(?:(?:\[?{_LEVEL}\]?[ \t:|,-]{{1,8}}|\[[^\[\]\n]{{1,100}}\][ \t]{{1,4}}"
     r"|\{[^{}\n]{1,100}\}[ \t]{1,4}){1,3}|[A-Z](?=\d{4} )|(?:time|ts|timestamp|date|t)=|%?\d\|(?=\d{10}\.))?"
@@ -39,7 +39,8 @@ _MON = r"(?P<mon>[A-Z][a-z]{2})[a-z]{0,6}\.?"
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 _SIX = r"(?P<hms>\d{6})(?:[.,](?P<f2>\d{1,9}))?"
 
-#: Name → form of a time. Groups are its parts; `a`, `b`, `c`: of a date with unknown order.
+#: Name → regular expression for one form of a time. Its groups are the parts of the time; `a`, `b`, `c` are the numbers
+#: of a date in unknown order.
 _FORMS: Mapping[str, str] = {
     "iso": rf"(?P<y>\d{{4}})[-/.](?P<m>\d\d)[-/.](?P<d>\d\d)[T _-]{_CLOCK}{_ZONE}",
     "compact": rf"(?P<y>20\d\d)(?P<m>\d\d)(?P<d>\d\d)[T _-]?(?:{_CLOCK}|{_SIX}){_ZONE}",
@@ -54,12 +55,12 @@ _FORMS: Mapping[str, str] = {
     "time only": rf"{_CLOCK}{_ZONE}(?![\d:/])",
 }
 _AT_BEGIN = tuple((name, re.compile(f"{_LEAD}{form}".encode())) for name, form in _FORMS.items())
-#: The forms with any words before them, if they are unmistakably times.
+#: Forms that are unmistakably times, with any words before them.
 _ANYWHERE = tuple(
     (name, re.compile(rf"(?P<lead>[^\n]{{0,120}}?{before}){_FORMS[name]}".encode()))
     for name, before in {**dict.fromkeys(("iso", "month day", "date"), r"(?<![\w.:/-])"), "epoch": r"%\d\|"}.items()
 )
-#: A whole text: a record's field may omit seconds and zeros.
+#: Forms for a text that is nothing but a time: a record's field may omit seconds and leading zeros.
 _WHOLE = (
     re.compile(
         r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T ](?P<h>\d\d?):(?P<mi>\d\d?)(?::(?P<s>\d\d?)(?:[.,](?P<f>\d*))?)?"
@@ -68,7 +69,7 @@ _WHOLE = (
     ),
     re.compile(_FORMS["compact"], re.ASCII),
 )
-#: In the name of a file: six digits of a clock, or separated; a date may stand before them.
+#: A time in the name of a file: six digits together, or separated; a date may stand before them.
 _IN_NAME = re.compile(
     r"(?<!\d)(?:(?P<y>20\d\d)-?(?P<m>\d\d)-?(?P<d>\d\d)[T_.-]?)?(?P<h>[01]\d|2[0-3])(?P<sep>[-_:.h]?)(?P<mi>[0-5]\d)"
     r"(?P=sep)(?P<s>[0-5]\d)(?!\d)",
@@ -102,14 +103,16 @@ def has_zone(written: str) -> bool:
     return number(written) is not None or _written(written)[1]
 
 
-#: Nearly all zones differ by half an hour, by 14 hours at most (ms). What is written is soon there to be read.
+#: Nearly all zones are multiples of half an hour (ms), at most 14 hours. A text usually arrives within SOON_MS of the
+#: time written in it.
 ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 
 def zone_between(written_ms: int, there_ms: int) -> int | None:
-    """Return what makes a time without a zone one of UTC (ms), from when its text was there; None if unknown.
+    """Return the offset (ms) to add to a time without a zone to get UTC; None if it cannot be inferred.
 
-    A text that was there much later is hardly ever whole half hours late.
+    `there_ms`: when the text with that time was present. A delay of whole half hours, which would look like a zone, is
+    rare.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -118,7 +121,7 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
 
 @lru_cache(maxsize=4_096)  # lines of a burst have the same few times
 def _written(text: str) -> tuple[int | None, bool]:
-    """Return the time that is the whole text, and whether it names its zone."""
+    """Return the time if the whole text is one, and whether it names its zone."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
     moment = _moment(match.groupdict(), None) if match is not None else None
     return _ms(moment), match is not None and match["z"] is not None
@@ -129,7 +132,10 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """Return the time of these parts, on `day` if they have none; None for an impossible time, or without a day."""
+    """Return the time that these parts form, on `day` if they contain no date.
+
+    None for an impossible time, or if there is no day.
+    """
     said = {name: part for name, part in parts.items() if part}
     six = said.get("hms", "")
     hour, minute, second = six[:2] or said["h"], six[2:4] or said["mi"], six[4:] or said.get("s", "0")
@@ -165,7 +171,7 @@ def _zone(text: str) -> tzinfo:
 
 
 class Stamp(NamedTuple):
-    """A time in a line: epoch ms (None without any known day), and its place in the line."""
+    """A time in a line: epoch ms (None if its day is unknown), and its position in the line."""
 
     ts_ms: int | None
     begin: int
@@ -208,12 +214,12 @@ class Times:
 
     @property
     def dated(self) -> bool:
-        """True if any form has a date."""
+        """True if any form includes a date."""
         return not self.forms or any(name != "time only" for name, _ in self.forms)
 
     @classmethod
     def all(cls) -> Times:
-        """All known forms."""
+        """Return an instance with all known forms."""
         return cls(list(_AT_BEGIN))
 
     def begins(self, line: bytes) -> bool:
@@ -244,7 +250,7 @@ class Times:
         if "d" in parts:
             self.last = moment
             return moment
-        # At midnight the clock falls back by a day. Nothing in a file is newer than the file.
+        # A clock that jumps back by more than half a day has passed midnight. No entry is newer than its file.
         if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
             moment += _DAY_LONG
         elif self.last is None and self._is_late(moment):
@@ -257,7 +263,7 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """Return a form that most lines contain anywhere, if no line begins with a time."""
+    """Return the form of time that most lines contain somewhere, for files in which no line begins with a time."""
     own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
     for name, pattern in _ANYWHERE:
         if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):
@@ -266,7 +272,7 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of a date's three numbers in which all are dates, the last one nearest to the file's date."""
+    """Return the order of a date's numbers in which every date is valid and the last is nearest to the file's date."""
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]
@@ -276,7 +282,7 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
             continue
         if not days or min(days).year < datetime.fromtimestamp(EARLIEST_MS / 1000, UTC).year:
             continue
-        # Entries of one file are close together: a wrong order turns days into months.
+        # Entries of one file are close together in time; a wrong order spreads them over months.
         away = (abs((day - days[-1]).days) if day else 0.0) + (max(days) - min(days)).days
         if away < least:
             best, least = order, away
@@ -284,16 +290,16 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
 
 
 class TimeInName(NamedTuple):
-    """A time in the name of a file: epoch ms, and whether it includes the date."""
+    """A time in the name of a file: epoch ms, and whether the name includes the date."""
 
     ts_ms: int
     dated: bool
 
 
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
-    """Return the time in a file's name, for a dump or scrape without a time of its own; None without one.
+    """Return the time in a file's name, for a dump or scrape that states no time; None if the name has none.
 
-    `day_ms`: any time of the day to use if the name has only a clock.
+    `day_ms`: any time on the day that applies if the name has only a time of day.
     """
     day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
     for match in reversed([*_IN_NAME.finditer(file.rpartition("/")[2])]):

@@ -84,11 +84,11 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """The ids of its log patterns."""
+        """The ids of this event's log patterns."""
         return frozenset(wording.id for wording in self.wordings)
 
     def __contains__(self, event: LogEvent) -> bool:
-        """True if the log event is of this kind."""
+        """True if the given event is of this kind."""
         return event.signature in self.ids
 
 
@@ -96,7 +96,7 @@ M = TypeVar("M", bound=Meaning)
 
 
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
-    """Return the log events of a file by name, in its order. Raises CatalogueError, with the pattern's id."""
+    """Return a file's log events by name, in the file's order. Raises CatalogueError, which names the pattern."""
     for name, entry in tables.items():
         for wording in entry.get("wordings", ()):
             converted(wording, Wording, f"{where}{name}, wording {wording.get('id', 'without an id')}")
@@ -135,7 +135,7 @@ class Catalogue:
         return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
 
     def matches(self, text: str, logger: str | None) -> Iterator[tuple[Wording, re.Match[str]]]:
-        """Yield the log patterns in a text. A logger's name without dots can be anything, so it excludes none."""
+        """Yield the log patterns that match a text. A logger's name without dots can be anything and excludes none."""
         named = logger is not None and "." in logger
         for literal, candidates in self._by_literal:
             if literal in text:

@@ -20,7 +20,7 @@ from clienthealth.read.logs.dump_formats.shapes import HINTS
 from clienthealth.read.logs.dump_formats.threads import dumps_of_document as dumps_of_document
 from clienthealth.read.logs.dump_formats.threads import is_dump_document as is_dump_document
 
-#: One of these texts is in every dump of a shape that can be in the middle of a long log.
+#: Every dump that may stand amid a long log contains one of these texts, whatever its shape.
 LITERALS = (
     "Full thread dump ",
     "java.lang.Thread.State: ",
@@ -30,7 +30,7 @@ LITERALS = (
     ' (idle): "',
     "Total blocked: ",
 )
-#: One of these texts is in every dump of any shape, also as text within JSON.
+#: Every dump of any shape contains one of these texts, even if the dump is a string within JSON.
 SHIPPED = (
     *(literal.removesuffix('"') for literal in LITERALS),
     " (active)",

@@ -16,12 +16,12 @@ from clienthealth.read.logs.dump_formats.threads import ASIDE, BARE, EXITING, FR
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
 
-#: Number of lines above a first thread that can belong to its dump: a javacore has many.
+#: Maximum number of lines between the beginning of a dump and its first thread: a javacore has many.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: A log goes on, or an exception begins: what follows is not a frame of the thread above.
+#: A line that continues the log, or begins an exception: the lines after it are not frames of the thread above.
 _ENTRY = re.compile(
     r".{0,60}?\d\d:\d\d:\d\d|.{0,40}?\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|"
     r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable)\b|Caused by: |Suppressed: )",
@@ -30,8 +30,8 @@ _ENTRY = re.compile(
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: A JVM's report of deadlocks below its dump (`jstack -F` and OpenJ9: above the threads). It names threads and repeats
-#: their frames. In a circle each thread holds what another one awaits.
+#: The JVM's report of deadlocks stands below its dump (in `jstack -F` and OpenJ9 above the threads). It names threads
+#: and repeats their frames. In a deadlock each thread holds a lock for which another one waits.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -41,7 +41,7 @@ _IN_SUMMARY = re.compile(r"[ \t\"=]|Found |Java stack information", re.ASCII)
 
 @dataclass
 class _Open:
-    """The dump being read. `summed_up`: True if the following lines repeat its threads; `deadlocked`: as in `Dump`."""
+    """The dump being read. `summed_up`: True if the next lines repeat its threads; `deadlocked`: as in `Dump`."""
 
     shape: Shape
     ts_ms: int | None
@@ -66,9 +66,9 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a foreign line among the frames: then no more frames follow a blank line.
+        #: True after a line among the frames that is not a frame: then no more frames follow a blank line.
         self.foreign = False
-        #: Threads of a deadlock that is reported before those of its dump.
+        #: Threads in a deadlock report that stands before the threads of its dump.
         self.announced: list[str] = []
         self.telling = [number for number, line in enumerate(text.lower().split("\n")) if "kafka" in line]
 
@@ -86,7 +86,7 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """Return the last line of the thread that begins here if it runs only the JVM's own code, else this line."""
+        """Return the last line of the thread that begins here if only the JVM's own code runs in it, else this line."""
         dump, block = self.dump, self.block
         begins = dump is not None and dump.shape is HOTSPOT and block is not None and block.line == number
         if dump is None or block is None or not begins or block.name == EXITING:
@@ -188,7 +188,7 @@ class _Scan:
             block.cpu_ms = float(cpu) * (1000 if seconds else 1)
 
     def _above(self, number: int, shape: Shape) -> list[int]:
-        """Return the lines right above a thread that belong to the beginning of a dump."""
+        """Return the numbers of the lines right above a first thread that belong to the beginning of its dump."""
         above = []
         for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
             line = self.lines[at]
@@ -203,14 +203,14 @@ class _Scan:
         times = (shape.time.match(self.lines[at]) for at in above)
         stamped = next((match for match in times if match), None)
         titled = any(DUMP_TITLE in self.lines[at] for at in above)
-        # A javacore writes 2026/11/25 at 10:00:00.
+        # A javacore writes a time as `2026/11/25 at 10:00:00`.
         written = stamped and stamped[1].replace(" at ", " ") + (f".{stamped[2]}" if stamped[2] else "")
         self.dump = _Open(shape, time_ms(written), titled, set(above))
         self.dump.deadlocked, self.announced = self.announced, []
         return self.dump
 
     def _close(self) -> None:
-        # Threads' header lines alone, without a title, show no thread's place.
+        # Without a title or frames, header lines do not show where a thread is.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
@@ -226,7 +226,7 @@ class _Scan:
 
 
 MIN_FRAMES = 3
-#: The first line of an exception's stack trace, which is not a thread's present place.
+#: The first line of an exception's stack trace, which does not show where a thread is now.
 _THROWN = re.compile(
     r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable|Failure)\b|Caused by: |Suppressed: )", re.ASCII
 )
@@ -240,7 +240,7 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """Return the stacks in a text that are not an exception's; each is a dump of one thread."""
+    """Return the stacks in a text, except those of exceptions; each becomes a dump of one thread."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
     stacks: list[Dump] = []
     block, taken, above = Block(), set[int](), ""

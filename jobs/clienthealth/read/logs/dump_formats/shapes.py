@@ -51,7 +51,8 @@ def _compiled(_: type, text: str) -> Pattern:
 _BY_NAME = converted(TABLES["shape"], dict[str, Shape], "dump_formats/shapes.toml", _compiled)
 SHAPES = tuple(_BY_NAME.values())
 HOTSPOT, _TO_FILE = _BY_NAME["hotspot"], _BY_NAME["to-file"]
-#: Texts of which one is in every dump of one of the shapes. `dump_to_file` has none: its time line serves.
+#: Every dump of any of the shapes contains one of these texts. `Thread.dump_to_file` has no typical text: its line with
+#: the time serves.
 HINTS = (*dict.fromkeys(hint for shape in SHAPES if shape is not _TO_FILE for hint in shape.hints), "\n#")
-#: Tools' names of states → the JVM's; other names are ignored.
+#: A tool's name of a thread state → the JVM's name; other states are ignored.
 STATES: Mapping[str, str] = TABLES["states"]

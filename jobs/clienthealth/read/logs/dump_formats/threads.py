@@ -25,12 +25,12 @@ _MODULE = re.compile(r"(?:.*[/\\])?((?:kafka|confluent_kafka|aiokafka)[/\\][\w/\
 
 
 def _add_python(block: Block, match: re.Match[str]) -> None:
-    """Add a frame (groups `file`, `line`, `method`) to its thread."""
+    """Add a Python frame (groups `file`, `line`, `method`) to its thread."""
     _add_function(block, match["file"], match["method"].strip(), match["line"])
 
 
 def _add_function(block: Block, file: str, function: str, line: object) -> None:
-    """Add a function's frame; py-spy may prefix its name with its class's."""
+    """Add a frame of a Python function; py-spy may put the class before the function's name."""
     of_client = _MODULE.match(file)
     if of_client:
         module = re.sub(r"[/\\]", ".", of_client[1])
@@ -44,21 +44,21 @@ def _add_function(block: Block, file: str, function: str, line: object) -> None:
 
 
 def _short(file: str) -> str:
-    """Return the path without the part that every file of an installation shares."""
+    """Return the path without the beginning that all files of an installation have in common."""
     return re.split(r"(?:site|dist)-packages[/\\]", file)[-1]
 
 
 MAX_FRAMES = 1_024
 MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
-#: The thread that shows that `main` has returned.
+#: Name of a thread that exists only after `main` has returned.
 EXITING = "DestroyJavaVM"
 #: Frames that identify a Kafka thread without a name.
 _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
 )
-#: Frames that show that a wait has a time limit, or none, if the dump does not state it.
+#: Frames of a wait with a time limit, and of one without, for dumps that do not state it.
 _LIMITED = (".LockSupport.parkNanos", ".LockSupport.parkUntil", "java.lang.Thread.sleep")
 _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
@@ -66,7 +66,7 @@ _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
 
 @dataclass
 class Block:
-    """A thread. `state`: '' if the dump does not state it; `line`: the number of its first line in the text."""
+    """A thread. `state`: '' if the dump lacks it; `line`: number of the thread's first line in the text."""
 
     line: int = 0
     name: str = ""
@@ -77,22 +77,22 @@ class Block:
     key: str = ""
 
     def add(self, method: str, place: str) -> None:
-        """Add a frame, the innermost first."""
+        """Add a frame. The innermost frame comes first."""
         if len(self.frames) < MAX_FRAMES:
             self.frames.append(Frame(method, place))
 
     @property
     def telling(self) -> bool:
-        """True if it has frames or a name of a Kafka client."""
+        """True if the thread's frames or name are those of a Kafka client."""
         return any("kafka" in text.lower() for text in (self.name, *(frame.method for frame in self.frames)))
 
     @property
     def foreign(self) -> bool:
-        """True if it is in code outside the JVM, which an application may run between two polls."""
+        """True if the thread runs code outside the JVM, which an application may do between two polls."""
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
-        """Return the thread. `number`: its name if it has no other."""
+        """Return the thread. `number` becomes its name if it has none."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
         return DumpedThread(self._named(number), state, self.frames, self.cpu_ms, self.line)
 
@@ -107,7 +107,7 @@ class Block:
 
 
 def _state_by_frames(frames: Sequence[Frame]) -> str:
-    """Return a state for a thread without one, if its innermost frames leave no doubt."""
+    """Return a state for a thread whose dump states none, if its innermost frames leave no doubt; else ''."""
     for frame in frames[:6]:
         if any(limited in frame.method for limited in _LIMITED):
             return "TIMED_WAITING"
@@ -119,9 +119,9 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """Make a dump of threads that touch a Kafka client or show the JVM's end, then those in foreign code.
+    """Make a dump of at most MAX_THREADS threads, the relevant ones first.
 
-    At most MAX_THREADS.
+    Threads that touch a Kafka client or show that the JVM ends come first, then those that run code outside the JVM.
     """
     of_kafka, others = [], []
     for block in blocks:
@@ -164,11 +164,11 @@ _LOCATION = (
     r"(?:[\w.]{1,80}(?:@[\w.+-]{1,40})?/)?"
     r"(?:Native Method|Unknown Source|Redefined|[^\s()]{1,200}\.\w{1,10}(?::-?\d{1,7})?)"
 )
-#: A frame without `at`: only unmistakable ones.
+#: A frame without `at`. Only texts that can be nothing else match.
 BARE = pattern(
     rf"[ \t]*(?:at )?{_LOADER}(?P<method>[\w$][\w$.<>/+-]{{2,999}})\((?P<location>{_LOCATION})\)[ \t~\[\]\w.?!:+-]*\Z"
 )
-#: A frame as a profiler prints it: the place is behind the arguments.
+#: A frame as a profiler prints it: the place follows the arguments.
 ASIDE = pattern(
     r"[ \t]*(?:at )?(?P<method>[\w$][\w$.<>/+-]{2,999})\([^()]{0,300}\)[ \t]+"
     r"(?P<location>(?:line:? ?\d{1,7}|[\w$]{1,200}\.(?:java|scala|kt|groovy|clj)(?::\d{1,7})?))[ \t]*\Z"
