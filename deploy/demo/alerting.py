@@ -14,7 +14,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import alertmanager_config, write
 from deploy.demo.processes import Process, port_or_free
 
-#: Debian installs the program under the second name.
+#: Debian installs Alertmanager as prometheus-alertmanager.
 ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
 PROMETHEUS = ("prometheus",)
 INTERVAL = "5s"
@@ -115,7 +115,7 @@ def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: s
         "rule_files": ["rules/*.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
         "scrape_configs": [
-            # The exporter's series carry the instance of the client, which must win.
+            # Keep the `instance` label of the exporter's series: it names the client.
             {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
             for job, target in scrape.items()
         ],

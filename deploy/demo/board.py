@@ -22,7 +22,7 @@ class Board:
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print a line that stays, with the time since the start."""
+        """Print a permanent line (it is not redrawn), with the time since the start."""
         self._erase()
         print(f"{time.monotonic() - self._began:5.0f} s  {text}", flush=True)
 

@@ -22,7 +22,7 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
-#: All Python libraries share one program; their entry stands where a Java client has its set of jars.
+#: All Python libraries share one program; the library's name stands where a Java client has its set of jars.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
 #: Delay (s) of each client of the cluster before it starts the next roll; a roll takes up to a minute.
@@ -57,7 +57,7 @@ class LegacyBroker(Protocol):
 
 
 class Cluster(Protocol):
-    """Three brokers, of which at most one at a time is away."""
+    """A cluster of three brokers, of which at most one at a time is down."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -79,13 +79,13 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class Outage:
-    """A fault of the client's own broker, `after` seconds from the start or the onset, for `seconds`.
+    """A fault of the client's own broker: begins `after` seconds and lasts for `seconds`.
 
-    The outage begins only after the client got its first acknowledgement.
+    `after` counts from the start or the onset. The outage begins only after the client got its first acknowledgement.
 
     `how`: pause, kill or stop the broker; shut its gateway, or let the gateway swallow data; in a cluster, kill the
-    node with the only replica of the first topic. `fails`: True if the outage itself is the failure, so that its
-    begin is the onset. `every`: repeat it this many seconds after its end; None: once.
+    node with the only replica of the first topic. `fails`: True if the outage itself is the failure; the onset is then
+    the start of the outage. `every`: seconds from the end of the outage to the next one; None for a single outage.
     """
 
     after: float
@@ -129,17 +129,17 @@ class DemoClient:
 
     @property
     def pushes(self) -> bool:
-        """True if its metrics arrive only through the plugin of its broker."""
+        """True if the client's metrics arrive only through the plugin of its broker."""
         return self.classpath in PUSHING and not self.not_by_pushes
 
     @property
     def python(self) -> bool:
-        """True if it runs the Python program, which can have several processes."""
+        """True if the client runs the Python program, which can have several processes."""
         return self.classpath in LIBRARIES
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """Its client ids if its options set them; globs if several clients share one prefix."""
+        """The client ids, if the options set them; globs if several clients share one prefix."""
         named = [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
         streams = [f"{self.options[name]}-*" for name in ("s.client.id",) if name in self.options]
         return [*(name.replace("{}", "*") for name in named), *streams]
@@ -183,7 +183,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Return the addresses that the program needs, and the actions that run beside it."""
+        """Return the addresses that the program needs, and the actions to run in parallel with it."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)

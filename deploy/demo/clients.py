@@ -157,7 +157,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # The session is longer than a busy machine stalls it: an expired session rebalances and ends the loop.
+    # The session timeout exceeds the stalls of a busy machine: an expired session rebalances and ends the loop.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )
@@ -313,7 +313,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, mode: str | None = "consumer-stalled", **options: str) -> DemoClient:
-    """Return a client with a fault in one kind of group; `_` in names of options stands for a dot."""
+    """Return a client of Kafka 4 with a fault in one kind of group; `_` in names of options stands for a dot."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
     return replace(
         _GROUPS, name=name, help=help, mode=mode, default=False, options={**_GROUPS.options, "kinds": kind, **changed}

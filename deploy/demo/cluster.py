@@ -29,7 +29,7 @@ SYNC_SECONDS = 300.0
 #: How long a node is down or frozen: longer than replica.lag.time.max.ms and a client's request timeout (30 s each by
 # default), shorter than a producer's delivery.timeout.ms (120 s).
 AWAY_SECONDS = 40.0
-#: The faults of a node, in turn.
+#: The faults of a node, in the order in which they are applied.
 FATES = ("restarted", "lost", "frozen")
 #: The set of jars to which nodes are upgraded.
 _NEWEST = "broker"
@@ -47,7 +47,7 @@ _DURABLE: Mapping[str, str] = {
     "transaction.state.log.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
-    # A returning node leads again before the next one goes, instead of after five minutes.
+    # A returning node becomes leader again before the next one goes down, instead of after five minutes.
     "leader.imbalance.check.interval.seconds": "10",
 }
 
@@ -169,7 +169,7 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Raise the metadata version to the newest that all nodes support, then that of groups; return the former."""
+        """Raise the metadata version to the newest that all nodes support, then group versions; return the former."""
         client = admin(Settings(kafka=self.kafka))
         try:
             known = {name: feature["supported"][1] for name, feature in client.describe_features().items()}

@@ -31,7 +31,7 @@ class Gateway:
         self._thread: threading.Thread | None = None
 
     def open(self) -> Self:
-        """Forward everything; also after `shut`, `swallow` or `delay`."""
+        """Forward everything, also after a call of `shut`, `swallow` or `delay`."""
         self._swallows, self._delay = False, 0.0
         with self._lock:
             if self._listener is None:

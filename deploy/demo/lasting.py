@@ -11,9 +11,9 @@ from clienthealth.model.wording import clock
 from deploy.demo.progress import Course, unexplained
 from deploy.demo.webhook import Page
 
-#: Seconds from onset to page; includes time as suspected and a loaded machine.
+#: Maximum time (s) from onset to page; includes the time as suspected and the delays of a loaded machine.
 DUE_SECONDS = 300.0
-#: A client without a failure after this time (s) will not fail any more.
+#: A client that has not failed after this time (s) will not fail any more.
 BEGIN_SECONDS = 900.0
 
 
@@ -33,7 +33,7 @@ def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
 def shortcomings(
     courses: Sequence[Course], pages: Sequence[Page], seconds: float, now_ms: int, pager: bool = True
 ) -> list[str]:
-    """Return sentences on what a run of `seconds` that ends now lacks.
+    """Return one sentence for each requirement that a run of `seconds`, ending at `now_ms`, did not meet.
 
     Each failure must be shown without a gap until the end, with exactly one page; no other client or nameless process
     may be accused or paged. `pager`: False if no Alertmanager runs.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 CHUNK_BYTES = 1 << 20
-#: Maximum number of characters kept of an exception's text.
+#: Maximum length of the text of an exception, in characters; the rest is dropped.
 MAX_STACK_CHARS = 20_000
 
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\] (\S+) - (.*)")
@@ -56,7 +56,7 @@ class LogFile:
         self._count: Counter[tuple[bytes, bytes]] = Counter()
 
     def events(self) -> Iterator[LogEvent]:
-        """Yield the events since the last call, at most a chunk, with notes about omitted ones."""
+        """Yield the events since the last call, from at most one chunk of the file, and notes on omitted events."""
         chunk = self._read()
         self.behind = len(chunk) == CHUNK_BYTES
         self._empty_reads = 0 if chunk else self._empty_reads + 1
@@ -84,7 +84,7 @@ class LogFile:
                 )
 
     def close(self) -> Iterator[LogEvent]:
-        """Yield the last event and the last note."""
+        """Yield the last event and the last note on omitted events."""
         yield from self._complete()
         yield from self._left_out()
         if self._open is not None:

@@ -27,9 +27,9 @@ from deploy.demo.webhook import Page
 
 LOOK_SECONDS = 1.0
 KEPT_RUNS = 3
-#: How long (s) a record may take to its consumer at the end.
+#: Maximum time (s) from a record's acknowledgement to its consumption, at the end of a run.
 CATCH_UP_SECONDS = 60.0
-#: Folders that nothing reads after a run.
+#: Folders that are not needed after a run.
 BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
 
 
@@ -49,10 +49,10 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Run the demo; return 0 once every expected mode was paged with proof, 1 if one was late.
+    """Run the demo; return 0 once every expected mode was paged with proof, 1 if a page was late.
 
-    Without expectations it returns 0 at the end of the time if every failure is still shown and was paged once, else 1.
-    A client that is accused of another mode, or an alert that no failure explains, also gives 1. Ctrl-C gives 0 without
+    Without expectations the result is 0 if, at the end, every failure is still shown and was paged once, else 1. A
+    client that is accused of another mode, or an alert that no failure explains, also gives 1. Ctrl-C gives 0 without
     expectations, else 130. Raises HealthError if something is missing or a part of the product ends.
     """
     clients = chosen(options)
@@ -155,7 +155,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield sentences on records that the rolled cluster acknowledged and that are not stored or not consumed."""
+    """Yield a sentence per topic list if records that the cluster acknowledged are not stored or not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:
@@ -181,7 +181,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 
 
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return sentences on expected pages that did not come, and on verdicts and pages that were not expected.
+    """Return one sentence for each expected page that did not come, and for each unexpected verdict or page.
 
     A client whose broker fails may be suspected of another mode for a while, as long as no page is sent.
     """
@@ -211,7 +211,7 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
 
 
 def _check_environment(options: Options) -> None:
-    """Raise DependencyError before anything is started."""
+    """Check the requirements before anything is started. Raises DependencyError."""
     path = java()
     version(path)
     if not has_compiler(path):
@@ -233,7 +233,7 @@ def _signals_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # A shell starts background programs with SIGINT ignored.
+    # Restore SIGINT: a shell starts background programs with SIGINT ignored.
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -43,7 +43,7 @@ _PORTS = (20_000, 32_768)
 
 
 def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """Like `subprocess.Popen`, in its own session; the guard kills it and its children after this process.
+    """Like `subprocess.Popen`, in its own session; the guard kills the new process and its children after this process.
 
     The caller calls `forget` once the process has ended.
     """
@@ -74,10 +74,10 @@ def forget(pid: int) -> None:
 
 
 def free_port() -> int:
-    """Return a TCP port on loopback that is free.
+    """Return a free TCP port on loopback.
 
-    It is below 32768: systems give ports above to outgoing connections. A client on this machine could otherwise take
-    the port before the server starts or while it restarts, or even connect to itself.
+    The port is below 32768: systems give the ports above to outgoing connections. A client on this machine could
+    otherwise take the port before the server starts or while it restarts, or even connect to itself.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -123,29 +123,29 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The process id, which is also its group's id."""
+        """The process id, which is also the id of its process group."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """True if it has not ended."""
+        """True if the process has not ended."""
         return self._process.poll() is None
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative: the number of the signal that ended it."""
+        """The exit code: None while the process runs; negative for the number of the signal that ended it."""
         return self._process.poll()
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and its children."""
-        # macOS reports "not permitted" for a group with only a dead member.
+        """Send a signal to the process and its children."""
+        # macOS reports "not permitted" for a process group whose only member is dead.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def pause(self) -> None:
-        """Freeze it and wait until it stands still, which takes a while on a busy machine.
+        """Freeze the process and wait until it stands still, which takes a while on a busy machine.
 
-        Raises ServiceError with the end of the log if it ends instead.
+        Raises ServiceError with the end of the log if the process ends instead.
         """
         self.signal(signal.SIGSTOP)
         try:
@@ -160,7 +160,7 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Ask it to end (not its children, which it ends itself); kill all after `seconds`."""
+        """Ask the process to end (it ends its children itself); kill all of them after `seconds`."""
         if self.alive:
             self._process.terminate()
             self.resume()
@@ -169,13 +169,13 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """Kill it and its children."""
+        """Kill the process and its children."""
         self.signal(signal.SIGKILL)
         self._process.wait()
         forget(self.pid)
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait for a condition. Raises ServiceError with the end of the log if it ends or is late."""
+        """Wait for a condition. Raises ServiceError with the end of the log if the process ends or the time is over."""
         deadline = time.monotonic() + seconds
         while not ready():
             if not self.alive:
@@ -185,7 +185,7 @@ class Process:
             time.sleep(0.1)
 
     def tail(self) -> str:
-        """Return the last lines of the log and the path of the whole."""
+        """Return the last lines of the log and the path of the log file."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
         return "\n".join((*(f"  {line[:TAIL_COLUMNS]}" for line in lines), f"  (log: {self.log})"))
 

@@ -17,11 +17,11 @@ from deploy.demo.webhook import Page
 class Course:
     """The course of one client so far. Times are epoch milliseconds of this machine's clock.
 
-    `now`: the newest status of each mode, the worst of all clients in the process; `first`: when a mode first had a
-    status; `kinds`: the kinds of evidence of a mode; `paged`: when the critical alert of a mode was delivered;
-    `alerts`: when an alert of any severity was first delivered. `first_shown_ms` and `last_shown_ms`: when its own
-    failure was first and last shown; `gaps`: the periods between in which it was not (begin, end). `events`: how many
-    entries of its timeline were returned already.
+    `now`: mode → newest status, the worst among all clients in the process. `first`: when a mode first had a status.
+    `kinds`: the kinds of evidence of a mode. `paged`: when the critical alert of a mode was delivered. `alerts`: when
+    an alert of any severity was first delivered. `first_shown_ms` and `last_shown_ms`: when the client's own failure
+    was first and last shown. `gaps`: (start, end) of the periods between these two times in which the failure was not
+    shown. `events`: the number of timeline entries that were returned already.
     """
 
     client: DemoClient
@@ -39,7 +39,7 @@ class Course:
 
     @property
     def is_shown(self) -> bool:
-        """True if its own failure is shown now."""
+        """True if the client's own failure is shown now."""
         return _RANK[self.now.get(self.client.mode or "", "unknown")] >= _RANK["suspected"]
 
     @property
@@ -49,17 +49,17 @@ class Course:
 
     @property
     def accused(self) -> set[str]:
-        """Return the modes other than its own that were ever suspected or confirmed."""
+        """Return the modes that were ever suspected or confirmed, other than the client's own."""
         return {mode for mode, status in self.first if _RANK[status] >= _RANK["suspected"]} - {self.client.mode}
 
     @property
     def wronged(self) -> set[str]:
-        """Return `accused` without those that a failing broker excuses for a while."""
+        """Return the modes of `accused` that a failing broker does not excuse."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Update it from the newest states of all clients; return its changes in words."""
+        """Update the course from the newest states of all clients; return the changes in words."""
         now = int(time.time() * 1000)
         before, self.now = self.now, {}
         for state in states:
@@ -85,7 +85,7 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """Return the new events of its broker in words."""
+        """Return the new events of the client's broker in words."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]
@@ -105,7 +105,7 @@ class Course:
         return f"{page.labels.get('severity')} alert {page.labels.get('alertname')} {page.status}"
 
     def explains(self, labels: Mapping[str, str]) -> bool:
-        """True if it explains an alert: by its mode, by the mode's effect on client or group, or by its load.
+        """True if this client explains an alert: by its mode, by the mode's effect on client or group, or by its load.
 
         A ticket about the stopped group of a failing consumer is right; a page about a group is not.
         """
@@ -148,7 +148,7 @@ class Course:
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
-    """Return sentences on alerts that no running failure explains, or that lack advice."""
+    """Return one sentence for each alert that no running failure explains, or that lacks advice."""
     sentences = []
     for page in pages:
         labels = page.labels

@@ -45,7 +45,7 @@ DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
 #: All MBeans of clients, including those that the product does not read.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
-#: Upper bound of the pushes of one recording.
+#: Maximum number of pushes in one recording.
 MOST_PUSHES = 10_000
 #: Maximum number of log lines kept, because a log storm would not fit.
 MAX_LOG_LINES = 20_000

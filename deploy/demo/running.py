@@ -25,7 +25,7 @@ _PUSHES_AS = re.compile(rb"Client telemetry registered with client instance id: 
 
 
 class Running:
-    """A started program. `output` keeps what it prints; lines `ONSET` and `COUNTERS` are parsed.
+    """A started program. `output` keeps what the program prints; lines `ONSET` and `COUNTERS` are parsed.
 
     `jolokia_urls` are targets for `kafka-health export jvm`, `log_source` is for the shipper. `actions` run beside the
     program in one thread each, and must end soon after `wait` returns true.
@@ -119,11 +119,11 @@ class Running:
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """Record the onset of a failure that is done from outside, which the program cannot report itself."""
+        """Record the onset of a failure that is caused from outside, which the program cannot report itself."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:
-        """Record when something was done."""
+        """Record the present time of an action, with its description."""
         self.timeline.append((int(time.time() * 1000), what))
 
     def stop(self) -> None:
@@ -140,7 +140,7 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise the error that ended an action, if one failed."""
+        """Raise the error that ended an action, if an action failed."""
         if self._failure is not None:
             raise self._failure
 

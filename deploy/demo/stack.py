@@ -120,7 +120,7 @@ class Stack:
                 files.write(f"{running.log_source}\n")
 
     def new_broker(self) -> Broker:
-        """Start a broker for one client, which may be frozen and killed; it forwards pushed metrics to ours."""
+        """Start a broker for one client, to be frozen and killed; it forwards pushed metrics to the monitor's own."""
         if self._spare_brokers:
             return self._spare_brokers.pop()
         self._brokers += 1
@@ -169,7 +169,7 @@ class Stack:
             self._stop_clients()
 
     def _stop_clients(self) -> None:
-        """Stop all at the same time, because a failing client takes seconds to be killed."""
+        """Stop all clients at the same time, because killing a failing client takes seconds."""
         if self.running:
             with ThreadPoolExecutor(len(self.running), "stop") as pool:
                 for _ in pool.map(Running.stop, self.running.values()):
@@ -198,7 +198,7 @@ class Stack:
             },
             "prometheus": {"port": exporter_port},
             "identity": {
-                # The demo needs no login, and clients of several services share one address.
+                # The demo needs no login, and clients of several services share one IP address.
                 "push_services": [
                     f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids
                 ],

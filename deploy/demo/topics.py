@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-#: Upper bound (s) until a new controller serves clients.
+#: Maximum time (s) until a new controller serves clients.
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 
@@ -41,7 +41,7 @@ def create_ours(settings: Settings, partitions: int = 1) -> None:
 def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
     """Subscribe brokers to all metrics that the product reads. Raises KafkaError, ServiceError.
 
-    Their clients then push these metrics.
+    Clients of these brokers then push the metrics.
     """
     client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
     try:

@@ -18,7 +18,7 @@ MAX_BODY = 4_000_000
 class Page:
     """One alert of a notification. `received_ms`: time of arrival; `status`: firing or resolved.
 
-    `started`: the begin of the alert, which repeated notifications share.
+    `started`: the start of the alert, which is the same in repeated notifications.
     """
 
     received_ms: int
@@ -72,7 +72,7 @@ class Webhook:
         self._server.server_close()
 
     def _receive(self, body: bytes) -> bool:
-        """Keep a notification; return false if the body is not one."""
+        """Keep a notification; return false if the body is not a notification."""
         now = int(time.time() * 1000)
         try:
             alerts = json.loads(body)["alerts"]

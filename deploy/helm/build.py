@@ -1,6 +1,6 @@
-"""Generate the chart's derived files: version, values schema, and alert routing as the Prometheus Operator has it.
+"""Generate the chart's derived files: version, values schema, and alert routing in the Prometheus Operator's form.
 
-By the schema Helm refuses wrong values before it installs anything. Values have the types of their defaults in
+With the schema, Helm refuses wrong values before it installs anything. Values have the types of their defaults in
 values.yaml; those under `config` are the settings.
 """
 
@@ -85,7 +85,7 @@ def schema(values: dict[str, Any]) -> Schema:
     """Return the JSON schema of values with these defaults."""
     document = _of_default("", values)
     document["properties"]["config"] = _closed(_settings())
-    # Helm passes these to every chart that is part of another.
+    # Helm passes these values to every chart that is part of another chart.
     document["properties"]["global"] = {"type": "object"}
     return {"$schema": "http://json-schema.org/draft-07/schema#", **document}
 
@@ -95,7 +95,7 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """Return a default's schema: an empty map or list allows anything; numbers are counts and ports."""
+    """Return the schema for a default value: an empty map or list allows anything; numbers are counts and ports."""
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
             return {"type": "object"}
@@ -113,7 +113,7 @@ def _settings() -> dict[str, Schema]:
 
 
 def _section(section: type) -> Schema:
-    # JSON schema cannot express a bound by another setting; the settings' reader checks it.
+    # JSON schema cannot limit a value by another setting; the settings' reader checks such limits.
     return _closed(
         {name: {**msgspec.json.schema(key.checked), "description": key.reason} for name, key in keys(section).items()}
     )

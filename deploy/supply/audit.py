@@ -16,7 +16,7 @@ from deploy.supply import osv
 from deploy.supply.jars import CVES, Jar, installed, judged, vulnerabilities
 from deploy.supply.sbom import requirements
 
-#: Messages of pip-audit when it got no answer, as opposed to a bad one.
+#: Messages that pip-audit prints if it got no answer at all, as opposed to a bad answer.
 _UNREACHABLE = (
     *("ConnectionError", "Connection refused", "NameResolutionError", "Max retries exceeded", "ProxyError"),
     *("ServiceError", "Could not connect", "Timeout", "403 Client Error", "404 Client Error", "503 Server Error"),

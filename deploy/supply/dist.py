@@ -1,4 +1,4 @@
-"""`make dist`: the wheel and the source distribution of a release, each installed alone and tried.
+"""`make dist`: build the wheel and the source distribution of a release; install and try each one by itself.
 
 python -m deploy.supply.dist [FOLDER]      (dist/)
 """
@@ -17,10 +17,10 @@ from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
 from clienthealth.platform.locations import checkout
 from deploy.helm.build import project
 
-#: What a distribution is made of. Runbooks and the files of alerts are in packages by links.
+#: The sources of a distribution. Links bring the runbooks and the alert files into the packages.
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 BENCHMARK = "deploy/benchmark"
-#: A client that failed: the exit code says that it is found.
+#: A recording of a client that failed: `diagnose` must find the failure, as its exit code tells.
 RECORDING = "tests/recordings/deadlock-3.9"
 
 
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def build(out: Path) -> list[Path]:
-    """The source distribution and the wheel that is made of it, in a folder. Raises ServiceError."""
+    """Build the source distribution, and the wheel from it, into a folder. Raises ServiceError."""
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder)
         for name in SOURCES:
@@ -54,7 +54,7 @@ def build(out: Path) -> list[Path]:
 
 
 def benchmark(out: Path) -> Path:
-    """Build the package of the recordings, which its source has by a link. Raises ServiceError."""
+    """Build the package of the recordings; a link brings them into its source. Raises ServiceError."""
     version = project()["version"]
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "sources"
@@ -66,19 +66,19 @@ def benchmark(out: Path) -> Path:
 
 
 def install(distribution: Path, venv: Path, extras: str = "") -> Path:
-    """An environment with it and nothing but what it depends on: the folder of its programs. Raises ServiceError."""
+    """Install a distribution with only its dependencies; return the folder of its programs. Raises ServiceError."""
     _uv("venv", str(venv))
     _uv("pip", "install", "--python", str(venv / "bin/python"), f"{distribution.resolve()}{extras}")
     return venv / "bin"
 
 
 def megabytes(venv: Path) -> float:
-    """What an environment holds."""
+    """Return the size of an environment."""
     return sum(path.stat().st_size for path in venv.rglob("*") if path.is_file() and not path.is_symlink()) / 1e6
 
 
 def reports(programs: Path) -> None:
-    """What an application that has the reporter carries: msgspec, and no library of Kafka. Raises ServiceError."""
+    """Check that an application with the reporter gets msgspec but no Kafka library. Raises ServiceError."""
     _output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"], 0)
     said = _output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if said:
@@ -86,7 +86,7 @@ def reports(programs: Path) -> None:
 
 
 def tried(programs: Path) -> None:
-    """What must work without Spark, Java and extras. Raises ServiceError."""
+    """Try everything that must work without Spark, Java and extras. Raises ServiceError."""
     report = _output([str(programs / "kafka-health"), "diagnose", str(checkout() / RECORDING)], 1)
     if DEADLOCK not in report:
         raise ServiceError(f"the deadlock of {RECORDING} is not found:\n{report}")

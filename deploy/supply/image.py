@@ -30,7 +30,7 @@ from deploy.demo.topics import create_ours
 
 #: Packages that Python's images contain and Debian's smallest root lacks.
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
-#: This machine's name resolution and trusted certificates, which the steps need.
+#: This machine's name resolution and trusted certificates; the Dockerfile's steps need both.
 OURS = (
     "/etc/hosts",
     "/etc/resolv.conf",
@@ -41,7 +41,7 @@ OURS = (
 PASSED_ON = re.compile(r"(PIP|UV|SSL)_.*|.*_(proxy|PROXY)|KAFKA_HEALTH_MAVEN_URL")
 RECORDING = "tests/recordings/deadlock-3.9"
 VERDICT_SECONDS = 600.0
-#: Runs in its own mount namespace: the root is read-only but for /tmp and the state's volume.
+#: Runs in its own mount namespace: the root is read-only except for /tmp and the volume with the state.
 _CONFINED = """
 mount --bind {root} {root} && cd {root}
 mount -t tmpfs tmpfs tmp && chmod 1777 tmp
@@ -55,7 +55,7 @@ exec chroot . /usr/bin/setpriv --reuid {user} --regid {user} --clear-groups --no
 
 @dataclass
 class Stage:
-    """The result of the instructions since a FROM."""
+    """The result of the instructions since a FROM (one stage of the Dockerfile)."""
 
     root: Path
     folder: str = "/"

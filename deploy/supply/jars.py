@@ -67,7 +67,10 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 
 
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return what has to be changed, and what stays with its reason; an unused reason has to be removed too."""
+    """Return two lists: the required changes, and the accepted vulnerabilities, each with its reason.
+
+    A reason that is not used any more is a required change too.
+    """
     mend, stays, present = [], [], list(present)
     for cve in cves:
         reasons = dict(cve.get("stays", {}))

@@ -18,7 +18,7 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True)
 class Advisory:
-    """An advisory on some versions of a package. `names`: its id and its aliases in other databases."""
+    """An advisory on some versions of a package. `names`: the advisory's id and its aliases in other databases."""
 
     names: frozenset[str]
     summary: str

@@ -23,12 +23,12 @@ from deploy.demo import jars
 from deploy.helm.build import project
 
 SOURCES = "deploy/broker-plugin"
-#: The oldest Java that a broker of 3.7 to 3.9 runs on, and jars that have their interface and the one since 4.2.
+#: Java version: the oldest that brokers 3.7 to 3.9 run on. Jars: they have the plugin interface of 3.7 and that of 4.2.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
-#: Jars are zip files: with one time in all of them the same sources give the same bytes.
+#: Jars are zip files, which contain times: with one fixed time, the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 NAME = "kafka-client-health-broker-plugin"
-#: A project publishes under a domain of its own: `example.org` is nobody's.
+#: A project publishes under its own domain; `example.org` is a placeholder.
 GROUP = "org.example.kafka-client-health"
 _POM = """<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -56,7 +56,7 @@ _POM = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def main() -> int:
-    """Build it into a folder and say where it is."""
+    """Build the plugin into a folder and print its path."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     out.mkdir(parents=True, exist_ok=True)
     print(shutil.copy(jar(), out / f"{NAME}-{project()['version']}.jar"))
@@ -64,7 +64,10 @@ def main() -> int:
 
 
 def publication(out: Path) -> list[Path]:
-    """Write what a Maven repository takes into a folder: jar, POM, sources, documentation. Raises DependencyError."""
+    """Write the files for a Maven repository into a folder: jar, POM, sources, documentation.
+
+    Raises DependencyError.
+    """
     begin = f"{NAME}-{project()['version']}"
     compiled, described, documented = (out / f"{begin}{kind}" for kind in (".jar", ".pom", "-javadoc.jar"))
     shutil.copy(jar(), compiled)
@@ -79,7 +82,7 @@ def publication(out: Path) -> list[Path]:
 
 
 def pom() -> str:
-    """Return the POM: the brokers have what the plugin is compiled with."""
+    """Return the POM; brokers already have the library that the plugin is compiled with."""
     about, (of_group, of_name, of_version) = project(), jars.SETS[COMPILED_WITH].modules[0].split(":")
     known = {"name": NAME, "group": GROUP, "of_group": of_group, "of_name": of_name, "of_version": of_version}
     known |= {"version": about["version"], "licence": about["license"], "author": about["authors"][0]["name"]}
@@ -87,7 +90,7 @@ def pom() -> str:
 
 
 def jar() -> Path:
-    """The jar of the present sources, compiled if that was not done yet. Raises DependencyError, ServiceError."""
+    """Return the jar of the present sources; compile it if needed. Raises DependencyError, ServiceError."""
     sources = sorted((checkout() / SOURCES).rglob("*.java"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     built = jars.cache() / "broker-plugin" / f"clienthealth-{digest}.jar"

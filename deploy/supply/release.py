@@ -1,10 +1,11 @@
-"""`make release VERSION=x.y.z`: what a release needs no account for: commit, files in dist/, tag; the rest as commands.
+"""`make release VERSION=x.y.z`: make a release's commit, files in dist/ and tag; print the commands that publish it.
 
 python -m deploy.supply.release VERSION [FOLDER]      (dist/)
 
-The commit raises the version in pyproject.toml (`kafka-health generate` passes it on to the chart) and in uv.lock, and
-names *Unreleased* of CHANGELOG.md after it. The files have the time of that commit, so that they are the same whenever
-and wherever they are built. A release that was interrupted goes on, and one that is tagged is built again.
+Nothing here needs an account. The commit raises the version in pyproject.toml (`kafka-health generate` passes it on to
+the chart) and in uv.lock, and renames *Unreleased* in CHANGELOG.md to the version. The files have the time of that
+commit, so that they are the same whenever and wherever they are built. A second run continues an interrupted release,
+and builds a tagged release again.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from deploy.supply import dist, helm, plugin, sbom, site
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 SUMS, NOTES = "SHA256SUMS", "NOTES.md"
-#: The heading of what no release has yet.
+#: The heading of changes that are not in a release yet.
 UNRELEASED = "Unreleased"
 _OURS = re.compile(r'(name = "kafka-client-health"\nversion = )"[^"]*"')
 
 
 def main() -> int:
-    """Commit, build, tag, and print what publishes it. Nothing leaves the machine."""
+    """Commit, build, tag, and print the commands that publish the release. Nothing is sent from this machine."""
     version, out = _argument(), Path(sys.argv[2]) if len(sys.argv) > 2 else checkout() / "dist"
     tag = f"v{version}"
     helm.main()
@@ -76,7 +77,7 @@ def refuse(version: str) -> bool:
 
 
 def raise_to(version: str, day: str) -> None:
-    """Write the version into pyproject.toml, uv.lock, CHANGELOG.md and what is generated."""
+    """Write the version into pyproject.toml, uv.lock, CHANGELOG.md and the generated files."""
     _replace("pyproject.toml", re.compile(r'^(version = )".*"$', re.MULTILINE), rf'\g<1>"{version}"')
     _replace("uv.lock", _OURS, rf'\g<1>"{version}"')
     _replace("CHANGELOG.md", re.compile(rf"^## {UNRELEASED}$", re.MULTILINE), f"## {version} ({day})")
@@ -84,7 +85,7 @@ def raise_to(version: str, day: str) -> None:
 
 
 def build(version: str, out: Path, epoch: int) -> list[Path]:
-    """Build all files of a release, their checksums last; `epoch` is the time in them (s). Raises ServiceError."""
+    """Build all files of a release, the checksums last; `epoch` is the time (s) of the files. Raises ServiceError."""
     out.mkdir(parents=True, exist_ok=True)
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)
     name = project()["name"]
@@ -103,7 +104,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
 
 
 def settled(archive: bytes, epoch: int) -> bytes:
-    """Return a .tar.gz with the same files in order of their names, all of one time and of nobody."""
+    """Return a .tar.gz with the same files, sorted by name, all with the same time and without an owner."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,
@@ -149,7 +150,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _sections() -> dict[str, str]:
-    """Return what CHANGELOG.md says below each heading, by its first word: the version."""
+    """Return version → text below its heading in CHANGELOG.md; the version is the heading's first word."""
     _, *parts = re.split(
         r"^## (\S+).*\n", (checkout() / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE
     )

@@ -26,7 +26,10 @@ def main() -> int:
 
 
 def write(out: Path) -> None:
-    """Write the bill into a file: the same for the same packages and jars, its time is SOURCE_DATE_EPOCH."""
+    """Write the bill of materials into a file.
+
+    The same packages and jars give the same bytes; the time in the file is SOURCE_DATE_EPOCH.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
     bill = _python()
     jars = [_component(jar) for jar in installed(("spark",))]

@@ -1,9 +1,9 @@
-"""`make site`, and part of `make release`: the pages as a site in dist/site, which a link that leads nowhere fails.
+"""`make site`, and part of `make release`: build the pages as a site in dist/site; a broken link is an error.
 
 python -m deploy.supply.site [FOLDER]      (dist/site)
 
-The site has README.md, the runbooks, all pages that they lead to, and the files that these link to. Sphinx and MyST
-read them as GitHub does (its Markdown, its anchors) and check each link between them.
+The site has README.md, the runbooks, all pages that they link to, and the files that these pages link to. Sphinx and
+MyST read the pages as GitHub does (its Markdown, its anchors) and check each link between them.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def main() -> int:
 
 
 def build(out: Path, root: Path | None = None) -> int:
-    """Build the site of a checkout in a folder, which is emptied before; return how many pages it has.
+    """Build the site of a checkout in a folder, which is emptied first; return the number of pages.
 
-    Raises InputError with all links that lead nowhere.
+    Raises InputError that lists all broken links.
     """
     shutil.rmtree(out, ignore_errors=True)
     version = project()["version"]
@@ -56,13 +56,13 @@ def build(out: Path, root: Path | None = None) -> int:
         "version": version,
         "release": version,
         "extensions": ["myst_parser"],
-        # What GitHub's Markdown has not, and our text may contain.
+        # MyST features that GitHub's Markdown does not have; our text may contain their characters.
         "myst_disable_syntax": ["myst_role", "myst_target", "myst_line_comment", "myst_block_break"],
         "myst_heading_anchors": 6,
         "html_theme": "furo",
         "html_title": f"Kafka Client Health {version}",
         "html_copy_source": False,
-        # Samples of Kafka's own formats are in blocks of these names.
+        # Code blocks with samples of Kafka's own formats have these names.
         "suppress_warnings": ["misc.highlighting_failure", "myst.header"],
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def build(out: Path, root: Path | None = None) -> int:
 
 
 def gather(root: Path, source: Path) -> list[str]:
-    """Copy the first page, the runbooks and all that they lead to into a folder; return the paths of the pages."""
+    """Copy README.md, the runbooks and everything that they link to into a folder; return the paths of the pages."""
     todo, pages = [START, *(f"{RUNBOOKS}/{page.name}" for page in (root / RUNBOOKS).glob("*.md"))], set[str]()
     while todo:
         path = todo.pop()
@@ -127,7 +127,7 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Return a link as the site has it: runbooks link without `.md`, and folders are in the repository alone."""
+    """Return a link in the form for the site: links to runbooks lose `.md`; links to folders lead to the repository."""
     there = (root / page).parent / link[2]
     if there.is_dir():
         return f"{link[1]}{project()['urls']['Source']}/{there.resolve().relative_to(root)}{link[3]}"

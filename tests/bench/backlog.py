@@ -13,7 +13,7 @@ from tests.bench.publish import Filled
 from tests.bench.usage import Cost
 
 LIMIT_SECONDS = 1200.0
-#: Share of the records after which the monitor is warm: before, classes are loaded and code is compiled.
+#: Share of the records after which the monitor is warm; earlier, the JVM still loads classes and compiles code.
 WARM_AFTER = 1 / 3
 
 
@@ -44,7 +44,7 @@ class WorkedOff:
 
 
 def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Return begin and end of the warm part, after the first third. Raises ServiceError if there is none."""
+    """Return (time, records) at the start and at the end of the warm part. Raises ServiceError if there is none."""
     begin = next((step for step in progress if step[1] >= records * WARM_AFTER), None)
     if begin is None or begin[1] >= progress[-1][1]:
         raise ServiceError("all was worked off in one batch: nothing of it is warm; measure more records")

@@ -35,7 +35,7 @@ Record = dict[str, Any]
 
 
 def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield records of producers and consumers in turn, as the monitor writes them; every call gives the same."""
+    """Yield records of producers and consumers in turn, as the monitor writes them; all calls yield the same."""
     random = Random(7)
     ids = {kind: [m.id for m in modes().values() if kind in m.kinds] for kind in ("producer", "consumer")}
     for number in range(clients):
@@ -119,7 +119,7 @@ def _consumer(random: Random, service: str) -> dict[str, object]:
 
 
 def measured(clients: int, profile: str, shard: str) -> None:
-    """Print the line of one exporter."""
+    """Measure one exporter, and print its line."""
     chosen = PrometheusSettings(client_series=profile, shard=shard, max_series_per_metric=10 * clients)
     settings = Settings(prometheus=chosen)
     states = States(settings, clock=lambda: NOW_MS / 1000)

@@ -26,7 +26,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.topics import create_topics
 
 GROUPS, PARTITIONS, TOPICS = 2000, 6, 50
-#: CPU time per partition of a group: reading it, making its snapshot, sending it.
+#: Target CPU time for one partition of a group: reading it, making its snapshot, sending the snapshot.
 TARGET_MICROSECONDS = 40.0
 TOPIC = "orders-00"
 TOGETHER = 200
@@ -48,7 +48,7 @@ def fill(servers: str, groups: int = GROUPS, partitions: int = PARTITIONS, topic
             producer.produce(topic, b"order", partition=number % partitions)
         producer.poll(0)
     producer.flush()
-    # The first commit makes the broker create its offsets topic, and fails until that exists.
+    # The first commit makes the broker create its offsets topic, and fails until the topic exists.
     deadline = time.monotonic() + 30
     while True:
         try:

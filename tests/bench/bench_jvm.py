@@ -32,7 +32,7 @@ JVMS, SECONDS = 1000, 120
 INTERVAL_SECONDS, TIMEOUT_SECONDS = 10.0, 5.0
 DUMPS_PER_MINUTE = 60.0
 DEAD = range(7, 10)
-#: Allowed delay of a read: the exporter's tick, and a scheduler with two cores for everything.
+#: Allowed delay of a read: for the exporter's tick, and for a scheduler that shares two cores among all processes.
 LATE_SECONDS = 2.0
 
 

@@ -46,7 +46,7 @@ ALLOWED_SECONDS = int(PAGING.removesuffix("s"))
 
 
 class Asked(NamedTuple):
-    """A query, or a group of rules. `samples`: the most that it held at once; `outcome`: ok, or the error."""
+    """A query, or a group of rules. `samples`: the largest number of samples in memory; `outcome`: ok, or the error."""
 
     seconds: float
     samples: int
@@ -91,7 +91,7 @@ def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
-            # A week by the minute, in as many steps.
+            # Stands for a week in steps of a minute: a short range with as many steps.
             query = {"query": chosen(board, target["expr"].replace("[$__range:1m]", "[50s:5ms]"), {}), "stats": "all"}
             instant = target.get("instant", False)
             if not instant:

@@ -26,7 +26,7 @@ def sends_per_second(servers: str, reported: bool, callback: Callable[[Any], Non
     producer = KafkaProducer(bootstrap_servers=servers, linger_ms=5)
     if reported:
         reporter = report(producer, service="bench")
-        while not reporter.delivered_total:  # connecting must not count as cost of a record
+        while not reporter.delivered_total:  # the CPU time for connecting must not count as cost of a record
             time.sleep(0.01)
     for _ in range(1000):
         producer.send("orders", PAYLOAD)
@@ -43,7 +43,7 @@ def sends_per_second(servers: str, reported: bool, callback: Callable[[Any], Non
 
 
 def compare(servers: str, callback: Callable[[Any], None] | None) -> tuple[float, float]:
-    """Return sends per CPU second without and with the reporter: the best of several alternating passes."""
+    """Return sends per CPU second (without, with) the reporter: the best of several alternating passes each."""
     pairs = [
         (sends_per_second(servers, False, callback), sends_per_second(servers, True, callback)) for _ in range(PASSES)
     ]

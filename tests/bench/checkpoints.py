@@ -1,8 +1,8 @@
-"""Find out from checkpoints when the monitor's queries had processed which records.
+"""Find out from checkpoints when each query of the monitor had processed which records.
 
-Spark writes `offsets/<n>` when it has planned a batch: the time, and the batch's end in each topic. It writes
+Spark writes `offsets/<n>` when it has planned a batch: the time, and the batch's end offset in each topic. It writes
 `commits/<n>` when all results of the batch are written and the monitor has waited until the next batch is due. Reading
-these files costs the monitor nothing, and is as exact as a batch permits. Spark deletes old files, so call `look` every
+these files costs the monitor nothing; the result is exact to one batch. Spark deletes old files, so call `look` every
 few seconds.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A committed batch of a query. Times are from `time.time()`; `ends`: topic → number of records up to its end."""
+    """A committed batch of a query. Times are from `time.time()`; `ends`: topic → records up to the batch's end."""
 
     query: str
     number: int

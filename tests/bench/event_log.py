@@ -14,10 +14,10 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 
 @dataclass(frozen=True)
 class BatchTime:
-    """A batch with records: its begin (epoch s), its duration, and the time during which any stage ran.
+    """A batch with records: its start (epoch s), its duration, and the time during which any stage ran.
 
-    tasks    seconds of all tasks together, `shuffle` of them for writing and awaiting shuffled data
-    state    seconds of all tasks for committing state
+    tasks    run time of all tasks in total (s); `shuffle`: the part for writing shuffled data and waiting for it
+    state    time of all tasks in total for committing state (s)
     """
 
     records: int
@@ -82,7 +82,7 @@ def _shuffle(task: Mapping[str, Any]) -> float:
 
 
 def _union(spans: Sequence[tuple[float, float]]) -> float:
-    """Return for how long at least one of the intervals lasts."""
+    """Return the total time covered by at least one of the intervals."""
     total, until = 0.0, float("-inf")
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, until))

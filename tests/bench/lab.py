@@ -188,7 +188,7 @@ class Monitor:
             time.sleep(max(0.0, began + every - time.time()))
 
     def metrics(self) -> Mapping[str, Mapping[tuple[str, ...], float]]:
-        """Return its own metrics: name (without prefix) → label values → value. Empty while it does not answer."""
+        """Return the monitor's metrics: name (without prefix) → label values → value; empty while it is down."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
                 text = answer.read().decode()

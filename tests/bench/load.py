@@ -35,7 +35,7 @@ class Load:
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
         self._producer.flush(10)
-        # Otherwise it would search for its broker as long as it exists.
+        # Close the client; otherwise it would search for its broker as long as it exists.
         del self._producer
 
     def _run(self) -> None:
@@ -55,8 +55,8 @@ class Load:
 class Steady:
     """Clients that report in turn, evenly: `rate` records a second from `clients` clients.
 
-    Each reports once per `clients / rate` seconds, and its samples contain this interval. With `since_ms`, samples
-    start at that time and are 10 s apart. `said`: values of a client's n-th sample.
+    Each client reports once per `clients / rate` seconds, and its samples contain this interval. With `since_ms`,
+    samples start at that time and are 10 s apart. `said`: function that returns the values of a client's n-th sample.
     """
 
     def __init__(

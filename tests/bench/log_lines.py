@@ -1,4 +1,4 @@
-"""Generate log lines: an application's, without any relation to Kafka, and a burst."""
+"""Generate log lines: those of an application, without any relation to Kafka, and a burst of one log pattern."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STORM_LINE = (
     "[Producer clientId=order-producer] Got error produce response with correlation id <<order>> on topic-partition "
     "orders-<<items>>, retrying (2147483641 attempts left). Error: NOT_ENOUGH_REPLICAS"
 )
-#: Of ten lines in a burst, this many come from one process.
+#: The number of lines, of ten in a burst, that come from the same process.
 LOUD = 9
 
 
@@ -38,7 +38,7 @@ def wrapped(records: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def storm(records: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield lines of one log pattern, nine of ten from one client."""
+    """Yield lines of one log pattern; nine of ten come from the same client."""
     return _lines(filled_in(STORM_LINE), records, chatty=LOUD)
 
 

@@ -14,7 +14,7 @@ WAIT_SECONDS, READ_SECONDS = 30.0, 120.0
 
 
 def producer(servers: str) -> Producer:
-    """Return a producer in C; it partitions keys like Java clients."""
+    """Return a producer of the C library; it partitions keys like Java clients."""
     return Producer(
         {
             "bootstrap.servers": servers,
@@ -64,7 +64,7 @@ def fill(servers: str, topic: str, records: Iterable[tuple[bytes, bytes]], clien
 
 
 def readings(template: Pattern, records: int, clients: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield samples of all clients in turn, 10 s apart, the last of them now."""
+    """Yield samples of all clients in turn, 10 s apart; the last samples are from now."""
     start_ms = round(time.time() * 1000) - records // clients * INTERVAL_MS
     for number in range(records):
         client, reading = number % clients, number // clients

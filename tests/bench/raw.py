@@ -1,6 +1,6 @@
-"""Measure reading alone: Spark's Kafka source without output, a limit for any monitor on Spark.
+"""Measure reading alone: Spark's Kafka source without output, which no monitor on Spark can exceed.
 
-python -m tests.bench.raw SERVERS TOPIC RECORDS PASSES prints begin, end and seconds of each pass as JSON
+python -m tests.bench.raw SERVERS TOPIC RECORDS PASSES prints start, end and seconds of each pass as JSON
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PASSES, LIMIT_SECONDS = 3, 300.0
 
 @dataclass(frozen=True)
 class Read:
-    """Rate and CPU (including the broker's) of the passes after the first."""
+    """Rate and CPU time (including the broker's) of the passes after the first one."""
 
     rate: float
     micros: float

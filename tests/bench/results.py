@@ -22,7 +22,7 @@ FOLDER = ROOT / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Figure:
-    """A line of the page's first table. `within`: the target is a most or a least; `peer`: the peer's figure."""
+    """A line of the page's first table. `within`: True if the target is an upper limit; `peer`: the peer's figure."""
 
     what: str
     value: float
@@ -34,7 +34,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Return whether the target is met; None if there is none."""
+        """Return whether the target is met; None if there is no target."""
         if self.target is None:
             return None
         return self.value <= self.target if self.within == "most" else self.value >= self.target
@@ -93,7 +93,7 @@ def save(kept: Kept, quick: bool) -> None:
 
 
 def conditions(load: float, seconds: float) -> dict[str, str]:
-    """Return where, when and with what a measurement ran. `load`: the machine's load before."""
+    """Return where, when and with what a measurement ran. `load`: the machine's load before the measurement."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),

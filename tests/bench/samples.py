@@ -1,7 +1,7 @@
-"""Make templates of other formats from the samples of tests/formats, with healthy values, and marks for variable parts.
+"""Make templates of other formats from the samples of tests/formats: healthy values, and marks for variable parts.
 
-A record is about as large as a real one for one producer: if the sample has only some of a client's metrics, it gets
-those of a canonical snapshot.
+A record is about as large as a real one for one producer: if the sample has only some of a client's metrics, the
+template gets those of a canonical snapshot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Make records of many clients at many times from one sample: encoded once, with only variable parts filled in.
+"""Make records of many clients at many times from one sample, which is encoded once; only variable parts are filled in.
 
 A record costs two to four microseconds, so that generating 10,000 a second leaves the cores to the measured programs.
-In a document the text `<<name>>` marks a number within a text, and the text `<<<name>>>` marks a number.
+In a document, `<<name>>` stands for digits inside a string, and a string `<<<name>>>` stands for a JSON number.
 """
 
 from __future__ import annotations

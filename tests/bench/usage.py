@@ -29,7 +29,7 @@ class Cost:
     parts: Mapping[str, float]
 
     def cores(self, *names: str) -> float:
-        """Return the busy cores of these parts, or of all."""
+        """Return the number of cores that these parts, or all parts, kept busy."""
         return self._cpu(names) / self.seconds
 
     def per_record(self, records: int, *names: str) -> float:
@@ -125,9 +125,9 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find the processes. A new process counts from the next search on.
+        """Find the processes. A new process is counted from the next search on.
 
-        A program that a JVM starts shares all memory with it for a moment, which would count twice.
+        A program that a JVM starts shares all memory with the JVM for a moment; this memory would count twice.
         """
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
@@ -161,7 +161,7 @@ def _sessions() -> dict[int, int]:
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:
-    """Return own CPU seconds, those of ended children, resident MB, and whether it is a JVM."""
+    """Return own CPU seconds, CPU seconds of ended children, resident MB, and whether it is a JVM."""
     stat = _fields(pid)
     if stat is None:
         return None

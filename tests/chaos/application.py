@@ -34,12 +34,15 @@ class Application:
         return {}
 
     def goes_on(self, before: Mapping[str, int]) -> bool:
-        """True if it has delivered, consumed and reported more than `before`. Raises ServiceError if it has ended."""
+        """True if the application has delivered, consumed and reported more than `before`.
+
+        Raises ServiceError if the application has ended.
+        """
         now = self.counts()
         return all(now.get(name, 0) > before.get(name, 0) for name in ("acknowledged", "consumed", "reported"))
 
     def end(self) -> Iterator[str]:
-        """Stop the application; yield what is not accounted for."""
+        """Stop the application; yield a sentence for each kind of record that is not accounted for."""
         assert self._process is not None
         self._process.stop(STOP_SECONDS)
         counts = self.counts()

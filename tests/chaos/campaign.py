@@ -27,7 +27,8 @@ START_SECONDS, RECOVERY_SECONDS, TOLD_SECONDS = 400.0, 400.0, 300.0
 SOON_SECONDS = 120.0
 #: Number of slices in one batch of the undisturbed run.
 TOGETHER = 4
-#: Number of slices after which an incident has ended, if it ends; a shutdown loop takes half an hour to count as one.
+#: Number of slices after which an incident has ended, if it ends at all; a shutdown loop is only detected after half an
+#: hour.
 ENDED = 6
 #: Seconds of the last slice to read: enough to make the previous slice's minutes final.
 END = compare.FINAL_MS // 1000 + 60
@@ -63,7 +64,7 @@ class Campaign:
 
     @property
     def begin_ms(self) -> int:
-        """Return the time at which the input begins (epoch ms)."""
+        """Return the start time of the input (epoch ms)."""
         return self._slices[0].begin_ms
 
     def run(self) -> list[Outcome]:
@@ -86,7 +87,7 @@ class Campaign:
         return calculated(parts, 0, settings, int(time.time() * 1000))
 
     def _kept(self, at: int) -> list[Published]:
-        """Return the records of a slice that must be read, whatever the fault does."""
+        """Return the records of a slice that the monitor must read in spite of the fault."""
         part = self._slices[at]
         if at == len(self._faults):
             return list(part.between(0, END))
@@ -95,7 +96,7 @@ class Campaign:
         return [record for record in part.records if id(record) not in hidden]
 
     def _undisturbed(self, calm: Run) -> Run:
-        """Return the undisturbed run after its end."""
+        """Publish the whole input without faults; return the run after all input is processed."""
         began = time.monotonic()
         calm.monitor.release()
         for at, sent in enumerate(self._sent[:-1]):

@@ -14,7 +14,7 @@ from tests.chaos.world import NUDGED_MS, Run
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: Tolerance for an incident's beginning: windows begin every 30 s, and a batch may contain two of them.
+#: Tolerance for the start of an incident: windows start every 30 s, and a batch may contain two of them.
 NEAR_MS = 90_000
 SHOWN = 4
 
@@ -66,13 +66,13 @@ def _minutes(tables: Tables, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...]
 
 
 def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
-    """Yield minutes in [begin_ms, end_ms) without any input that are not unknown."""
+    """Yield minutes in [begin_ms, end_ms) that have no input and yet are not `unknown`."""
     judged = (key for key, rows in _minutes(tables, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
     yield from _few("minute that was hidden, and is not unknown", judged)
 
 
 def verdicts(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
-    """Yield the differences between incidents that began in [begin_ms, end_ms), and in their ends if all `ended`."""
+    """Yield differences between incidents that began in [begin_ms, end_ms); with `ended`, also between their ends."""
     try:
         mine, theirs = (_incidents(one, begin_ms, end_ms, strays) for one in (tried, calm))
     except ValueError as error:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Environment variable of programs in such a namespace.
+#: Environment variable that marks programs inside the mount namespace.
 INSIDE = "CHAOS_NAMESPACE"
 SIZE_MB = 400
 BALLAST = "ballast"

@@ -26,7 +26,7 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: Seconds of a slice at which its fault begins and ends; records are published before, during and after it.
+#: Seconds of a slice at which its fault starts and ends; records are published before, during and after the fault.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
@@ -53,9 +53,9 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 class Kind:
     """A kind of fault. `seconds`: shortest and longest duration.
 
-    `calm`: begins after all earlier input is processed, otherwise during processing. `hides`: records published during
-    the fault are provably lost. `disk`: needs its own disk. `strays`: one client's clock is wrong during the fault, so
-    its results are not compared.
+    `calm`: the fault starts after all earlier input is processed, otherwise during processing. `hides`: records
+    published during the fault are provably lost. `disk`: the fault needs its own disk. `strays`: one client's clock is
+    wrong during the fault, so its results are not compared.
     """
 
     name: str
@@ -112,7 +112,7 @@ def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
     while time.monotonic() < deadline:
         if _versions(run) > before:
             batch = run.newest("offsets")
-            # At this moment one table may have its rows, or all.
+            # At this moment some tables may have the batch's rows, and others not.
             time.sleep(scene.random.uniform(0, 0.03))
             run.monitor.signal(parts.everything, signal.SIGSTOP)
             if run.newest("commits") < batch:
@@ -240,7 +240,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # Records that arrive before the monitor notices the change would lie at offsets that it has already read.
+    # Publish nothing yet: records before the monitor notices the change would have offsets that it has already read.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield
@@ -303,7 +303,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return the clock error in ms, 0 for other kinds; more than 300 s ahead would be rejected."""
+    """Return the error of the client's clock in ms, 0 for other kinds; more than 300 s ahead would be rejected."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

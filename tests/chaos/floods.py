@@ -31,9 +31,9 @@ from tests.chaos.onlookers import NEXT_SECONDS, Onlookers, clients_of
 RECORDS, CLIENTS, CORRUPT = 10_000_000, 10_000, 0.1
 LINES, LINES_SECONDS = 100_000, 600
 IDS, IDS_SECONDS = 1_000_000, 60
-#: Number of clients that start at once, and samples of each until all are known.
+#: Number of clients that start at once, and number of samples from each until the monitor knows all of them.
 FLEET, FLEET_READINGS = 100_000, 6
-#: Longest median time from onset to verdict for other clients, whatever the flood.
+#: Maximum median time from onset to verdict for other clients, in any flood.
 ONSET_SECONDS = 60.0
 #: Largest number of unread records before publishing pauses, so that any disk has enough room.
 AHEAD = 2_000_000
@@ -54,7 +54,7 @@ class Flood:
     wrong: list[str] = field(default_factory=list)
 
     def check(self, right: bool, line: str) -> None:
-        """Add a line, and whether it meets the expectation."""
+        """Add a line to the results; if not `right`, also to the violations."""
         self.lines.append(line)
         if not right:
             self.wrong.append(line)
@@ -114,7 +114,7 @@ def _lines(lab: Lab, share: float, measured: Flood) -> None:
         with _publisher(lab, "lines", round(LINES * seconds)) as publishing:
             publishing.wait()
         since = time.time()
-        # By the wall clock: input still unread when the last line was sent is how far the monitor was behind.
+        # By the wall clock, the unread input at the last line shows how far the monitor was behind.
         sent = ends(lab.servers, LOGS)
         rate, micros = sent / seconds, monitor.usage.cost(since - seconds, since).per_record(sent)
         monitor.checkpoints.look()
@@ -296,7 +296,7 @@ def fleet(count: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def ids(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield records of as many clients as records, in forty services."""
+    """Yield records that are each from another client, in forty services."""
     template = canonical.producer()
     value = template.value.replace(b"service-%(service)d", b"attack-%(service)d")
     for number in range(count):

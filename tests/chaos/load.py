@@ -33,13 +33,13 @@ STEP = 10
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16
-#: The client that is stuck from this second of the campaign on, permanently.
+#: The client that is stuck permanently, and the second of the campaign at which it becomes stuck.
 STUCK, STUCK_FROM = "client-0", 150
 #: A client that reports in Avro, with a new schema number each minute.
 AVRO = "client-5"
 #: Seconds of every slice in which one client reports nothing: long enough to count as gone.
 AWAY = (100, 220)
-#: Recordings of failures with their modes, and recordings of clients that only look as if they failed.
+#: Recordings of failures → their modes, and recordings of clients that only look as if they failed.
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",
     "deadlock-3.9": "producer-callback-deadlock",
@@ -50,7 +50,7 @@ FAILING: Mapping[str, str] = {
     "shutdown-left-behind-a": "consumer-shutdown-loop",
 }
 HARMLESS = ("healthy-3.9", "idle-4.1", "clean-close-4.1", "outage-3.9")
-#: Second of a slice at which its recordings begin: their failures end, and are reported, before the slice ends.
+#: Second of a slice at which its recordings start; so their failures end, and are reported, before the slice ends.
 RECORDED_FROM = 30
 JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
 
@@ -81,7 +81,7 @@ class Slice:
 
     @property
     def end_ms(self) -> int:
-        """Return the begin of the next slice (epoch ms)."""
+        """Return the start of the next slice (epoch ms)."""
         return self.begin_ms + 1000 * SECONDS
 
     def portions(self, begin: int, end: int = SECONDS) -> list[tuple[Published, ...]]:

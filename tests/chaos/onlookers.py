@@ -13,7 +13,7 @@ from clienthealth.model.clients import ClientProcess
 from tests.bench.load import Load
 from tests.bench.publish import messages
 
-#: Report interval, interval between clients that become stuck, and time until a stuck client's buffer is full.
+#: Report interval, time between two clients that become stuck, and time until a stuck client's buffer is full (s).
 EVERY_SECONDS, NEXT_SECONDS, FULL_SECONDS = 5.0, 25.0, 30.0
 MIB = 1 << 20
 SERVICE = "onlookers"

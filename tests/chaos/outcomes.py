@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """True if all results were the same."""
+        """True if all results were the same as those of the undisturbed run."""
         return not self.differences
 
     @property

@@ -42,7 +42,7 @@ class Supervised:
             self._end()
 
     def abandon(self) -> Process:
-        """Suspend the program, as if its machine froze; `release` starts another beside it. The caller must end it."""
+        """Suspend the program, as if its machine froze; `release` starts another one. The caller must end this one."""
         self._wanted.clear()
         with self._lock:
             process, self._process = self._process, None
@@ -124,7 +124,7 @@ def jvm(command: str) -> bool:
 
 def workers(command: str) -> bool:
     """Match Spark's Python workers, and the process that forks them."""
-    # The JVM's command line contains that name too.
+    # Exclude the JVM: its command line contains that name too.
     return "clienthealth.spark.worker" in command and not jvm(command)
 
 

@@ -14,12 +14,12 @@ from tests.bench.checkpoints import Checkpoints
 from tests.bench.templates import INTERVAL_MS
 from tests.chaos import floods
 
-#: Number of lines that are generated each second and sent repeatedly.
+#: Number of different lines that are generated each second and sent repeatedly.
 DIFFERENT = 1_000
 
 
 def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
-    """Publish `count` records at the flood's pace, or as fast as the monitor reads if it has none."""
+    """Publish `count` records at the flood's pace; if the flood has no pace, as fast as the monitor reads."""
     to = Producer(
         {
             "bootstrap.servers": servers, "linger.ms": 50, "batch.size": 500_000, "compression.type": "lz4",

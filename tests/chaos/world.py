@@ -34,7 +34,7 @@ from tests.support.settings_file import write_settings
 
 PARTITIONS = 2
 ASKED_SECONDS = 20.0
-#: Time of log lines that only make the monitor start another batch.
+#: Timestamp of log lines that are only sent so that the monitor starts another batch.
 NUDGED_MS = 86_400_000
 
 
@@ -62,7 +62,7 @@ def gated(folder: Path) -> Iterator[Cluster]:
 
 
 class SchemaRegistry:
-    """A registry with a schema for every number; it can be down. Use it as a context manager."""
+    """A schema registry that knows a schema for every number, and can be stopped. Use it as a context manager."""
 
     def __init__(self) -> None:
         self._registry, self._open = fake_registry.Registry(), ExitStack()

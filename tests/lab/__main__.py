@@ -1,8 +1,9 @@
 """Record and judge real clients in random circumstances: `make lab ARGS="--seed 101 --cases 60"`.
 
-The seed draws each case: a family of clients, a mechanism that fails or only seems to, the weather, and a way of
-observing it. Recordings stay in .cache/lab/SEED: `seen` is judged, `case.json` and `truth.jsonl` contain what really
-happened. A seed is spent once its cases have been inspected: its problems are fixed, and only the next seed counts.
+The seed determines each case: a family of clients, a mechanism that makes them fail or only seem to fail, an event that
+hits the brokers (the weather), and a way of observing. Recordings stay in .cache/lab/SEED: `seen` is judged,
+`case.json` and `truth.jsonl` contain what really happened. A seed is used up once its cases have been inspected: its
+problems are then fixed, so only the results of a new seed count.
 """
 
 from __future__ import annotations

@@ -28,9 +28,10 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 
 @dataclass(frozen=True)
 class Case:
-    """One run. Times in seconds: from the start to the onset, from the onset to the end; `lasts`: until recovery.
+    """One run of a client.
 
-    `weather`: an event of the world, the second at which it begins, and its duration.
+    Times are in seconds: from the start to the onset, and from the onset to the end; `lasts`: from the onset to
+    recovery. `weather`: an event that hits the brokers, the second at which it starts, and its duration.
     """
 
     number: int
@@ -60,7 +61,7 @@ class Case:
 
     @property
     def troubled(self) -> Sequence[str]:
-        """Return the ids of clients with trouble; all clients if the world has it."""
+        """Return the ids of clients with trouble: all clients if the trouble is a fault of the brokers."""
         inside = "trouble" in self.options
         return self._ids(int(self.options.get("trouble.clients", "1"))) if inside else self.client_ids
 
@@ -90,7 +91,7 @@ def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[st
 
 
 class _Deck:
-    """Mechanisms in random order, one from each mode in turn."""
+    """Mechanisms in random order, taken from each mode in turn."""
 
     def __init__(self, dice: random.Random, mechanisms: Sequence[Mechanism]) -> None:
         self.all, self._dice = mechanisms, dice
@@ -130,7 +131,7 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
 
 
 def _value(dice: random.Random, value: str) -> str:
-    """Return a number between a and b for `a..b`, one of both for `a|b`, else the value itself."""
+    """Draw an option's value: for `a..b` a number between a and b, for `a|b` one of both; else return it as it is."""
     low, between, high = value.partition("..")
     if between and low.isdigit():
         return str(dice.randint(int(low), int(high)))
@@ -163,7 +164,7 @@ def _options(dice: random.Random, family: Family, mechanism: Mechanism) -> dict[
         options |= {"c.max.poll.records": "500|50|5"} if dice.random() < 0.5 else {}
     options |= mechanism.options
     if role == "producer" and (mechanism.end or int(_digits(options["p.linger.ms"])) > 1000):
-        # An application that waits for each record has none in the buffer; and no record may expire while it lingers.
+        # An application that waits for each record has an empty buffer; and no record may expire during linger.ms.
         options["sync"] = "false"
         options.pop("p.delivery.timeout.ms", None)
     return {**options, **family.options}

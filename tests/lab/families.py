@@ -110,7 +110,7 @@ _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-erro
 _OTHER_GROUP = ("rebalance", "rebalances")
 #: If the constructor raises without brokers, there is no client to judge.
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
-#: Its produce() never waits; a callback runs in poll(), on the application's own thread.
+#: Its produce() never waits; callbacks run in poll(), on the application's own thread.
 _RDKAFKA = (
     *_NO_THREAD,
     "callback-get",
@@ -120,7 +120,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: One thread does everything, so a blocked handler also blocks the signs of it.
+#: One thread does everything, so a blocked handler also stops the metrics and log lines that would show it.
 _AIO = (
     *_NO_THREAD,
     "callback-get",
@@ -132,7 +132,7 @@ _AIO = (
 )
 
 
-#: The Scala consumer connects through ZooKeeper, which none of the lab's gateways reaches.
+#: The Scala consumer connects through ZooKeeper, which the lab's gateways do not forward to.
 _LEGACY = (
     "topic-hangs",
     "endless-lookup",

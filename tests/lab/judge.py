@@ -20,17 +20,17 @@ JUDGE_SECONDS = 600.0
 #: Exit codes of `diagnose` if nothing could be read, or no client could be judged.
 SAYS_NOTHING = (2, 3)
 BATCH_SECONDS, LATER_BATCHES = 5, 12
-#: One of this many cases also runs through the steps of the stream.
+#: One in this many cases is also judged by the steps of the stream.
 STREAMED = 3
 GRADES = ("right", "suspected only", "unknown", "wrong suspected", "wrong confirmed", "false ok")
 _RANK = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
-#: Client id, mode and status.
+#: (client id, mode, status) of each verdict.
 Verdicts = Sequence[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
 class Graded:
-    """A mode of a case with a wrong verdict, or the mode that was meant to fail."""
+    """A mode of a case that got a wrong verdict, or the mode that was meant to fail."""
 
     case: str
     how: str
@@ -60,7 +60,7 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 
 def streamed(folder: Path) -> Verdicts:
     """Return the worst published verdict of each client and mode, from the steps of the stream batch by batch."""
-    # This loads the whole monitor, which only this function needs.
+    # Imported here, because the import loads the whole monitor, which only this function needs.
     from tests.support.raw_records import Raw
     from tests.support.streamed import PUBLISHED, Streamed
 

@@ -1,6 +1,6 @@
 """Derive what an expert could conclude about a case, from the program's own counts and from what was recorded.
 
-It uses nothing of the product. A moment counts only if something was recorded after it.
+This module uses no code of the product. A moment counts only if something was recorded after it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tests.lab.mechanisms import (
 )
 
 Asked = Literal["nothing", "suspected", "confirmed"]
-#: Two dumps this far apart show one long wait; metrics that stand still this long show it too.
+#: Time between two dumps that prove one long wait; metrics that stand still for this time prove it too.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
 #: Metrics alone show that no thread is alive which may still wait for request.timeout.ms, at least its default.
 DEAD_SECONDS = 60.0
-#: Code that works, sleeps, or waits with a limit may continue; so may code in a Python dump, which shows no states. Our
-#: callbacks that return are shorter than this, and so are requests by default.
+#: Code that works, sleeps, or waits with a limit may continue; so may code in a Python dump, which shows no states.
+#: Callbacks of our programs that return take less than this time, and so do requests by default.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 #: This many expired records, or equal samples, are no coincidence.
@@ -40,7 +40,7 @@ MANY = 3
 #: Java client versions from which consumers report their last poll, producers count selects, and the log reports an
 #: overdue poll().
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
-#: close() gives up after 30 s by default: two dumps this far apart show that it does not.
+#: close() gives up after 30 s by default: two dumps with more time between them show that this close() does not.
 CLOSE_SECONDS = 45.0
 
 
@@ -78,12 +78,12 @@ class Recorded:
 
     @cached_property
     def moments(self) -> Mapping[str, Sequence[int]]:
-        """Return the times of samples, dumps and lines from the onset on."""
+        """Return the times of samples, dumps and log lines from the onset on."""
         return {name: [ts for ts in of if ts >= self.onset_ms] for name, of in self.case["written"].items()}
 
     @cached_property
     def until_ms(self) -> int:
-        """Return the last time for which anything was recorded; a silent log counts as recorded."""
+        """Return the last time for which anything was recorded; a log without new lines counts as recorded."""
         written = self.case["written"]
         log_ms = self.log_until_ms if written["lines"] else 0
         return max([log_ms, *written["metrics"], *written["dumps"]], default=0)
@@ -177,7 +177,7 @@ def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
     if mode == STALLED:
         return last["acked"] == middle["acked"]
     if mode == CROSS_TOPIC:
-        # A consumer that was given nothing at all does not block anything.
+        # A consumer without assigned partitions blocks nothing.
         return last["handled"] > 0 and last["others"] - middle["others"] <= (last["ts"] - middle["ts"]) / 1000
     return last["polls"] - first["polls"] <= 8
 
@@ -211,7 +211,7 @@ def _deadlock(recorded: Recorded) -> Label:
 
 def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
-        # send() fails at once, unless several threads request the topic: then some of them wait.
+        # send() fails at once, unless several threads request the topic's metadata: then some of them wait.
         waited = any(one["unknown"] for one in recorded.truth)
         logged_failure = recorded.log_seconds > 10
         return Label(
@@ -243,24 +243,24 @@ def _stalled(recorded: Recorded) -> Label:
 
 def _not_closed(recorded: Recorded) -> Label:
     if MECHANISMS[recorded.case["mechanism"]].again:
-        # A client that returns may be the same one, seen again.
+        # A client that appears again may be the same one after a gap.
         return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # The buffer at the last sample may look like a loss.
+        # Records in the buffer at the last sample may look lost.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 
 
 def _consumer(recorded: Recorded) -> Label:
     if FAMILIES[recorded.case["family"]].program == "Reactor":
-        # It keeps polling and pauses, like a consumer that pauses on purpose.
+        # This consumer keeps polling and pauses partitions, like a consumer that pauses on purpose.
         return Label(at_most="confirmed")
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
-    # A thread polls if an earlier dump shows it polling.
+    # A thread counts as polling if an earlier dump shows it inside poll().
     written = recorded.case["written"]
     polled = any(ts < recorded.onset_ms for ts in written.get("polling", written["dumps"]))
     # kafka-python does not count fetches: with several consumers, dumps do not show which one a thread polls.

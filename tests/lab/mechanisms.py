@@ -1,4 +1,4 @@
-"""Define the mechanisms: those that make clients fail, and those that only seem to."""
+"""Define the mechanisms: causes that make clients fail, and causes that only make them look as if they failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEADLOCK, BLOCKED, STALLED = "producer-callback-deadlock", "send-blocked-on-meta
 NOT_CLOSED, CONSUMER = "producer-not-closed", "consumer-stalled"
 CROSS_TOPIC, LOOP = "cross-topic-blocking", "consumer-shutdown-loop"
 MODES = (DEADLOCK, BLOCKED, CROSS_TOPIC, LOOP, NOT_CLOSED, STALLED, CONSUMER)
-#: Other modes that a stopped producer may look like if little of it is visible.
+#: Other modes that a stopped producer may be accused of if only little data about it is visible.
 _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NOT_CLOSED: "suspected"}
 
 
@@ -58,7 +58,7 @@ def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]
     """Return a mechanism in which the I/O thread does not return from a callback."""
     options = {"trouble": how, "trouble.in": "callback", "trouble.ms": ms, "trouble.clients": "1|1|2"}
     if how == "exit":
-        # Its shutdown hook closes the producer, which waits for the I/O thread.
+        # The program's shutdown hook closes the producer, which waits for the I/O thread.
         options |= {"hook": "true"}
     return Mechanism(f"callback-{how}", DEADLOCK, "producer", options, beside=_SYMPTOMS, since=since)
 
@@ -101,7 +101,7 @@ def _slow(name: str, role: Role, how: str, ms: str, where: str, **more: object) 
 
 _DEADLOCKS = (
     _held("get"),
-    # From 4.1 on the client refuses it.
+    # From 4.1 on the client refuses this option.
     _held("flush", since=((0, 0), (4, 1))),
     _held("latch"),
     _held("join"),
@@ -248,7 +248,7 @@ _CONTROLS = (
     _fine("long-linger", "producer", options={**_LARGE, "p.linger.ms": "5000..20000"}),
     _fine("acks-none", "producer", options={"p.acks": "0"}),
     _fine("quotes", "producer", options={"quotes": "1..999"}, weight=2),
-    # A quoted exception of a refused commit on a line of its own may look like this client's own.
+    # If a refused commit is quoted, its exception, on a line of its own, may look like this client's own.
     _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, beside={CONSUMER: "suspected"}, weight=2),
     _fine("closed", "producer", end="close"),
     _fine("closed-slowly", "producer", end="close", options={"end.ms": "5000..20000"}),

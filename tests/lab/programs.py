@@ -27,7 +27,7 @@ from tests.lab.world import DENIED
 HERE = Path(__file__).parent
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 STOP_SECONDS = 5.0
-#: OpenTelemetry's agent prints what it would push.
+#: OpenTelemetry's agent prints its metrics to standard output instead of pushing them.
 OTEL = (
     "-Xmx192m",
     "-Dotel.metrics.exporter=experimental-otlp/stdout",
@@ -35,7 +35,7 @@ OTEL = (
     "-Dotel.logs.exporter=none",
     "-Dotel.service.name=orders",
 )
-#: Other programs' messages about their clients, one per line.
+#: Log messages of other programs about their Kafka clients, one per line.
 QUOTES = HERE / "quotes.txt"
 #: Programs that are not compiled with the libraries they run on: Plain, once for all versions; Scala consumers, because
 #: the common code needs a Java client.
@@ -49,7 +49,7 @@ _COMPILING = threading.Lock()
 
 @dataclass
 class Program:
-    """A running program. `truth`: its counts, newest last; `port`: where its metrics are read."""
+    """A running program. `truth`: its own counts, newest last; `port`: the port where its metrics are read."""
 
     process: subprocess.Popen[str]
     log: Path

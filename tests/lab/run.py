@@ -23,7 +23,7 @@ from tests.lab.programs import Program, dump_command, start
 from tests.lab.seen import ROUTES, Eyes, now_ms, write
 from tests.lab.world import EVENTS, Scene, Way, World
 
-#: Longest time until a client works.
+#: Maximum time (s) from the start of a client until it works.
 WORKS_SECONDS = 60.0
 #: Time for late output after a program has ended, before its case is over.
 LINGER_SECONDS = 10.0
@@ -104,7 +104,7 @@ class Run:
         if self.case.mechanism.early:
             return
         deadline = time.monotonic() + WORKS_SECONDS
-        # A lingering record is acknowledged long after it was sent.
+        # Wait longer with linger.ms: such a record is acknowledged long after it was sent.
         lingers = int(self.case.options.get("p.linger.ms", "0")) > 1000
         counted = ("attempted",) if lingers else ("acked", "handled")
         while time.monotonic() < deadline and not self.program.ended.is_set():
@@ -217,7 +217,8 @@ def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], Non
                     Run(case, world, way, folder).play()
                 say(f"recorded {case.name}")
             except (OSError, RuntimeError, subprocess.SubprocessError, KafkaError):
-                # A case that failed for the machine's sake has no result; the others do. --go-on records it again.
+                # A failure of the machine leaves this case without a result; the other cases have one. --go-on records
+                # it again.
                 say(f"not recorded {case.name}: {traceback.format_exc()}")
             finally:
                 free.put(way)

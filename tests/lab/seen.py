@@ -36,12 +36,12 @@ class Seen:
 
     metrics    a name of ROUTES, or `none`
     interval   seconds between two samples
-    layout     of LAYOUTS, or `none`: there is no log
-    wrapping   of WRAPPINGS, or `none`
+    layout     a name of LAYOUTS, or `none`: there is no log
+    wrapping   a name of WRAPPINGS, or `none`
     dumps      when thread dumps are taken
-    begins     earlier data is missing
-    ends       seconds before the end of the case; later data is missing
-    together   for dumps and pages: all in one file
+    begins     start of the available data
+    ends       end of the available data, in seconds before the end of the case
+    together   True if all dumps, or all pages of metrics, are in one file
     """
 
     metrics: str
@@ -56,7 +56,7 @@ class Seen:
 
 @dataclass
 class Eyes:
-    """Observations: time (epoch ms) and content."""
+    """Observations of a running program: time (epoch ms) and content of each."""
 
     metrics: list[tuple[int, str]] = field(default_factory=list)
     dumps: list[tuple[int, str]] = field(default_factory=list)
@@ -110,7 +110,7 @@ def _clock(ts_ms: int) -> str:
 
 
 def _answer(url: str, body: Any = None) -> str | None:
-    """Return an address's answer; None if there is none."""
+    """Return the answer of an address; None if there is no answer."""
     data = None if body is None else json.dumps(body).encode()
     try:
         with urllib.request.urlopen(url, data, timeout=READ_SECONDS) as answer:
@@ -129,7 +129,7 @@ def _single(port: int, role: str) -> str | None:
 
 
 def _each(port: int, role: str) -> str | None:
-    """Return one response per MBean, like a script that asks for them one by one."""
+    """Return one response per MBean, like a script that requests one MBean after another."""
     names = _answer(f"http://127.0.0.1:{port}/jolokia/search/{_SINGLE[role]}")
     if names is None:
         return None
@@ -155,12 +155,12 @@ ROUTES: Mapping[str, Callable[[int, str], str | None]] = {
 
 @dataclass(frozen=True)
 class Written:
-    """The available data of a case: times (epoch ms) of samples, dumps and lines."""
+    """The files of a case: times (epoch ms) of the samples, dumps and log lines in them."""
 
     metrics: Sequence[int]
     dumps: Sequence[int]
     lines: Sequence[int]
-    #: Of the dumps, those that show a thread inside poll(), or in a framework's loop round it.
+    #: The dumps that show a thread inside poll(), or in a framework's loop around poll().
     polling: Sequence[int] = ()
 
 
@@ -192,7 +192,7 @@ def write(seen: Seen, eyes: Eyes, log: Path, folder: Path, start_ms: int, end_ms
 
 
 def _lines(seen: Seen, eyes: Eyes, log: Path) -> Iterator[Line]:
-    """Yield the log's lines, each with the time at which it was there."""
+    """Yield the log's lines, each with the time at which it was first seen."""
     if not log.exists():
         return
     encoding = LAYOUTS[seen.layout].encoding

@@ -1,6 +1,6 @@
-"""The world of the lab's clients: one broker, and a separate gateway to it for each case that runs.
+"""Run the surroundings of the lab's clients: one broker, and a separate gateway to it for each running case.
 
-A fault of the broker itself gets a world used by one case only; Scala clients have a broker of their time.
+A case with a fault of the broker itself gets a broker of its own; Scala clients have a broker of their time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from deploy.demo.topics import ask_for_pushes
 DELAY_SECONDS = 0.6
 #: A topic to which writing is denied.
 DENIED = "ledger-of-others"
-#: Quota of each client in bytes a second, below its traffic; and the push interval.
+#: Quota of each client in bytes a second, lower than its traffic; and the push interval.
 QUOTA, PUSH_SECONDS = 3000, 10.0
 PUSHES = TopicSettings().metrics[0]
 
@@ -63,7 +63,7 @@ class Way:
 
 @dataclass
 class Scene:
-    """What an event of the world may affect."""
+    """The objects that an event may affect."""
 
     world: World
     way: Way
@@ -94,7 +94,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Event:
-    """A fault of a case. `begin` at its onset, `end` at its end; `own`: it needs its own world."""
+    """A fault of a case. `begin` is called at the onset, `end` at the end; `own`: the fault needs its own broker."""
 
     begin: Callable[[Scene], None]
     end: Callable[[Scene], None]

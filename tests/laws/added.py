@@ -30,7 +30,7 @@ class Copy:
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 
     def add(self, page: str, *files: str) -> None:
-        """Write a page's first Python or TOML examples, in their order, to these files (paths in the checkout)."""
+        """Write a page's first Python or TOML examples, in the page's order, to these files (paths in the checkout)."""
         text = (ROOT / page).read_text("utf-8")
         examples = re.findall(r"^```(?:python|toml)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
         for file, example in zip(files, examples, strict=False):
@@ -39,7 +39,7 @@ class Copy:
             (self.folder / file).write_text(example, "utf-8")
 
     def with_tests(self) -> None:
-        """Copy the tests too; recordings are linked."""
+        """Copy the tests too; recordings are linked instead."""
         shutil.copytree(
             ROOT / "tests",
             self.folder / "tests",

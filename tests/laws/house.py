@@ -65,7 +65,7 @@ def called_once(module: str) -> list[str]:
 
 
 def figures() -> Sequence[tuple[str, int, str]]:
-    """Return (what is counted, count, aim)."""
+    """Return (what is counted, count, desired count)."""
     names = product()
     all_functions = [function for name in names for function in functions(name)]
     lengths = [length(function) for function in all_functions]

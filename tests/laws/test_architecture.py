@@ -12,7 +12,7 @@ import pytest
 
 from clienthealth.ops.reference.rooms import ROOT, imports, modules, tree, uses
 
-#: Modules for files, other programs and networks; also Delta and Kafka, because results are written to them.
+#: Modules that access files, other programs and networks; also Delta and Kafka, because results are written to them.
 OUTSIDE = {
     *("socket", "ssl", "http.server", "http.client", "urllib.request", "smtplib", "subprocess", "tempfile", "gzip"),
     *("kafka", "delta.tables", "niquests", "grafana_client.api"),
@@ -21,13 +21,13 @@ CALLS = {
     *("open", "urlopen", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "iterdir"),
     *("glob", "rglob", "readStream", "writeStream"),
 }
-#: Packages made for such access.
+#: Packages that exist for such access.
 PLACES = (
     *("clienthealth.spark.topics", "clienthealth.spark.history"),
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "deploy")
-#: Single modules with such access elsewhere, with the reason.
+#: Single modules in other packages that have such access → the reason.
 EXCUSED = {
     "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.model.subscription": "asks the brokers to ask their clients",
@@ -47,7 +47,7 @@ EXCUSED = {
     "clienthealth.diagnose.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
-#: Rooms in layers: a room may use only rooms of earlier lines, never a room of its own line.
+#: Rooms (packages) in layers: a room may import only rooms of earlier lines, never a room of its own line.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("settings",),
@@ -66,7 +66,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 #: Packages that come with Spark, and the only modules that may import them, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
 WITH_SPARK = ("clienthealth.spark", "clienthealth.review")
-#: Code about Kafka clients; it must not start anything of WITH_SPARK either.
+#: Code about Kafka clients; it must not import anything of WITH_SPARK either.
 HOT_PATH = tuple(f"clienthealth.{room}" for room in ("read", "measure", "modes", "monitor", "diagnose"))
 EVERY = sorted(modules())
 
@@ -146,7 +146,7 @@ def test_every_excuse_is_needed(module: str) -> None:
 
 def test_sources_and_sinks_judge_nothing() -> None:
     above = (*HOT_PATH, "clienthealth.spark.query", "clienthealth.spark.batch")
-    allowed = ("clienthealth.monitor.incidents",)  # the format of what is written
+    allowed = ("clienthealth.monitor.incidents",)  # defines the format of the files
     for module in (m for m in EVERY if within(m, PLACES[:2])):
         assert [n for n in imports(module) if within(n, above) and not within(n, allowed)] == [], module
 
@@ -164,7 +164,7 @@ def test_what_knows_of_kafka_clients_knows_nothing_of_spark() -> None:
 
 
 def test_only_what_needs_spark_imports_it_at_start() -> None:
-    """Neither directly nor through another module that it imports."""
+    """Modules that do not need Spark import it neither directly nor through another module."""
     seen: set[str] = set()
     for module in (m for m in EVERY if not within(m, WITH_SPARK)):
         todo: list[tuple[str, tuple[str, ...]]] = [(module, (module,))]

@@ -12,7 +12,7 @@ import pytest
 from clienthealth.model import errors
 from clienthealth.ops.reference.rooms import modules, tree
 
-#: Exceptions that may be raised besides our own: a caller's mistake, Python's protocols, the end of a process.
+#: Exceptions that may be raised besides our own: for a caller's mistake, Python's protocols, the end of a process.
 BUILT_IN = {
     *("ValueError", "TypeError", "RuntimeError", "NotImplementedError", "ModuleNotFoundError"),
     *("KeyboardInterrupt", "SystemExit", "StopIteration"),

@@ -32,7 +32,7 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
 
 
 def metrics_only(window: ClientWindow) -> ClientWindow:
-    """Remove what a gate does not see: windows with log lines or dumps go to the judge anyway."""
+    """Remove log lines and dumps from a window: windows with them skip the gate and go to the judge anyway."""
     return dataclasses.replace(window, logs=(), dumps=(), departed_ms=None)
 
 

@@ -1,4 +1,4 @@
-"""Everything collected is used: each metric, option and log line has a reader, or an excuse here."""
+"""Everything collected is used: each metric, option and log line has a reader, or an exception listed here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READERS = (
     *("clienthealth.modes", "clienthealth.measure", "clienthealth.measure", "clienthealth.monitor.step"),
     *("clienthealth.read.logs.events", "clienthealth.read.logs.fields", "clienthealth.diagnose"),
 )
-#: Metrics without reader, and why they are kept.
+#: Metrics that no module reads → the reason why they are kept.
 METRICS = {
     "record-send-rate": "the only sign of a producer in dialects that have no totals",
     "max-lag": "the only reading of a Scala consumer that fetches nothing",
@@ -65,7 +65,7 @@ def test_every_option_is_read() -> None:
 
 
 def test_every_line_of_no_mode_captures_what_is_read() -> None:
-    """They capture the client's id, version or options."""
+    """Log lines that belong to no failure mode capture the client's id, version or options."""
     wordings = [wording for line in SELF_DESCRIPTIONS for wording in line.wordings]
     assert all(re.search(r"\(\?P<\w+>", wording.pattern) for wording in wordings)
 

@@ -30,7 +30,7 @@ NUMBERS = (
     ("send-blocked-topic-3.9", METADATA, "failed_sends", 32, 32),
     ("send-blocked-topic-3.9", METADATA, "blocked_threads", 8, 8),
     ("send-blocked-topic-3.9", METADATA, "longest_block_seconds", 20.0, 20.003),
-    # cb_failed: 217.
+    # The application counted cb_failed: 217.
     ("evidence/3_topic_missing", METADATA, "failed_sends", 210, 217),
     ("send-blocked-cluster-4.1", METADATA, "failed_sends", 32, 32),
     # record-error-total of the last sample; the application counts 870, 840 and 695 some seconds later. Their callbacks
@@ -68,7 +68,7 @@ def streamed(folder: Path, mode: str, seconds: int) -> Verdict:
 
 
 def batches(folder: Path, ms: int) -> list[tuple[int, Chunk]]:
-    """Return a recording's decoded chunks in batches of `ms`, each with the batch's begin (epoch ms)."""
+    """Return a recording's decoded chunks in batches of `ms`, each with the start of its batch (epoch ms)."""
     decoded = []
     for record in read([folder]):
         raw = raw_record(record)

@@ -1,4 +1,4 @@
-"""An attached text passes through few files on its way to log lines, dumps and snapshots: it is read once."""
+"""The text of an attached file passes through few files of code until it is parsed: it is read only once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.recorded import RECORDINGS
 
 ROOT = Path(clienthealth.__file__).parent
 MOST_FILES = 9
-#: Length of a piece of the text that counts; shorter texts are results of parsing.
+#: Minimum length of a piece that counts as the text; shorter texts are results of parsing.
 PIECE = 40
 EXPOSITION = """\
 # TYPE kafka_producer_producer_metrics_record_send_total counter
@@ -49,7 +49,7 @@ def test_a_text_visits_few_files(kind: str, tmp_path: Path) -> None:
 
 
 def walk(file: Path) -> tuple[set[str], int]:
-    """Return the files with functions that receive the text or a piece of it, and how many records it becomes."""
+    """Return the code files with functions that receive the text or a piece of it, and the number of parsed records."""
     visited: set[str] = set()
 
     def called(frame: FrameType, event: str, _: object) -> None:

@@ -17,17 +17,17 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: Most recordings of another failure end with a process that is stopped with records in its buffer.
+#: Most recordings of other failures end with a stopped process that still has records in its buffer.
 AT_THE_END = "producer-not-closed"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A recording. `id` tells nothing of the truth, `name` does.
+    """A recording. Its `id` does not reveal the failure, its `name` does.
 
     expected_mode  the failure that the client had, None for a control
-    also  modes that were the case beside it: to name them is neither right nor wrong
-    onset_ms  when the failure began, epoch ms, where that is known
+    also  modes that were also present: naming them is neither right nor wrong
+    onset_ms  when the failure began, epoch ms, if known
     files  what a monitor could have seen
     """
 
@@ -47,7 +47,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Score:
-    """How a tool did. `by_mode`: mode → failures found, failures recorded. `wrong`: case and mode of each false one."""
+    """The result of a tool.
+
+    `by_mode`: mode → (number of failures found, number of failures recorded). `wrong`: the case and the mode of each
+    false accusation.
+    """
 
     by_mode: Mapping[str, tuple[int, int]]
     controls: int
@@ -103,7 +107,7 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy what a monitor could have seen into a folder for each case, without names and truths; return how many."""
+    """Copy the files of each case into a folder, without names and truths; return the number of cases."""
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)

@@ -2,9 +2,9 @@
 
     python failing.py NAME
 
-NAME is one of `APPLICATIONS`. The only thing that each has of the monitor is one call of `report`. The environment
-has the brokers in KAFKA_BOOTSTRAP_SERVERS and the service in KAFKA_HEALTH_SERVICE. Failures begin after a minute, or
-after FAILS_AFTER seconds.
+NAME is one of `APPLICATIONS`. Each application has only one call to the monitor: `report`. The environment has the
+brokers in KAFKA_BOOTSTRAP_SERVERS and the service in KAFKA_HEALTH_SERVICE. Failures begin after a minute, or after
+FAILS_AFTER seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOPIC, PAYLOAD = "orders", b"x" * 200
 
 def shop() -> None:
     """Produce orders and consume them: a healthy application, which makes the topic for the others too."""
-    # An administrator that is not kept is ended before it has an answer.
+    # Keep a reference to the admin client; otherwise it is closed before it has an answer.
     administrator = AdminClient({"bootstrap.servers": SERVERS})
     failed = administrator.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].exception()
     if failed is not None and failed.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
@@ -46,7 +46,7 @@ def shop() -> None:
 
 
 def callback_deadlock() -> None:
-    """Wait for room in the queue while holding a lock: its callback, which alone makes room, needs that lock."""
+    """Wait for room in the queue while holding a lock that the callback needs; only the callback makes room."""
     settings = {"bootstrap.servers": SERVERS, "client.id": "billing-events", "queue.buffering.max.messages": 500}
     producer, lock, delivered = report(confluent_kafka.Producer)(settings), threading.Lock(), [0]
 

@@ -77,7 +77,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report; drop it while the reporting brokers are away and the queue is full."""
+        """Send a report; drop the report while the reporting brokers are away and the queue is full."""
         try:
             self._reports.produce(topic, text, headers=self._who)
         except BufferError:
@@ -91,7 +91,7 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
-            # A client that reports statistics must not push as well, or it would be listed twice.
+            # A client that reports statistics must not also push metrics, or it would be listed twice.
             "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }
@@ -189,7 +189,7 @@ class Application:
 
 
 def supervise(seconds: float) -> int:
-    """Run two of these processes and replace the older one each `seconds`; return 1 if one ends unasked."""
+    """Run two of these processes and replace the older one every `seconds`; return 1 if one ends unexpectedly."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     command = [sys.executable, *sys.argv, "restart.every=0"]

@@ -8,9 +8,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Scope:
-    """The size of a measurement: `records` of a backlog, `clients` and `days` of a history, `of`: folder of a monitor.
+    """The size of a measurement.
 
-    `before`: a commit; its monitor is measured in turns with ours. None: the measurement's own default.
+    `records`: size of a backlog. `clients` and `days`: size of a history. `of`: folder of a monitor to examine.
+    `before`: a commit whose monitor is measured in turns with the present one. None: the measurement's own default.
     """
 
     quick: bool = False
@@ -29,5 +30,5 @@ class Scope:
         return quick if self.quick else usual
 
     def batch(self, records: int) -> int | None:
-        """Return a limit for the monitor's batches if its default would make too few batches of all the records."""
+        """Return a batch limit if `records` are so few that the default would give too few batches, else None."""
         return records // 6 if records < 2_000_000 else None

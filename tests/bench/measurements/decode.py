@@ -45,7 +45,7 @@ def measure(scope: Scope) -> Result:
 
 
 def multiple() -> float:
-    """Return how many times as fast OTLP decodes as protobuf than as JSON: the fastest of many alternating passes."""
+    """Return the ratio of OTLP decoding speeds, protobuf to JSON: from the fastest of many alternating passes."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics
 
@@ -65,7 +65,7 @@ def multiple() -> float:
 
 
 def decode_rate(name: str, quickly: bool = False) -> float:
-    """Return the records of a format that one process decodes per second; `quickly`: by the path for valid ones."""
+    """Return the records that one process decodes per second; `quickly`: by the fast path for valid records."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics, fast, latest_ms
 

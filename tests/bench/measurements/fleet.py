@@ -27,10 +27,10 @@ from tests.bench.usage import Usage
 TITLE = "100,000 clients from end to end, live"
 TOPIC = "client-metrics"
 CLIENTS, INTERVAL_SECONDS, SECONDS = 100_000, 30, 900.0
-#: Longest permitted delays: two samples of each client, two scrapes.
+#: Longest permitted delays: of the monitor, two samples of each client; of Prometheus, two scrapes.
 BEHIND_SECONDS, SCRAPE_SECONDS, SCRAPE = 60.0, 60.0, "60s"
 LOOK_SECONDS = 15.0
-#: One client of this many hangs in a callback, from this sample of its own on.
+#: One client in this many hangs in a callback, starting with this number of its samples.
 SICK, SICK_FROM = 100, 6
 
 

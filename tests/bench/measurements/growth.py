@@ -26,10 +26,10 @@ from tests.bench.results import Figure, Result, Table
 
 TITLE = "What grows with clients and failures"
 FLEETS, UNHEALTHY = (5_000, 100_000, 500_000), (0.01, 0.10)
-#: The default, with so many clients that each bucket has a few thousand, as deploy/sizing.md advises.
+#: The default number of buckets, with a few thousand clients in each, as deploy/sizing.md advises.
 BUCKETS = 32
 EVERY_MS, BATCHES, STUCK_FROM = 10_000, 24, 6
-#: Permitted growth of the driver's CPU per batch for 100,000 more clients.
+#: Permitted growth of the driver's CPU time per batch for 100,000 additional clients.
 SLOPE_MS = 10.0
 MIB = float(1 << 20)
 NAMES = CLIENT_METRICS["producer"]

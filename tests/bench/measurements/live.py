@@ -1,4 +1,4 @@
-"""Measure a live fleet beside Kafka Streams on the same topic: the CPU of each record, memory, onset to verdict."""
+"""Measure a live fleet beside Kafka Streams on the same topic: CPU per record, memory, time from onset to verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.bench.usage import Cost, Usage
 
 TITLE = "A live fleet beside Kafka Streams"
 TOPIC, LOGS = "client-metrics", "client-logs"
-#: Clients, their interval in seconds, and the most that the monitor may take: cores, and its memory in MB.
+#: Number of clients, their report interval (s), and the limits of the monitor: cores, and memory (MB).
 FLEETS = (
     (5_000, 10, None, None),
     (20_000, 10, 0.20, None),
@@ -27,15 +27,18 @@ FLEETS = (
     (100_000, 10, 0.70, None),
     (100_000, 30, 0.40, 1500.0),
 )
-#: Of the CPU of a record of Kafka Streams, 20,000 clients every 10 s; onset to verdict, p95, 100,000 clients.
+#: Targets: CPU per record as a multiple of Kafka Streams' (20,000 clients, 10 s); p95 of the delay (100,000 clients).
 RATIO, ONSET_SECONDS = 1.5, 40.0
-#: Of so many readings one comes with a line of its application's log.
+#: One in this many samples comes with a log line of the client's application.
 SPOKEN, LOOK_SECONDS, START_SECONDS = 10, 5.0, 60.0
 
 
 @dataclass(frozen=True)
 class Live:
-    """What a fleet cost from its onsets on. `memory_mb`: proportional; `onsets`: seconds to the verdict, sorted."""
+    """Cost of a fleet from the first onset on.
+
+    `memory_mb`: proportional set size. `onsets`: seconds from each onset to its verdict, sorted.
+    """
 
     monitor: Cost
     peer: Cost
@@ -47,30 +50,30 @@ class Live:
 
     @property
     def micros(self) -> float:
-        """CPU of the monitor for each record, without the broker's."""
+        """Return the monitor's CPU time per record, without the broker's, in microseconds."""
         return self.monitor.per_record(self.worked_off, "jvm", "python")
 
     @property
     def ratio(self) -> float:
-        """The same as a multiple of the peer's."""
+        """Return the CPU time per record as a multiple of the peer's."""
         return self.micros / self.peer.per_record(self.peer_took, "peer")
 
     @property
     def p95(self) -> float:
-        """Of onset to verdict; infinite where more than 5 % were never found."""
+        """Return the 95th percentile of the time from onset to verdict; infinite if more than 5 % have no verdict."""
         every = [*self.onsets, *[float("inf")] * (self.sick - len(self.onsets))]
         return every[min(len(every) - 1, round(0.95 * len(every)))]
 
 
 class Fleet:
-    """All clients evenly, with a log line now and then."""
+    """All clients report at an even rate, with an occasional log line."""
 
     def __init__(self, clients: int, every: int) -> None:
         self.began = time.time()
         self._steady = Steady(TOPIC, canonical.producer(), clients, clients / every, value_of=values_of)
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """What is due by now."""
+        """Yield the records due by now."""
         for number, (topic, key, value) in enumerate(self._steady(since, until)):
             yield topic, key, value
             if not number % SPOKEN:
@@ -78,7 +81,7 @@ class Fleet:
 
 
 def measure(scope: Scope) -> Result:
-    """Each fleet on a broker of its own; the peer runs at the same time."""
+    """Measure each fleet on a separate broker; the peer runs at the same time."""
     fleets = [(500, 10, None, None)] if scope.quick else FLEETS
     figures, rows = [], []
     for clients, every, most_cores, most_mb in fleets:

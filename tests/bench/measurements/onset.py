@@ -24,7 +24,7 @@ DEADLOCK, NOT_CLOSED = "producer-callback-deadlock", "producer-not-closed"
 TARGETS = {DEADLOCK: 40.0, NOT_CLOSED: 85.0}
 INTERVAL_SECONDS = 10.0
 FAILING, EXITING, HEALTHY = 50, 20, 50
-#: Time in which a stuck producer's buffer fills, depending on the application's rate.
+#: Time (s) in which a stuck producer's buffer fills; it depends on the application's rate.
 FILLS_IN = (25.0, 60.0)
 #: Bytes that are always in the buffer of a producer that will exit without close().
 UNSENT = BUFFER_BYTES // 20
@@ -43,7 +43,7 @@ class Fate:
     onset: float | None = None
 
     def values(self, at: float) -> dict[bytes, int] | None:
-        """Return its values at a moment; None once it is gone."""
+        """Return the producer's values at a moment; None once it has exited."""
         failed = self.onset is not None and at >= self.onset
         if failed and self.mode == NOT_CLOSED:
             return None
@@ -120,7 +120,8 @@ class Verdicts:
         while time.time() < until:
             message = self._consumer.poll(0.1)
             value = message.value() if message is not None and not message.error() else None
-            # Most records of a large fleet name nobody who fails.
+            # Parse only records with a suspicion or confirmation: most records of a large fleet are about healthy
+            # clients.
             if value is None or (b'"suspected"' not in value and b'"confirmed"' not in value):
                 continue
             state = json.loads(value)

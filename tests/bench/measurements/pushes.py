@@ -27,9 +27,9 @@ from tests.bench.usage import TICKS, Usage
 
 TITLE = "Clients that push, at their broker"
 PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
-#: Producers that push every second, with as many pushes as CLIENTS that push every 30 s.
+#: Number of producers that push every second: together they push as often as CLIENTS that push every 30 s.
 PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
-#: Each sends so rarely that sending costs the broker little.
+#: Each producer sends so rarely that sending costs the broker little.
 SEND_SECONDS = 10.0
 START_SECONDS = 180.0
 #: Thread names of the plugin in a broker, as truncated by Linux.
@@ -39,7 +39,7 @@ NOBODY = "client_software_name=nobody"
 
 @dataclass(frozen=True)
 class Moment:
-    """`cpu`: seconds used by the plugin's threads; `pushes`, `stored_bytes`: on the topic."""
+    """Figures at a moment. `cpu`: seconds used by the plugin's threads; `pushes`, `stored_bytes`: on the topic."""
 
     at: float
     cpu: float
@@ -77,7 +77,7 @@ def measure(scope: Scope) -> Result:
                 time.sleep(warming)
                 busy = Moment.of(broker, topic), _after(seconds, broker, topic)
                 _subscribe(settings, {**of_java.config, "match": NOBODY})
-                # A client learns with its next push that it is no longer asked.
+                # A client learns only with its next push that the broker no longer asks for pushes.
                 time.sleep(warming)
                 idle = Moment.of(broker, topic), _after(seconds, broker, topic)
                 asked, unasked = (usage.cost(since.at, until.at) for since, until in (busy, idle))

@@ -19,7 +19,7 @@ TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: Longest permitted delay: two samples of each client plus the pause between batches.
+#: Longest permitted delay: the time of two samples of each client, plus the pause between batches.
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 
@@ -51,7 +51,7 @@ def measure(scope: Scope) -> Result:
     few = FEW // 10 if scope.quick else FEW
     rate = many / INTERVAL_SECONDS
     short, long = scope.seconds(240, 90), scope.seconds(600, 90)
-    # Their clocks run faster, so that they too report every 10 s of their time.
+    # The clocks of the few clients run faster, so that these clients too report every 10 s of their own time.
     since_ms = round((time.time() - (short + 120) * rate / few * INTERVAL_SECONDS) * 1000)
     small = _live(few, rate, short, since_ms)
     large = _live(many, rate, long, None)

@@ -24,7 +24,7 @@ from tests.support.spark_cluster import SparkCluster, submission
 TITLE = "One, two and four executors"
 TOPIC = "client-metrics"
 EXECUTORS = (1, 2, 4)
-#: Share of a core per executor: four share one of two cores; the other core runs driver, broker and all else.
+#: Share of a core for each executor: four executors share one core; the other core runs driver, broker and all else.
 CORES = 0.22
 RECORDS, CLIENTS, BATCH = 1_500_000, 20_000, 300_000
 #: Enough that each of four executors gets an equal part of both.
@@ -36,7 +36,7 @@ LIMIT_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Scaled:
-    """The second half of the batches, with this number of executors."""
+    """The second half of a run's batches, with this number of executors."""
 
     executors: int
     times: Sequence[BatchTime]

@@ -24,7 +24,7 @@ TARGET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds from the command until the first batch was planned, and until the verdict was published; CPU time."""
+    """Seconds from the command until the first batch was planned and until the verdict was published; CPU time used."""
 
     planned: float
     verdict: float

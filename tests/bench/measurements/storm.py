@@ -24,10 +24,10 @@ from tests.bench.results import Figure, Result, Table
 TITLE = "All of 10,000 clients fail, and heal"
 CLIENTS, SERVICES = 10_000, 200
 SCRAPE = "15s"
-#: Well, ill, and watched afterwards. Clients heal one after the other within HEALING_SECONDS.
+#: Seconds before the mass failure, during it, and after it. Clients heal one after another within HEALING_SECONDS.
 BEFORE_SECONDS, ILL_SECONDS, HEALING_SECONDS, AFTER_SECONDS = 180.0, 600.0, 120.0, 1200.0
 LOOK_SECONDS = 5.0
-#: The time that a group takes to be evaluated, as a share of its interval.
+#: Maximum evaluation time of a rule group, as a share of its interval.
 SHARE = 1 / 3
 INSTALLATION = 'cluster="eu",env="prod"'
 

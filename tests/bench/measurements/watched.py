@@ -24,7 +24,7 @@ TITLE = "A JVM that is watched"
 RATE = 100
 START_SECONDS = 120.0
 CORES = 0.01
-#: Part → beginnings of thread names, as truncated by Linux; the agent's threads dispatch, answer and attach.
+#: Part → prefixes of thread names, as truncated by Linux; the agent's threads dispatch, answer and attach.
 PARTS = {
     "agent": ("jolokia-", "Jolokia", "HTTP-Dispatcher", "Attach Listener"),
     "compiler": ("C1 Compiler", "C2 Compiler"),

@@ -1,9 +1,9 @@
 """Measure a year: maintenance and reviews of a history of 365 days, and what a monitor writes in a day.
 
 The growth is read from a monitor that ran (`--of`, the folder of its checkpoints and history), and extrapolated to a
-day. The history is made of columns: one day of all clients, minute by minute, each minute in its own order, as a
-monitor writes it. The other days are the same file with another date, which is a page of 17 kB. So the year is written
-as fast as files can be copied.
+day. To make the history, one day of all clients is generated column by column: minute by minute, each minute in its own
+order, as a monitor writes it. Each other day is a copy of this file with another date, so only one page of 17 kB
+differs. So the year is written as fast as files can be copied.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ COMMAND_SECONDS = 3 * 3600.0
 QUARTER = 91
 JULIAN_EPOCH = 2_440_588
 
-#: Columns that identify a client; (client, hour) of each incident of a day.
+#: Columns that identify a client. Arrays of the client and the hour of each incident of a day.
 Who = Mapping[str, pa.Array]
 Ill = Sequence[tuple[int, int]]
 
@@ -136,7 +136,7 @@ def _result(
 
 @dataclass(frozen=True)
 class Written:
-    """What a monitor wrote in `seconds`: files and bytes of everything that grows, and of its checkpoint."""
+    """What a monitor wrote in `seconds`: (files, bytes) of everything that grows, and of its checkpoint."""
 
     seconds: float
     clients: int
@@ -149,7 +149,7 @@ class Written:
         return 86_400 / self.seconds
 
     def a_day(self, has: tuple[int, int]) -> tuple[float, float]:
-        """Return files and bytes per day at the same pace."""
+        """Return the files and bytes that a whole day would add at the same pace."""
         return has[0] * self.times_a_day, has[1] * self.times_a_day
 
 
@@ -192,7 +192,7 @@ def _run(folder: Path, arguments: Sequence[str]) -> Ran:
     try:
         with Usage({"command": process.pid}) as usage:
             process.wait_until(over, COMMAND_SECONDS)
-            # The last sample may fall into the command's end.
+            # The command may end while the last sample is taken.
             cost = usage.cost(began, alive - 0.3)
             peak_mb = usage.peak_mb("command")
     finally:
@@ -284,7 +284,7 @@ def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
 
 
 def _leaves(schema: pa.Schema) -> list[str]:
-    """Return the column names in a file with this schema."""
+    """Return the names of the columns that a file with this schema stores."""
     sink = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), sink)
     columns = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema

@@ -30,7 +30,7 @@ LIMIT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class PeerPass:
-    """One run of the peer. Rate and CPU are from the second half, when it is warm."""
+    """One run of the peer. Rate and CPU time are from the second half of the run, when the peer is warm."""
 
     rate: float
     micros: float
@@ -41,7 +41,7 @@ class PeerPass:
 
     @property
     def total(self) -> float:
-        """Return the CPU time of a record, including the broker's."""
+        """Return the CPU time per record, including the broker's."""
         return self.micros + self.broker_micros
 
 

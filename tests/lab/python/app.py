@@ -60,7 +60,7 @@ class Truth:
             self.longest[what] = max(self.longest[what], time.time() - self.calls.pop(what))
 
     def settled(self, error: object) -> None:
-        """Count a record as acknowledged or given up; called as each record's callback."""
+        """Count a record as acknowledged or given up; the client calls this for each record."""
         self.during("callback", lambda: self._settled(error))
 
     def _settled(self, error: object) -> None:
@@ -84,7 +84,7 @@ class Truth:
             self.counts["expired"] += 1
 
     def wrong(self, where: str) -> bool:
-        """True if this client has trouble in this place now."""
+        """True if this client has trouble now in this part of the program."""
         return self.mine and where == WHERE and GO.is_set() and not OVER.is_set()
 
     def line(self) -> str:
@@ -105,7 +105,7 @@ def say(text: str) -> None:
 
 
 def tell() -> None:
-    """Print a line for each client."""
+    """Print the counts of each client, one line each."""
     for truth in ALL:
         say(f"TRUTH {truth.line()}")
 
@@ -161,7 +161,7 @@ def update() -> None:
 
 
 def happen(truth: Truth) -> None:
-    """Execute the trouble."""
+    """Run the trouble that the options name."""
     once: dict[str, Callable[[], object]] = {
         "backoff": lambda: back_off(MS),
         "held": lambda: threading.Event().wait(MS / 1000),
