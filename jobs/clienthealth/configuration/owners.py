@@ -195,7 +195,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """Yield the rows of a CODEOWNERS file. A path's last part names a service: `/services/orders-*/ @acme/owners`."""
+    """Yield the rows of a CODEOWNERS file. A path's last part names a service: `/services/orders-*/ @acme/team`."""
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:

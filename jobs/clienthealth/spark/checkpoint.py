@@ -26,7 +26,7 @@ FORM, SOURCES, TICKS = "form", 3, 2
 
 @dataclass(frozen=True)
 class Pending:
-    """A batch that was planned (epoch ms) and not committed: it reads from `begin` up to `end`, by part."""
+    """A batch planned at `planned_ms` (epoch ms) but not committed. It reads each part from `begin` up to `end`."""
 
     batch: int
     begin: Mapping[Part, int]
@@ -112,7 +112,7 @@ class Checkpoint(Files):
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Move the end of the pending batch, and its other parts to their begin. Nothing of it may be written yet."""
+        """Give the pending batch a new end; parts without one read nothing. None of its results may be written yet."""
         head, ends = self._offsets(pending.batch)
         now: list[dict[str, dict[str, int]]] = [{} for _ in ends]
         for (at, topic, partition), offset in {**pending.begin, **end}.items():

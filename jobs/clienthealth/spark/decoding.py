@@ -381,12 +381,13 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Return the log records at `worth` to decode, each with all for which it stands (itself among them).
+    """Choose the log records to decode, each with the positions of all similar ones that it represents (and its own).
 
-    Lines of one process that differ only in digits are alike: the Kafka key names the process as `service|instance|…`.
-    Without a key they must be equal but for times, because digits distinguish hosts. So the work that one process can
-    cause is bounded, and all its lines are counted. Lines of thread dumps are all read, because only together they make
-    sense. `values`, `keys`: columns of binaries.
+    Lines of one process that differ only in digits are similar. The Kafka key names the process as
+    `service|instance|…`. Lines without a key must be equal except for times, because digits distinguish hosts. So the
+    work that one process can cause is bounded, and yet all its lines are counted. Lines of thread dumps are all
+    decoded, because they make sense only together. `values`, `keys`: binary columns; `worth`: positions of the records
+    to choose from.
     """
     alone = [(at, np.array([at])) for at in worth.tolist()]
     if len(worth) < BURST:

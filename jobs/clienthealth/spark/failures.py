@@ -1,4 +1,4 @@
-"""Explain why the query failed, with what to do, if people can fix the reason."""
+"""Explain why the query failed. If people can fix the reason, the message states what to do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from clienthealth.model.errors import DependencyError, HealthError, ServiceError
 from clienthealth.model.tables import table
 from clienthealth.settings import Settings
 
-#: Maximum characters of an unexplained error; Spark logs all of it.
+#: Maximum length (characters) of an unexplained error in our message; Spark logs the whole error.
 MOST = 2000
-#: Errors of a checkpoint.
+#: Messages on failures of a checkpoint.
 ANOTHER = (
     "another monitor works on the checkpoint in {checkpoint}, which has one writer: stop one of the two, or give each "
     "a [monitor] checkpoint and history of its own"
@@ -19,12 +19,12 @@ ANOTHER = (
 _FAILED = "the streaming query failed: "
 _ANEW = "begin anew with another folder in [monitor] checkpoint: open incidents are taken over from the history"
 _MEANINGS = table(Path(__file__).with_suffix(".toml"))["meaning"]
-#: A worker of Spark did not find a module.
+#: Matches Spark's message that a worker did not find a Python module.
 _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
-    """Return the error to raise for Java's message; its exit code is 2 if only a person can change the situation."""
+    """Return the error to raise for Java's message; its exit code is 2 if only a person can fix the cause."""
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])
@@ -40,7 +40,7 @@ def explained(message: str, settings: Settings) -> HealthError:
     for meaning in _MEANINGS:
         if re.search(meaning["signs"].replace("\n", ""), message):
             sentence = meaning["means"].format(**named)
-            # A new start does not help against a StateError.
+            # A restart does not help against a StateError.
             return StateError(sentence) if meaning.get("final") else ServiceError(f"{_FAILED}{sentence}")
     lines = [line for line in message.splitlines() if line and not line.startswith("\tat ")]
     return ServiceError(f"{_FAILED}{chr(10).join(lines)[:MOST]}")

@@ -59,7 +59,10 @@ class Files:
 
 
 def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> Path:
-    """Return the folder `place`; for a URL, `scratch` with these files of it, or of the folder above it."""
+    """Return the local folder `location`. If it is a URL, copy the named files to `scratch` and return that.
+
+    A file that is missing at the URL is taken from the folder above it; one that is missing there too is left out.
+    """
     if not is_url(location):
         return Path(location)
     for name in names:
@@ -71,7 +74,7 @@ def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> P
 
 
 def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
-    """Copy files into `place` if that is a URL."""
+    """Copy files to `location` if that is a URL; do nothing for a local folder."""
     if is_url(location):
         folder = Files(spark, location)
         for file in files:
@@ -92,6 +95,6 @@ def probe(spark: SparkSession, location: str) -> str | None:
 
 
 def first_line(error: Py4JJavaError | PySparkException) -> str:
-    """Return Java's error message without its trace."""
+    """Return the message of a Java error without its stack trace."""
     text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
     return text.splitlines()[0].rstrip(".")

@@ -1,13 +1,13 @@
 """The history: three Delta tables, partitioned by day, from which the reviews are made. All times are UTC.
 
-`minutes` has one final row per client and minute, `verdicts` one row per change of an incident. `quality` has the
-monitor's own input: a minute without such a row was not watched.
+`minutes` has one final row per client and minute. `verdicts` has one row per change of an incident. `quality` has the
+monitor's own input: a minute without a row in it was not watched.
 
-Each commit names the streaming query and its batch. Only the first batch after a start can already be in a table: for
-it the newest commits are searched, and existing rows are not added again. (Delta can skip repetitions itself, but reads
-a table's whole log for it at every append.) If a checkpoint is older than the history, other batches bring the same
-rows again: these are compared row by row (`Again`). The version of the schema is a property of each table and a column
-of each row.
+Each commit to a table names the streaming query and its batch. Only the first batch after a start can already be in a
+table. So before that batch the newest commits are searched, and existing rows are not added again. (Delta can skip
+repetitions itself, but it reads a table's whole log for that at every append.) If a checkpoint is older than the
+history, batches with other numbers bring the same rows again: these are compared row by row (`Again`). The version of
+the schema is a property of each table and a column of each row.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from clienthealth.spark.session import Together, configured
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: Delta's setting, 30 days by default: each commit lists the folder of the log, which grows by four files a commit.
-#: Unused files may not be kept longer than the log.
+#: Delta's setting for how long its log is kept, 30 days by default. Each commit lists the log's folder, which grows by
+#: four files per commit. Unused files may not be kept longer than the log.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 
 
@@ -64,10 +64,10 @@ _WHO: tuple[tuple[str, DataType], ...] = tuple(
     (name, StringType()) for name in ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
 )
 
-#: One row per client and minute. `status`: `model.verdicts.Standing`; `modes`: suspected or confirmed ones. Null is
-#: unknown, never 0. Lag is that of the partition with the greatest lag. `clock_skew_seconds`: how far the client's
-#: clock was ahead (negative: behind), null if it was right. `also_seen`: lines on known issues since the client's
-#: previous row; null if there were none.
+#: One row per client and minute. `status`: see `model.verdicts.Standing`. `modes`: the suspected or confirmed failure
+#: modes. A null is unknown, never 0. The lag columns are about the partition with the greatest lag.
+#: `clock_skew_seconds`: how far the client's clock was ahead (negative: behind), null if it was right. `also_seen`: log
+#: lines on known issues since the client's previous row, null if there were none.
 MINUTES = _table(
     ("schema_version", IntegerType()),
     ("day", DateType()),
@@ -89,8 +89,8 @@ MINUTES = _table(
     ("also_seen", ArrayType(_table(("what", StringType()), ("lines", LongType())))),
 )
 
-#: One row per change of an incident (`change`: see `incidents.Change`). `ts`: event time of the change;
-#: `observed`: when the monitor judged it; `since`: onset of the fault. `detail` and `evidence` are JSON.
+#: One row per change of an incident (`change`: see `incidents.Change`). `ts`: event time of the change. `observed`:
+#: when the monitor judged it. `since`: onset of the fault. `detail` and `evidence` are JSON.
 VERDICTS = _table(
     ("schema_version", IntegerType()),
     ("day", DateType()),
@@ -107,8 +107,9 @@ VERDICTS = _table(
     ("change", StringType()),
 )
 
-#: The monitor's input: a row per minute of arrival, source topic and batch; readers sum a minute's rows. `late`:
-#: arrived more than `[monitor] watermark_seconds` after their own time; null if not counted.
+#: The monitor's input: one row per minute of arrival, source topic and batch. Readers add up the rows of a minute.
+#: `late`: number of records that arrived more than `[monitor] watermark_seconds` after their own time; null if not
+#: counted.
 QUALITY = _table(
     ("schema_version", IntegerType()),
     ("day", DateType()),
@@ -129,9 +130,9 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 
 
 class Counted(Protocol):
-    """The input of one topic in one minute of arrival (epoch ms), in some number of batches.
+    """The input of one topic that arrived in one minute (epoch ms), possibly in several batches.
 
-    `late` of the records arrived more than `[monitor] watermark_seconds` after their own time.
+    `late`: number of records that arrived more than `[monitor] watermark_seconds` after their own time.
     """
 
     minute_ms: int
@@ -144,9 +145,9 @@ class Counted(Protocol):
 
 @dataclass(frozen=True)
 class Origin:
-    """The batch of a streaming query from which rows come.
+    """The streaming query and batch from which rows come.
 
-    `planned_ms`: when it was planned (epoch ms), if an ended process may have written it before.
+    `planned_ms`: when the batch was planned (epoch ms), if a previous process may have written its rows already.
     """
 
     query_id: str
@@ -159,24 +160,24 @@ class Origin:
 
 @dataclass(frozen=True)
 class Again:
-    """Rows that a table may already contain come again, from a checkpoint that is older than the history.
+    """Describes rows that arrive a second time because the checkpoint is older than the history.
 
-    They have event times up to `until_ms`. Commits up to `written_ms` are not of this checkpoint's batches, whatever
-    numbers they name.
+    Their event times are at most `until_ms`. Commits up to `written_ms` are from other batches than those of this
+    checkpoint, even if they name the same numbers.
     """
 
     until_ms: int
     written_ms: int
 
 
-#: Maximum difference (ms) between the clocks of two machines that wrote a table one after the other.
+#: Maximum difference (ms) between the clocks of two machines that wrote the same table at different times.
 CLOCKS_MS = 600_000
-#: Number of commits that are searched first.
+#: How many of the newest commits are searched first.
 COMMITS = 20
 
 
 def create(spark: SparkSession, root: str) -> None:
-    """Create missing tables, and columns that a release added to an existing one.
+    """Create missing tables, and add the columns of this release to existing tables.
 
     Raises InputError, without any change, if a table has another schema version.
     """
@@ -202,8 +203,9 @@ def _is_there(spark: SparkSession, root: str, table: str) -> bool:
 
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
-    """Return the properties of a table of ours. Raises InputError if it has another schema version."""
-    # DESCRIBE DETAIL has them too, but counts all files of the table for it, which takes seconds at each start.
+    """Return the properties of one of our tables. Raises InputError if it has another schema version."""
+    # DESCRIBE DETAIL returns the properties too, but it counts all files of the table, which takes seconds at each
+    # start.
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
     version = properties.get(VERSION_PROPERTY, "none")
     if version != str(SCHEMA_VERSION):
@@ -222,19 +224,22 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """True if nothing was ever written to the table; a query for that takes seconds at each first start."""
+    """True if nothing was ever written to the table. (A query for that would take seconds at each first start.)"""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
-    # The log of a written table loses its oldest files first.
+    # Once a table was written, its log may have lost its oldest files.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 
 def there(spark: SparkSession, root: str) -> bool:
-    """True if all its tables exist."""
+    """True if all tables of the history exist."""
     return all(_is_there(spark, root, table) for table in TABLES)
 
 
 def probe(spark: SparkSession, root: str) -> str | None:
-    """Return why no history can be kept there, or None; a test table is made and deleted, existing ones are read."""
+    """Return the reason if no history can be kept in `root`, else None.
+
+    A test table is made and deleted; existing tables are read.
+    """
     name = f".kafka-health-{uuid4()}"
     try:
         try:
@@ -252,9 +257,9 @@ def probe(spark: SparkSession, root: str) -> str | None:
 
 
 def read(spark: SparkSession, root: str, table: str) -> DataFrame:
-    """Return a table of the history; columns that were added since it was made are null in it.
+    """Return a table of the history. Columns that the table does not have yet are null.
 
-    Raises InputError if there is none, or one of another schema version.
+    Raises InputError if the table is missing or has another schema version.
     """
     where = inside(root, table)
     if not _is_there(spark, root, table):
@@ -266,7 +271,7 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
 
 
 def begins(spark: SparkSession, root: str) -> datetime | None:
-    """Return the first minute with any input, None before that. Raises InputError."""
+    """Return the first minute with any input; None if there was none yet. Raises InputError."""
     first = _outermost(spark, root, "quality", F.min)
     return None if first is None else _utc(first)
 
@@ -287,7 +292,7 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
-    """Return the newest commits of batches, the newest first, with their time (epoch ms)."""
+    """Return the newest commits that batches made, the newest first, each with its time (epoch ms)."""
     if _as_made(spark, root, table):
         return []
     rows = DeltaTable.forPath(spark, inside(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
@@ -299,7 +304,7 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again | None = None) -> None:
     """Append rows to a table, once per batch. Columns are matched by name and cast to the table's types.
 
-    `again`: rows that the table already contains are left out.
+    `again`: if given, rows that the table already contains are left out.
     """
     where = inside(root, table)
     if origin.planned_ms is not None:
@@ -323,8 +328,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again 
     rows.select(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: The columns that equal rows share, and the maximum difference of their event times: the time at which a change of an
-#: incident shows depends slightly on how its samples are split into batches.
+#: For each table: the columns by which a repeated row is recognised, and the maximum difference (s) of the two event
+#: times. The time of an incident's change depends slightly on how its samples are split into batches.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -332,7 +337,7 @@ _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
 
 
 def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) -> bool:
-    """True if there is a commit of this batch since `after_ms`."""
+    """True if the table has a commit of this batch made after `after_ms`."""
     limit = COMMITS
     while True:
         newest = DeltaTable.forPath(spark, where).history(limit)
@@ -345,7 +350,7 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def minutes(finished: DataFrame) -> DataFrame:
-    """Return rows of MINUTES. `finished`: a column `value` of JSON with these columns, but for version and day."""
+    """Return rows for the table MINUTES. `finished`: a column `value` of JSON with all columns but version and day."""
     written = [StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in MINUTES if f.name not in _ADDED]
     rows = finished.select(F.from_json(F.col("value").cast("string"), StructType(written)).alias("m"))
     minute = F.timestamp_millis("m.minute")
@@ -354,7 +359,7 @@ def minutes(finished: DataFrame) -> DataFrame:
 
 
 def verdicts(changes: DataFrame) -> DataFrame:
-    """Return rows of VERDICTS. `changes`: a column `value` from `change_row`."""
+    """Return rows for the table VERDICTS. `changes`: a column `value` of JSON as `change_row` writes it."""
     written = StructType([StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in VERDICTS])
     rows = changes.select(F.from_json(F.col("value").cast("string"), written).alias("c"))
     ts = F.timestamp_millis("c.ts")
@@ -368,8 +373,8 @@ def verdicts(changes: DataFrame) -> DataFrame:
     return rows.select(*(columns.get(name, F.col(f"c.`{name}`")).alias(name) for name in VERDICTS.names))
 
 
-#: Differences between the step's output and the table: times in ms, and numbers with a fraction (not an integer to
-#: Spark).
+#: How the step's output differs from the table: times are in ms, and Spark must not take a number with a fraction for
+#: an integer.
 _WRITTEN = {**{name: LongType() for name in ("ts", "observed", "since", "minute")}, "lag_records": DoubleType()}
 #: Columns of MINUTES that the step does not write.
 _ADDED = ("schema_version", "day")
@@ -378,7 +383,7 @@ _ADDED = ("schema_version", "day")
 def append_quality(
     spark: SparkSession, root: str, minutes: Sequence[Counted], origin: Origin, again: Again | None = None
 ) -> None:
-    """Append the input of each topic in each minute."""
+    """Append rows on the input of each topic in each minute."""
     if not minutes:
         return
     rows = [
@@ -390,7 +395,7 @@ def append_quality(
 
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
-    """Return the incidents that were open when the history was last written, for a monitor that starts again."""
+    """Return the incidents that the history shows as open, for a monitor that starts with a new checkpoint."""
     if _as_made(spark, root, "verdicts"):
         return []
     newest = Window.partitionBy(*CLIENT_KEY, "mode").orderBy(F.desc("observed"), F.desc("ts"))
@@ -417,17 +422,20 @@ def _utc(epoch_ms: int) -> datetime:
 
 
 # -- maintenance: deletes days past retention, joins small files, removes files no longer in use
-# ----------------------- Each step does nothing if there is nothing to do, so it may run at any time and be repeated
-# after a crash. Appends of a running monitor do not conflict with it, except on S3: there only one program may write a
-# table, unless Delta has a log store that coordinates several (`LOG_STORE`).
+# Each step does nothing if there is nothing to do, so it may run at any time and be repeated after a crash. It does
+# not conflict with appends of a running monitor, except on S3: there only one program may write a table, unless Delta
+# has a log store that coordinates several programs (`LOG_STORE`).
 
-#: Spark's option for the log store for S3; Delta's own choice coordinates only the writers in one program.
+#: Spark's option for the log store on S3; Delta's default coordinates only writers in the same program.
 LOG_STORE = "spark.delta.logStore.s3a.impl"
 
 
 @dataclass(frozen=True)
 class Maintained:
-    """The work on a table. `days`: deleted; `removed` small files became `added` ones; then `files`, `bytes`."""
+    """The maintenance done on one table: `days` deleted, and `removed` small files replaced by `added` larger ones.
+
+    `files`, `bytes`: number and size of the table's files afterwards.
+    """
 
     table: str
     days: int
@@ -442,8 +450,7 @@ def maintain(
 ) -> Iterator[Maintained]:
     """Maintain the tables one by one. `alone`: True if no monitor writes them. Raises InputError without tables.
 
-    A deleted or replaced file stays on disk for a day (`KEPT`), so that a review which runs at the same time can still
-    read it.
+    A deleted or replaced file stays on disk for a day (`KEPT`), so that a review that is running can still read it.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(
@@ -458,7 +465,7 @@ def maintain(
         if days:
             table.delete(past)
         joined = table.optimize().executeCompaction().select("metrics.*").first()
-        # Vacuum lists folders in this many tasks, by default 10,000, however few folders there are.
+        # Number of tasks in which Vacuum lists folders; the default is 10,000, however few folders there are.
         tasks = str(4 * spark.sparkContext.defaultParallelism)
         with configured(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}):
             table.vacuum()

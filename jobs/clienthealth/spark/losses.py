@@ -1,9 +1,9 @@
-"""Compare what the query has read with what the brokers still have, and report it to the monitor's own metrics.
+"""Compare what the query has read with what the brokers still have, and count losses in the monitor's own metrics.
 
-Records that Kafka deleted unread, and missing input topics, are counted and never stop the monitor. The source passes
-over gaps; this module finds them by comparing, before each batch, the query's positions with the brokers' offsets. A
-recreated topic shows in the progress of the query (`SelfMetrics.progressed`). The Java client asks the brokers, because
-it supports every security option of Spark's own clients.
+Losses are records that Kafka deleted before they were read. Neither they nor a missing input topic stop the monitor:
+the source skips gaps. This module finds gaps before each batch, by comparing the query's positions with the brokers'
+offsets. A recreated topic is found in the progress of the query (`SelfMetrics.progressed`). The brokers are asked with
+the Java client, because it supports every security option of Spark's own clients.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from clienthealth.spark.topics import connection
 
 log = logging.getLogger(__name__)
 
-#: Topic and partition → the next offset to read.
+#: The next offset to read, by topic and partition.
 Positions = Mapping[tuple[str, int], int]
 TIMEOUT_MS = 5_000
 ABSENT = (
@@ -41,11 +41,12 @@ ABSENT = (
 
 
 class Losses:
-    """Compares positions with existing offsets, and counts each loss once."""
+    """Compares the query's positions with the offsets that brokers still have, and counts each loss once."""
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
         jvm = cast(Any, spark._jvm)
-        # Py4J searches each jar for each part of a name, so names are resolved once, not at each look.
+        # Py4J searches every jar for each part of a Java name, so the names are resolved once, not at each call of
+        # `look`.
         self._map, kafka = jvm.java.util.HashMap, jvm.org.apache.kafka
         self._partition, self._spec = kafka.common.TopicPartition, kafka.clients.admin.OffsetSpec
         self._metrics = metrics
@@ -67,9 +68,9 @@ class Losses:
             metrics.read.labels(topic)
 
     def look(self, positions: Positions, after: float = 0.0) -> None:
-        """Count losses, unless the last count is less than `after` seconds ago.
+        """Count losses, unless they were counted less than `after` seconds ago.
 
-        Brokers that do not answer are asked another time.
+        If the brokers do not answer, nothing is counted until the next call.
         """
         with self._lock:
             if time.monotonic() - self._looked < after:
@@ -86,14 +87,15 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # A partition that begins before its former begin belongs to another topic of the same name.
+                    # If a partition's first offset is lower than before, a new topic of the same name has replaced the
+                    # old one.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
                         self._metrics.lost.labels(where[0]).inc(earliest - begin)
                         self._seen[where] = earliest
                 if not self._metrics.batches:
-                    # The unread records of each topic: Spark reports them when a batch has ended.
+                    # Until a batch has ended, count each topic's unread records here; later Spark reports them.
                     waiting = Counter[str]()
                     for where, end in self._offsets(here, self._spec.latest()).items():
                         waiting[where[0]] += max(0, end - here[where])
@@ -116,7 +118,7 @@ class Losses:
         return gone
 
     def waiting(self, positions: Positions) -> bool:
-        """True if there are unread records; False for brokers that do not answer."""
+        """True if there are unread records after these positions; False if the brokers do not answer."""
         try:
             with self._lock:
                 ends = self._offsets(positions, self._spec.latest())
@@ -125,11 +127,11 @@ class Losses:
         return any(end > positions[where] for where, end in ends.items())
 
     def close(self) -> None:
-        """Close the client."""
+        """Close the Java client."""
         self._admin.close()
 
     def _offsets(self, partitions: Iterable[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
-        """Return the first or the last offset of each existing partition."""
+        """Return the first or last offset (`which`) of each of these partitions that exists."""
         requests = self._map()
         for topic, partition in partitions:
             requests[self._partition(topic, partition)] = which
@@ -139,17 +141,17 @@ class Losses:
             try:
                 offsets[str(where.topic()), int(where.partition())] = int(result.partitionResult(where).get().offset())
             except Py4JJavaError:
-                continue  # it has no such partition any more
+                continue  # the topic has no such partition any more
         return offsets
 
 
 class Listener(StreamingQueryListener):
-    """Feeds Spark's reports on the streaming queries into the metrics."""
+    """Passes Spark's reports on the streaming queries to the metrics."""
 
     def __init__(self, metrics: SelfMetrics) -> None:
         self._metrics = metrics
         self._names: dict[str, str] = {}
-        #: The next offset of the query, by topic and partition.
+        #: The next offset that the query will read, by topic and partition.
         self.positions: dict[tuple[str, int], int] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802

@@ -1,22 +1,25 @@
-"""Find a record that ends the monitor whenever it is read, skip it, and make it a reject; read all others.
+"""Find a record that ends the monitor whenever it is read. Skip it, publish it as a reject, and read all others.
 
-A batch that was planned is repeated after a crash with the same records, so one record that exhausts the heap would end
-every process that reads it, for ever. Each process leaves notes beside the checkpoint: that it runs; that it reads the
-batch that ended the process before; before the first result of a batch is written, which batch that is; and Spark's
-message on a failure. The next process concludes from them what ended the one before:
+After a crash Spark repeats a planned batch with the same records. So one record that exhausts the heap would end every
+process that reads it, for ever. Each process therefore leaves notes beside the checkpoint: that it runs; that it reads
+the batch that ended the process before; which batch it is about to write; and Spark's message on a failure. From these
+notes the next process concludes what ended the one before:
 
-- a record's fault (by Spark's message, or an exhausted heap), three times in the same batch, before any result of it:
-  from then on a sixteenth of the batch is read at a time, and a sixteenth of what ends the monitor again, down to one
-  record. Batches that succeed are committed as usual. An exhausted heap needs to occur only once.
-- the same for one record: it is left out. Its batch then runs without any record: only if that succeeds was it the
-  record's fault, and only then does it go to the rejects, with its place.
-- no sign of a fault: somebody killed the process, and nothing is narrowed. Only a batch that ends KILLS processes in a
-  row while it is read is suspected all the same: if a whole container is killed, no process is left to note why.
+- A record's fault: Spark's message shows it, or the heap was exhausted. If that happens three times in the same batch,
+  before any of its results is written, only a sixteenth of the batch is read at a time. If this part ends the monitor
+  too, a sixteenth of it is read, and so on down to one record. Batches that succeed are committed as usual. One
+  exhausted heap is enough.
+- One record's fault: if the part is a single record, it is skipped. Its batch then runs without any record. Only if
+  that succeeds was it the record's fault, and only then is the record published as a reject, with its place.
+- No sign of a fault: somebody killed the process, and the batch is not narrowed. If a whole container is killed, no
+  process is left to note why. So a batch is suspected all the same if it ends KILLS processes in a row while it is
+  read.
 
-Once a record is left out, everything else is read at full speed again; likewise once all that had ended the monitor was
-read well. If the heap was exhausted and no record is to blame, it was too much at a time.
+Once a record is skipped, everything else is read at full speed again. The same holds once all records that had ended
+the monitor were read well. If the heap was exhausted and no single record is to blame, too much was read at a time.
 
-Nothing is read twice or lost but that record: ends of batches are moved only as long as nothing of them is written.
+Apart from that record nothing is lost, and nothing is read twice: the end of a batch is moved only as long as none of
+its results is written.
 """
 
 from __future__ import annotations
@@ -35,10 +38,11 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: How often something must end the monitor before it counts as the cause: with a sign of a record's fault, and without
-#: one, as by a person's kill -9. A narrowed batch is read within seconds, which no kill hits three times.
+#: How often a batch must end the monitor before it counts as the cause: with a sign of a record's fault, and without
+#: one (such as kill -9). A narrowed batch is read within seconds, so somebody's kills will not hit it three times.
 DEATHS, KILLS = 3, 20
-#: The share of a faulty batch that is read at a time; and the growth after this many good batches.
+#: A faulty batch is divided by SHARE. After CALM good batches the number of records read at a time grows by the same
+#: factor.
 SHARE, CALM = 16, 20
 #: Signs of a record's fault in Spark's messages; all other failures come from the surroundings.
 OF_RECORDS = (
@@ -52,13 +56,14 @@ RUN, WRITING = "run.json", "writing"
 class Run(msgspec.Struct):
     """The notes of a process beside the checkpoint.
 
-    running  True if it has not ended in order
-    batch    the pending batch with which it began; `reading`: True once it has begun to read that
-    deaths   number of processes in a row that ended in that batch with a sign of a record's fault; `kills`: without one
-    fault    True if a record's fault ended its query
+    running  True until the process ends in order
+    batch    the batch that was pending at its start; `reading`: True once the process has begun to read this batch
+    deaths   number of processes in a row that this batch ended with a sign of a record's fault; `kills`: without one
+    fault    True if a record's fault ended the query
     limit    number of records of each topic per batch; 0: the settings' number
     skipped  the record that is left out, as (source, topic, partition, offset)
-    until    the end of what ended the monitor last, as (topic, partition, offset); `heap`: True if the heap ran out
+    until    the end of the batch that ended the monitor last, as (topic, partition, offset)
+    heap     True if the heap was exhausted
     owner    the id of this process
     """
 
@@ -76,7 +81,7 @@ class Run(msgspec.Struct):
 
 
 class Guard:
-    """Mediates between the checkpoint and the processes that work on it. One for each process."""
+    """Reads and writes the notes of one process, and narrows its batches after a crash."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -86,19 +91,19 @@ class Guard:
 
     @property
     def limit(self) -> int:
-        """The number of records of each topic per batch; 0: the settings' number."""
+        """The maximum number of records of each topic per batch; 0: the settings' number."""
         return self._run.limit
 
     def begin(self, certain: bool = False) -> None:
         """Find out how the process before ended, repair the checkpoint, and note that this one runs.
 
-        `certain`: True if its heap was exhausted, not killed, so that once is enough. Raises ServiceError if the
-        monitor ends without reading any record.
+        `certain`: True if it is certain that the previous process exhausted its heap, so that one death is enough.
+        Raises ServiceError if the monitor ends without reading any record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
         if not again:
-            run.skipped = None  # it was published with the batch that was pending then
+            run.skipped = None  # it was published with the batch that was pending at that start
             run.deaths, run.kills, run.reading = 0, 0, True
         if pending is None or not run.running or self._checkpoint.read(WRITING) == str(pending.batch):
             run.deaths, run.kills = 0, 0
@@ -119,7 +124,7 @@ class Guard:
             self._note()
 
     def owns(self) -> bool:
-        """True if no other process has taken over the checkpoint, as after this one hung and was taken for dead."""
+        """True if no other process has taken over the checkpoint. Another one does if this one hangs and seems dead."""
         noted = self._checkpoint.read(RUN)
         return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
 
@@ -130,7 +135,7 @@ class Guard:
         return None if skipped is None or batch != self._run.batch else Source(*skipped[1:])
 
     def committed(self, batches: int) -> bool:
-        """Note that this many batches succeeded; return True if a restarted query may read more at a time."""
+        """Note that `batches` more batches succeeded; return True if a restarted query may read more at a time."""
         run = self._run
         if not run.limit:
             return False
@@ -147,7 +152,7 @@ class Guard:
         return True
 
     def unlimited(self) -> None:
-        """Read as much as the settings allow."""
+        """Remove the limit of records per batch, except that of the settings."""
         self._run.until, self._run.heap = [], False
         self._restart(0)
 
@@ -157,7 +162,7 @@ class Guard:
         self._note()
 
     def ended(self, why: str | None) -> None:
-        """Note that the process ends in order, or Spark's reason for the query's failure."""
+        """Note why the query failed, in Spark's words; None if the process ends in order."""
         of_records = any(mark in (why or "") for mark in OF_RECORDS)
         self._run.fault = of_records and not any(mark in (why or "") for mark in NOT_OF_RECORDS)
         self._run.running = self._run.fault
@@ -206,7 +211,7 @@ class Guard:
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
-    """Return fewer records: a share of each part, or half of the parts if each has only one."""
+    """Return fewer records to read: a share of each part, or half of the parts if each has only one record."""
     if max(sizes.values()) > 1:
         return {part: max(1, size // SHARE) for part, size in sizes.items()}
     return dict.fromkeys(choose.sample(sorted(sizes), len(sizes) // 2), 1)
