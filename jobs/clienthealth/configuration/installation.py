@@ -118,7 +118,7 @@ def named(labels: Sequence[str]) -> str:
     return " ".join(f"{{{{{label}}}}}" for label in labels)
 
 
-#: Stands for the installation's labels in the text of rules, routes and panels; `keeping` fills in the labels.
+#: The installation's default labels, as written in rules, routes and panels; `keeping` replaces them by those in force.
 KEPT = kept_labels(Settings())
 
 

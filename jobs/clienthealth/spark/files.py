@@ -82,7 +82,10 @@ def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
 
 
 def probe(spark: SparkSession, location: str) -> str | None:
-    """Return why nothing can be written there, or None; the test file is read and deleted."""
+    """Return the reason if nothing can be written to `location`, else None.
+
+    A test file is written, read and deleted.
+    """
     name, text = f".kafka-health-{uuid4()}", "kafka-health doctor"
     try:
         files = Files(spark, location)

@@ -106,7 +106,10 @@ class Losses:
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
-        """Return how many records from here on are gone, by topic; nothing for brokers that do not answer."""
+        """Return how many records from these positions on were deleted, by topic.
+
+        The result is empty if the brokers do not answer.
+        """
         gone: dict[str, int] = {}
         try:
             earliest = self._offsets(positions, self._spec.earliest())

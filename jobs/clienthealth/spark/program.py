@@ -1,7 +1,7 @@
-"""Run the streaming query until it is to stop, or until it fails.
+"""Run the streaming query until the monitor is told to stop, or until the query fails.
 
-A query that fails ends the monitor with the reason; its supervisor (such as `kafka-health monitor`) starts it again,
-and it goes on from its checkpoint.
+A failed query ends the monitor with an error that states the reason. Its supervisor (such as `kafka-health monitor`)
+starts the monitor again, and the query continues from its checkpoint.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from clienthealth.spark.session import missing_driver_options, submitted
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
-#: How long (s) an unresponsive JVM may take to end; and its exit code for lack of memory (ExitOnOutOfMemoryError).
+#: Time (s) that a JVM without response has to end; and the JVM's exit code for lack of memory (ExitOnOutOfMemoryError).
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
-#: Interval (s) at which positions are compared with Kafka's offsets if no batch does it.
+#: While no batch ends, the query's positions are compared with Kafka's offsets at this interval (s).
 LOOK_SECONDS = 10
 FIXED = (
     "the checkpoint spreads its state over %s partitions and goes on so: [monitor] shuffle_partitions = %s counts with "
@@ -45,9 +45,9 @@ FIXED = (
 
 
 def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> None:
-    """Run until SIGTERM or SIGINT. `heap_ran_out`: True if that ended the process before.
+    """Run until SIGTERM or SIGINT. `heap_ran_out`: True if the previous process ended because its heap was exhausted.
 
-    Raises ServiceError if the query fails (HeapError for lack of memory), StateError if a new start does not help.
+    Raises ServiceError if the query fails (HeapError for lack of memory), StateError if a restart does not help.
     """
     for lacking in missing_driver_options(spark, settings) if submitted() else ():
         log.warning(
@@ -64,7 +64,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
         reason = explained(str(error), settings)
         raise reason from error
     except (Py4JError, ConnectionError) as error:
-        # The reason why the JVM is gone.
+        # Wait for the JVM's exit code, which shows why it ended.
         process, deadline = getattr(spark.sparkContext._gateway, "proc", None), time.monotonic() + JVM_SECONDS
         while process is not None and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -80,7 +80,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
 
 
 class _Run:
-    """A run of the monitor: one query after the other on one checkpoint."""
+    """One run of the monitor: a series of queries on the same checkpoint."""
 
     def __init__(
         self, spark: SparkSession, settings: Settings, metrics: SelfMetrics, stop: threading.Event, heap_ran_out: bool
@@ -89,7 +89,7 @@ class _Run:
         self._listener = Listener(metrics)
         spark.streams.addListener(self._listener)
         self._checkpoint = checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
-        # A checkpoint of a later release is refused before anything is changed.
+        # If a later release wrote the checkpoint, this call fails before anything is changed.
         checkpoint.claim(VERSION)
         self._losses = Losses(spark, settings, metrics)
         self._look()
@@ -110,16 +110,16 @@ class _Run:
             self._until_more_is_read()
         self._guard.ended(None)
         self._losses.close()
-        # Otherwise Spark goes on calling an ended process, with long messages.
+        # Without this, Spark would go on calling this process after its end, and log long messages.
         self._spark.streams.removeListener(self._listener)
 
     def _look(self, after: float = 0) -> None:
-        # Those of a new checkpoint are known once its first batch is planned.
+        # The positions of a new checkpoint are known only when its first batch is planned.
         self._listener.positions |= {} if self._listener.positions else self._checkpoint.positions()
         self._losses.look(self._listener.positions, after)
 
     def _until_more_is_read(self) -> None:
-        """Run the query until it is to stop, or until a larger limit applies."""
+        """Run one query until the monitor is to stop, or until the query can restart with a higher limit of records."""
         guard, metrics = self._guard, self._metrics
         if guard.limit >= self._settings.monitor.max_offsets_per_trigger:
             guard.unlimited()
@@ -130,7 +130,7 @@ class _Run:
             self._stop,
             self._opened,
             self._restored,
-            # Also for a query that was stopped in the midst of a batch.
+            # There is a pending batch even if the query before was stopped in the midst of it.
             pending=self._checkpoint.pending(),
             before=self._look,
             waiting=lambda: self._losses.waiting(self._listener.positions),
@@ -141,7 +141,7 @@ class _Run:
         parent, batches = os.getppid(), metrics.batches
         try:
             while not self._stop.is_set():
-                # A failed query raises here.
+                # This call raises the error of a failed query.
                 if running.awaitTermination(1):
                     raise ServiceError("the streaming query ended without being told to")
                 if guard.committed(metrics.batches - batches):
@@ -159,9 +159,10 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Stop when a batch has ended, if that comes soon, so that a restart repeats little.
+    """Stop the query right after a batch if one ends soon, so that a restart repeats little.
 
-    The next batch follows at once, because time passes too, so a moment between batches is hard to hit.
+    The next batch follows at once, because time must pass in the state even without input. So a moment between two
+    batches is hard to hit.
     """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:

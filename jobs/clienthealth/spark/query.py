@@ -20,10 +20,10 @@ from clienthealth.spark.topics import stream, ticks
 
 
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
-    """Return all input topics as rows of RAW. A record that is too large loses its value before it reaches Python.
+    """Return the records of all input topics, with the columns RAW. A record that is too large loses its value here.
 
-    Metrics and logs are separate sources, each with its own limit per batch: however many log lines wait, a batch reads
-    the waiting metrics. `limit`: a lower one than the settings'.
+    Metrics and logs are separate sources, each with its own limit per batch. So a batch reads the waiting metrics,
+    however many log lines wait. `limit`: a lower limit than that of the settings.
     """
     too_large = F.octet_length("value") > settings.monitor.max_record_bytes
     columns = {
@@ -43,7 +43,7 @@ def rows(
 ) -> DataFrame:
     """Return the rows to publish, as a stream. `opened`: see `stepper`; `numbers`: see `numbers_of`."""
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
-    # Time passes in every bucket, also without input.
+    # Every bucket gets an empty chunk, so that time passes in it without input too.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
     nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(
         F.lit(bytearray(compressed(encode(Chunk()))))
@@ -81,7 +81,7 @@ def start(
         .writeStream.queryName(QUERY)
         .outputMode("update")
         .option("checkpointLocation", checkpoint_of(settings))
-        # How often Spark looks for records once a batch is done; a batch of few records waits (`Batch`).
+        # How often Spark looks for records after a batch. After a batch with few records, `Batch` itself waits longer.
         .trigger(processingTime="1 second")
         .foreachBatch(batch)
         .start()

@@ -1,7 +1,7 @@
-"""Handle a history and a checkpoint of different moments: from backups, or because one of the two was begun anew.
+"""Handle a history and a checkpoint of different age: one was restored from a backup, or begun anew.
 
-If the history is ahead, the checkpoint brings records again, and rows that the history contains are not added once
-more. If it is behind, the verdicts between the two are missing in it; a message states how to have them judged again.
+If the history is ahead, the checkpoint brings records again; rows that the history contains are not added once more. If
+the history is behind, the verdicts between the two are missing in it; a message states how to have them judged again.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
-#: Notes beside the checkpoint: the rows that come again, and the newest batch with rows in the table `quality`.
+#: File names of two notes beside the checkpoint: on the rows that come again, and on the newest batch in `quality`.
 AGAIN, WRITTEN = "again.json", "written"
-#: The note that all open incidents are in the state.
+#: File name of the note that all open incidents are in the state.
 OPENED = "opened"
-#: How long (s) after the history's newest row its rows may come again.
+#: For this time (ms) after the history's newest row, rows may come again.
 LASTING_MS = 2 * 86_400_000
-#: A history's newest minutes are written after their windows, so reading again must begin this long (s) before its end.
+#: Reading again must start this long (s) before the history's end, because a minute is written after its windows.
 MORE_SECONDS = 600
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The end of the history (None: it is empty), and whether it is ahead of the checkpoint, or behind it."""
+    """How the history compares with the checkpoint.
+
+    `ends`: newest event time in the history; None if it is empty, or is neither ahead of the checkpoint nor behind it.
+    """
 
     ends: datetime | None
     ahead: bool = False
@@ -45,7 +48,7 @@ class Compared:
 
 
 def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared:
-    """Compare the two by the batches in the newest commits."""
+    """Compare the history with the checkpoint, by the batches that the newest commits name."""
     query, newest, written = checkpoint.query, checkpoint.newest, checkpoint.read(WRITTEN)
     if not history.there(spark, root):
         return Compared(None, behind=written is not None)
@@ -63,7 +66,7 @@ def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared
 
 
 def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
-    """Return what an operator must know of it, or None."""
+    """Return a message to the operator if the two differ, else None."""
     checkpoint, root = settings.monitor.checkpoint, settings.monitor.history
     if state.behind:
         if state.ends is None:
@@ -86,7 +89,7 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
 
 
 class Restored:
-    """The part of a batch that the history may already contain. `again`: None for none."""
+    """Filters what the history may already contain. `again`: which rows come again; None if none do."""
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
@@ -103,12 +106,12 @@ class Restored:
         self.again = again_noted if lasts else None
 
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
-        """Return the rows less what the history has of their minutes and topics."""
+        """Subtract what the history already has of these minutes and topics; return the rest."""
         if self.again is None:
             return [*rows]
         minutes = {row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms}
         if new := minutes - {minute for minute, _ in self._held}:
-            # The number of records of these minutes in the history, before any is added.
+            # Read how many records of these minutes the history has, before any are added.
             sums: Mapping[str, str] = {name: f"sum({name})" for name in ("records", "rejected", "late")}
             first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(new), max(new)))
             there = (
@@ -140,10 +143,10 @@ class Restored:
 class Opened:
     """Incidents that the history shows as open, for a new checkpoint to continue.
 
-    They go along with every task until all of them are in the state of their buckets. A batch later that is noted
-    beside the checkpoint. From then on they are neither read at a start nor sent to tasks.
+    All tasks get them until every bucket has its own in its state. When a later batch begins, that is noted beside the
+    checkpoint. From then on they are neither read at a start nor sent to tasks.
 
-    `by_bucket`: the open incidents that may be in no state yet, packed.
+    `by_bucket`: the open incidents, packed; empty once noted.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
@@ -156,11 +159,11 @@ class Opened:
         self._missing = set(self.by_bucket)
 
     def stepped(self, buckets: Iterable[int | None]) -> None:
-        """Note that a batch stepped these buckets, and keeps the state of each that had none."""
+        """Note that a batch stepped these buckets, so that their incidents are in the state."""
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:
-        """Note that all batches before are committed."""
+        """Note that all batches so far are committed."""
         if not self._missing and not self._noted:
             self._checkpoint.write(OPENED, "in the state")
             self._noted = True

@@ -1,11 +1,11 @@
-"""The monitor's own metrics: its input, its delay, and the duration of its batches.
+"""The monitor's metrics about itself: its input, its delay, and the duration of its batches.
 
-They are served on the monitor's own port with two probes, because they must be available when all else fails. The
-registry is its own, without globals.
+The monitor serves them, and two probes, on its own port, because they must be available when all else fails. They have
+a registry of their own, without global state.
 
 /metrics    Prometheus text format
-/healthz    200 while batches end, and while the first may still be running; 503 lets a platform restart the monitor
-/readyz     200 once a batch has ended, and while they do
+/healthz    200 while batches end, or while the first may still be running; 503 lets a platform restart the monitor
+/readyz     200 after the first batch, and as long as batches end
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ if TYPE_CHECKING:
 PREFIX = "kafka_client_health"
 #: The name of the streaming query.
 QUERY = "monitor"
-#: The limits on the monitor's work and memory, as in the metric `left_out`.
+#: The limits on the monitor's work and memory: the values of a label of the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: Reject reason of a client whose records are fine (monitor/faults.py).
+#: Reason in a reject for a client whose records are fine, but for which the step failed (monitor/faults.py).
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: A batch of a backlog takes a minute, one of many small files several. This is also the time limit (s) of a start.
+#: The monitor counts as hung if no batch ends for this time (s), also at its start. A batch of a backlog takes a
+#: minute; one of many small files takes several.
 HUNG_SECONDS = 600.0
 
 
 class _Labelled(Collector):
-    """The metrics of a registry with further labels on every series."""
+    """Returns the metrics of a registry, with further labels on every series."""
 
     def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
         self._registry, self._labels = registry, labels
@@ -115,7 +116,7 @@ class SelfMetrics:
         self.late.labels(QUERY)
         self.up.labels(QUERY)
         self.started.set(time.time())
-        #: Seconds that the last batch waited after its work; number of batches since the start.
+        #: How long (s) the last batch waited after its work; and the number of batches since the start.
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}
@@ -124,7 +125,7 @@ class SelfMetrics:
         )
 
     def serve(self, host: str, port: int, labels: Mapping[str, str]) -> None:
-        """Serve /metrics and the probes, `labels` on every series. Raises ServiceError where the port is taken."""
+        """Serve /metrics and the probes, with `labels` on every series. Raises ServiceError if the port is taken."""
         last_batch = f"{PREFIX}_last_batch_timestamp_seconds"
         served = self.labelled(labels)
         answer = Port(served, lambda: self.registry.get_sample_value(last_batch, {"query": QUERY}))
@@ -147,7 +148,7 @@ class SelfMetrics:
                     self.newest.labels(row.topic, of).set(newest_ms / 1000)
 
     def stepped(self, summaries: Iterable[Summary], now: float) -> None:
-        """Take in the results of the buckets in a batch; other buckets keep their last values."""
+        """Take in the results of the buckets in a batch. Buckets that are not in it keep their last values."""
         for summary in summaries:
             if summary.bucket is not None:
                 self._clients[summary.bucket] = summary.clients, summary.skewed
@@ -176,7 +177,8 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.input_lag.labels(topic, query).set(max(0, behind))
-                # A partition whose batch ends before its begin is new; records in it until then are skipped.
+                # If a batch ends before its start offset, the partition is a new one; the records in it until then are
+                # skipped.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():
@@ -186,7 +188,7 @@ class SelfMetrics:
 
 
 class Port:
-    """Answers the requests. `last_batch`: when a batch last ended, epoch seconds, None before the first."""
+    """Answers HTTP requests. `last_batch`: returns when a batch last ended (epoch s), None before the first."""
 
     def __init__(
         self,
@@ -216,7 +218,7 @@ class Port:
 
 
 def serve(host: str, port: int, answer: Port) -> Server:
-    """Serve from a thread of its own. Raises ServiceError where the port is taken."""
+    """Serve in a separate thread. Raises ServiceError if the port is taken."""
     options = "[monitor] metrics_port, or 0 for none"
     server = Server(PrometheusSettings(host=host, port=port), answer, PROBES, options)
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()

@@ -1,7 +1,8 @@
 """The Spark session: the only place with Spark's configuration.
 
-Under spark-submit (or a platform that submits) the given master and jars win; otherwise Spark runs in this process on
-all cores, with jars from our own cache. Settings on which a query's state depends are the same everywhere.
+Under spark-submit (or a platform that submits), the master and jars given there are used. Otherwise Spark runs in this
+process on all cores, with jars from our own cache. Settings on which a query's state depends are the same in both
+cases.
 """
 
 from __future__ import annotations
@@ -30,27 +31,28 @@ from clienthealth.platform.secrecy import SECRET
 from clienthealth.settings import Settings
 
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
-#: Options that do not depend on the settings, by where they apply.
+#: Spark options that do not depend on the settings, grouped by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
-#: A small heap that returns unused memory: most large data is in Python workers. A JVM without memory ends at once and
-#: is restarted, instead of lingering. Spark searches the message of a failed foreachBatch with an expression that
-#: recurses for each character, hence the stack. Its classes take 190 MB; whenever they exceed the JVM's estimate, the
-#: whole heap is collected. The thorough compiler takes code that runs ten times as often as usual: by default it costs
-#: half of a start and most of an idle monitor's CPU; without it a backlog takes a tenth longer. (The quick compiler
-#: alone gets a cache of 48 MB, which Spark overflows, and then compiles nothing more.)
+#: A small heap that returns unused memory, because most large data is in Python workers. A JVM without memory ends at
+#: once and is restarted, instead of lingering. The large stack is for a regular expression: Spark matches it against
+#: the message of a failed foreachBatch, and it recurses for each character. MetaspaceSize: Spark's classes take 190 MB,
+#: and the whole heap is collected whenever they exceed the JVM's estimate. Tier4…: the thorough compiler takes only
+#: code that runs ten times as often as usual. By default it costs half of a start and most of an idle monitor's CPU;
+#: without it a backlog takes a tenth longer. (The quick compiler alone gets a cache of 48 MB, which Spark overflows,
+#: and then nothing more is compiled.)
 _JVM = (
     "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -XX:+ExitOnOutOfMemoryError -Xss16m "
     "-XX:MetaspaceSize=192m "
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
     "-XX:Tier4BackEdgeThreshold=400000 -XX:ReservedCodeCacheSize=240m"
 )
-#: Memory outside the heap: threads, code and RocksDB of a JVM, and Python beside it. The request to a cluster must
-#: include it, or the cluster kills the process.
+#: Memory beside the heap: threads, code and RocksDB of the JVM, and Python. A request to a cluster must include it, or
+#: the cluster kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
 
 def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
-    """Return the session of this process, starting it if necessary. `batch`: True for one computation, without queries.
+    """Return the session of this process; start it if necessary. `batch`: True for one computation without streams.
 
     Raises DependencyError if Java or the jars are missing and cannot be fetched.
     """
@@ -71,19 +73,19 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
         conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
 
         def start() -> None:
-            # A failed start is repeated by the next caller, which then gets the error.
+            # Ignore an error here: the next call starts the context again, and raises the error.
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # In a thread: Ctrl-C during the JVM's start would delete the file that the JVM is to write, and the JVM would
-        # stay.
+        # Start the JVM in a thread: Ctrl-C during the start would delete the file that the JVM has to write, and the
+        # JVM would not end.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Cached: Java classes that PySpark looks up with each column, and twenty times with each exception, which ends
-    # each iteration over a Java object. Py4J asks the JVM for a name each time, which searches all packages that
-    # PySpark imports, in every jar: an eighth of all the JVM's work.
+    # Cache the Java classes that PySpark looks up with each column, and twenty times with each exception (each
+    # iteration over a Java object ends with one). Py4J would ask the JVM for the name each time, which then searches
+    # every jar for all packages that PySpark imports: an eighth of all the JVM's work.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -93,7 +95,7 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
 
 @contextmanager
 def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
-    """Set options of the running session until the end of the block; each must have a value before."""
+    """Set options of the running session until the end of the block. Each option must have a value before."""
     before = {name: str(spark.conf.get(name)) for name in options}
     for name, value in options.items():
         spark.conf.set(name, value)
@@ -122,24 +124,25 @@ def driver_options(settings: Settings) -> Mapping[str, str]:
 
 
 def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
-    """Return options with which spark-submit's JVMs run as ours do. `cluster`: the driver is on another machine."""
+    """Return options that make spark-submit's JVMs run like ours. `cluster`: the driver is on another machine."""
     log4j = f"-Dlog4j2.configurationFile={_LOG4J.name if cluster else _LOG4J.as_uri()}"
     options = {
         **{f"spark.{part}.memoryOverhead": size for part, size in _BESIDE_HEAP.items()},
         **settings.spark.options,
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
         "spark.driver.extraJavaOptions": f"{log4j} {_jvm(settings)}",
-        # An executor starts before our files are there: Log4j's own default, with warnings.
+        # An executor starts before our files are on its machine, so it uses Log4j's own default, and logs only
+        # warnings.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
 
 
 def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]:
-    """Return those of `driver_options` without which the JVM of a submitted program was started."""
+    """Return the `driver_options` that are missing in the JVM of a submitted program."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
-        # The path of the logging file differs between machines.
+        # The path of the logging file is not compared, because it differs between machines.
         key: [flag for flag in value.split() if flag.partition("file:")[0] not in in_force[key]]
         for key, value in driver_options(settings).items()
     }
@@ -161,15 +164,15 @@ def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
 
 
 class Together:
-    """Runs jobs of the query in whose batch it is called: while the driver commits one, executors work on another."""
+    """Runs several jobs of a query at the same time: while the driver commits one, executors work on another."""
 
     def __init__(self) -> None:
-        # Kept, because each thread has a connection to the JVM, which outlives it.
+        # Keep the threads: each has a connection to the JVM, which would outlive the thread.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run them, and return once all have ended. Raises the first error."""
-        # They belong to the query, and end with it. Each thread changes these properties for itself, so it gets a
+        """Run the jobs, and return when all have ended. Raises the first error."""
+        # The jobs belong to the query, and end with it. Spark's properties are changed in each thread, so each gets a
         # copy.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)

@@ -1,4 +1,4 @@
-"""The stateful step in Spark's workers: chunks of a bucket and its state → rows to publish, and the new state."""
+"""The stateful step in Spark's workers: a bucket's chunks and state → the rows to publish, and the new state."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from clienthealth.monitor.faults import Fault
     from clienthealth.monitor.step import Published
 
-#: The output: rows for the topics (key, value and headers as on Kafka), for the history, and for the driver.
+#: Columns of the output: rows for the topics (key, value and headers as on Kafka), for the history, and for the driver.
 ROWS = "kind string, key binary, value binary, headers string"
 STATE = "data binary"
 
-#: Kinds of rows. Those in DRIVER are few for any number of clients and failures, and are collected.
+#: Kinds of rows. The driver collects those in DRIVER: they are few, however many clients and failures there are.
 HEALTH, REJECT, MINUTE, CHANGE, QUALITY, COUNT, SUMMARY = (
     "health",
     "reject",
@@ -42,9 +42,10 @@ HEALTH, REJECT, MINUTE, CHANGE, QUALITY, COUNT, SUMMARY = (
 )
 DRIVER = (QUALITY, COUNT, SUMMARY)
 
-#: Maximum characters of a reason; bytes of a batch around its one record; a producer's limit (`topics.SENDING`).
+#: Maximum length of a reject's reason (characters); bytes that a Kafka batch adds to a single record; a producer's
+#: limit in bytes (`topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: How hard records are packed: 6, the usual level, costs a health record twice as much CPU and saves a seventh of it.
+#: gzip level. The usual level, 6, needs twice as much CPU for a health record, and makes it only a seventh smaller.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
@@ -52,7 +53,7 @@ Row = tuple[str, bytes | None, bytes | None, str | None]
 
 
 class Quality(msgspec.Struct, array_like=True):
-    """The input of a topic in a minute of arrival (epoch ms)."""
+    """The input of one topic that arrived in one minute (epoch ms)."""
 
     minute_ms: int
     topic: str
@@ -63,13 +64,14 @@ class Quality(msgspec.Struct, array_like=True):
 
 
 class Summary(msgspec.Struct):
-    """The work of a bucket, None if it has no processes: rows of each kind, and values for the monitor's own metrics.
+    """The work of a bucket in a batch: number of rows of each kind, and values for the monitor's own metrics.
 
-    changes   of incidents, number by mode and change; `onsets`: of those that opened (epoch ms)
+    bucket    the bucket's number; None for counts and rejects, or if the step had no result
+    changes   number of changes of incidents, by mode and change; `onsets`: of those that opened (epoch ms)
     clients   number in the state, `skewed` of them with a wrong clock
-    late      samples and events that came too late
+    late      number of samples and events that came too late
     left_out  number left out, by limit
-    failed    clients for which the step failed, by the topic of their newest record
+    failed    number of clients for which the step failed, by the topic of their newest record
     """
 
     rows: dict[str, int] = {}
@@ -84,7 +86,7 @@ class Summary(msgspec.Struct):
 
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
-    """Return open incidents in the form for `stepper`: each task unpacks those of its own buckets alone."""
+    """Return open incidents packed by bucket, as `stepper` takes them: a task unpacks only those of its own buckets."""
     from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
@@ -97,8 +99,8 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: of each bucket, see `decoder`. `opened`: incidents that the history shows as open, by bucket, for buckets
-    without a state: a new checkpoint goes on from the history.
+    `numbers`: Spark's number of each bucket, see `decoder`. `opened`: incidents that the history shows as open, by
+    bucket. A bucket without a state starts with them, so that a new checkpoint continues the history.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -120,7 +122,7 @@ def stepped(
     settings: Settings,
     opened: Mapping[int, bytes],
 ) -> Iterator[pd.DataFrame]:
-    """Step one bucket in one batch."""
+    """Step one bucket in one batch, and yield the rows to publish."""
     import pandas as pd
 
     data = [item for frame in frames for item in frame["data"]]
@@ -159,7 +161,8 @@ def advance(
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
     """Step a bucket and keep its new state; time passes in it even without input.
 
-    The result is None if the bucket has no state and gets none, or if it loses this batch. `packed`: the chunks.
+    The result is None if the bucket has no state and needs none, or if its data of this batch is lost. `packed`: the
+    chunks.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
@@ -193,9 +196,10 @@ def advance(
 
 
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
-    """Return an incident from the history with its full time until its client counts as gone.
+    """Return an incident from the history, as if its client had had data until now.
 
-    Data from before a new checkpoint's begin is unknown, but a later recovery shows when it was.
+    So it stays open for the full time until the client counts as gone. Data from before the start of a new checkpoint
+    is unknown, but a later recovery shows when it was.
     """
     from clienthealth.modes import modes
 
@@ -207,14 +211,14 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """`most`: the topics' limit of a record's size."""
+    """Return the rows to publish, and the summary. `most`: the largest record (bytes) that the topics take."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: what is known of it takes more than {most} bytes, [topics] max_message_bytes"
     rows: list[Row] = []
     for name, value in published.records:
         key = name.encode()
-        # A record of `client-health`, or the reject that stands for it.
+        # Publish a record on `client-health`, or a reject in its place if it is too large.
         fit = fits(most, key, value)
         rows.append((HEALTH, key, value, None) if fit else (REJECT, key, None, headers_of(too_large, None)))
     rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
@@ -247,9 +251,10 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """Return rejects to publish: the record as it arrived, with the reason and its place as headers.
+    """Return rejects to publish: each record as it arrived, with the reason and its place as headers.
 
-    Parts beyond the topic's limit are left out: its value, else everything of its own.
+    If a record exceeds the topic's limit, its value is left out; if that is not enough, also its key and its own
+    headers.
     """
     rows: list[Row] = []
     for item in data:
@@ -266,7 +271,7 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
 
 
 def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
-    """Return a reject's headers as JSON: its own, the reason, and its place."""
+    """Return a reject's headers as JSON: those of the record (`before`), the reason, and the record's place."""
     added = {"reject_reason": reason[:MAX_REASON]}
     if source is not None:
         added["source_topic"] = source.topic
@@ -279,19 +284,23 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """Return a client for which the step failed, as a reject that names its newest input record."""
+    """Return a reject for a client for which the step failed. It names the client's newest input record."""
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """The state of the bucket COUNTS: counts that are not in the history yet, and when rows were last returned."""
+    """The state of the bucket COUNTS.
+
+    rows      counts that are not in the history yet
+    given_ms  when counts were last returned for the history (epoch ms)
+    """
 
     rows: list[Quality] = []
     given_ms: int = 0
 
 
 def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
-    """Return counts for the monitor's own metrics, and from time to time the input for the history."""
+    """Return counts for the monitor's own metrics; every `every_seconds` also the counts for the history."""
     counts = [count for item in data for count in counts_of(item)]
     kept = _unpack_kept(bytes(state.get[0])) if state.exists else _Kept()
     if not counts and not kept.rows:
@@ -316,12 +325,12 @@ def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> li
 
 _pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode
-#: The input of the bucket COUNTS without any records.
+#: The input of the bucket COUNTS in a batch without any records.
 NO_COUNTS = _pack([])
 _unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
 _unpack_kept = msgspec.msgpack.Decoder(_Kept).decode
 _unpack_opened = msgspec.msgpack.Decoder(list[OpenIncident]).decode
-#: The values of rows of the kinds COUNT, QUALITY and SUMMARY.
+#: Decode the values of rows of the kinds COUNT, QUALITY and SUMMARY.
 counts_of = msgspec.msgpack.Decoder(list[Count]).decode
 quality_of = msgspec.msgpack.Decoder(list[Quality]).decode
 summary_of = msgspec.msgpack.Decoder(Summary).decode

@@ -25,15 +25,16 @@ def connection(settings: Settings) -> Mapping[str, str]:
 
 
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
-    """Return the topics as a stream, from the checkpoint on, else from `start_seconds_back`.
+    """Return the topics as a stream, which starts at the checkpoint, or without one at `start_seconds_back`.
 
-    A missing topic is awaited while the others are read. Records that retention deleted unread are passed over, and
-    `losses` counts them: a monitor that stops at a gap is blind. `limit`: a lower number of records per batch than the
-    settings'.
+    If a topic is missing, the others are read until it appears. Records that retention deleted unread are skipped, and
+    `losses` counts them: a monitor that stops at a gap would see nothing. `limit`: a lower number of records per batch
+    than that of the settings.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # The client also unpacks records beyond the end of a batch, so a search for a deadly record needs this limit.
+    # The Java client also unpacks records beyond the end of a batch. So the search for a record that ends the monitor
+    # needs this limit too.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -54,19 +55,20 @@ def ticks(spark: SparkSession) -> DataFrame:
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: After a night without the monitor there are thousands.
+#: Ticks older than this (s) are left out: after a night without the monitor there would be thousands.
 TICKS_SECONDS = 30
-#: Now, in ms. Spark writes `current_timestamp()` as a number into the code of each batch, and compiles that anew.
+#: The current time in ms. Spark would write `current_timestamp()` as a number into each batch's code, and compile it
+#: anew.
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
-#: Number of records that the client returns per poll. Spark seeks before each poll, so the rest of a fetch of 1 MB is
-#: fetched and unpacked again: 50 records cost half of a backlog's time. All are in memory: if large records exhaust the
-#: heap, fewer are read at a time (`poison`).
+#: Number of records that the Java client returns per poll. Spark seeks before each poll, so the rest of a fetch (1 MB)
+#: is fetched and unpacked again: with 50 records per poll that is half of the time for a backlog. All these records are
+#: in memory: if large ones exhaust the heap, fewer are read at a time (`poison`).
 POLLED = 2000
 
-#: The client limits the uncompressed size, the brokers the compressed one: the state of a group of 10,000 partitions
-#: exceeds both defaults. Every reader can unpack gzip.
+#: Limits on the size of records sent. The producer checks the uncompressed size, the brokers the compressed one. The
+#: state of a group of 10,000 partitions exceeds both defaults. gzip is used because every reader can unpack it.
 SENDING = {
     "kafka.compression.type": "gzip",
     "kafka.compression.gzip.level": str(GZIP_LEVEL),
@@ -75,6 +77,6 @@ SENDING = {
 
 
 def write(records: DataFrame, settings: Settings) -> None:
-    """Write rows of topic, key, value and headers. At least once: a repeated record has the same key."""
+    """Write rows of topic, key, value and headers. A record may be written twice, but then with the same key."""
     options = {**SENDING, **connection(settings)}
     records.write.format("kafka").options(**options).option("includeHeaders", "true").save()

@@ -1,9 +1,9 @@
-"""What a Python worker of Spark needs once, before its first task; and the process from which Spark forks workers.
+"""Prepare a Python worker of Spark once, before its first task; and define the process from which Spark forks workers.
 
-Functions that run in workers import it, the driver never does. Workers that import by themselves cost half a second and
-100 MB each; forked from this one, with everything imported, they share its memory. `spark.python.daemon.module` names
-it if Spark runs on this machine alone: on a cluster an executor's daemon starts before our files are there, and workers
-import for themselves.
+Only functions that run in workers import this module, the driver never does. A worker that imports everything by itself
+costs half a second and 100 MB. Workers forked from this process, which has imported everything, share its memory. The
+option `spark.python.daemon.module` names this module only if Spark runs on this machine alone. On a cluster an
+executor's daemon starts before our files are there, so workers import for themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if __name__ == "__main__":
 
     daemon.manager()
 
-# Spark collects a worker's garbage after every task, which is enough and can skip the imported modules.
+# Spark collects a worker's garbage after every task. That is enough, and `freeze` lets it skip the imported modules.
 gc.collect()
 gc.freeze()
 gc.disable()
