@@ -36,17 +36,17 @@ from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
 from clienthealth.read.logs.wordings import Catalogue, Meaning
 from clienthealth.settings.fields import Checked
 
-#: The thresholds of a mode: a frozen dataclass of its own.
+#: The type of a mode's thresholds: each mode has a frozen dataclass of its own.
 T = TypeVar("T", bound=Checked)
 
 FEW = f"fewer than {MIN_READINGS} readings"
-#: One text per window; empty if it does not apply.
+#: One text per window; empty if the text does not apply to the window.
 Texts = NDArray[np.object_]
 
 
 @dataclass(frozen=True)
 class Gate(Generic[T]):
-    """A mode's conditions on the metrics of many windows: which windows must be judged, and which cannot be.
+    """A mode's conditions on metrics, over many windows: which windows need a judge, and which cannot be judged.
 
     blind     windows, thresholds → reason why metrics cannot decide, '' if they can; the judge uses it too
     suspects  windows, thresholds → True where `judge` would return more than ok or unknown on metrics alone
@@ -69,7 +69,7 @@ class Gate(Generic[T]):
 
 @dataclass(frozen=True)
 class Explanation:
-    """The meaning of a verdict for its reader. `cause`: '' if unknown; `first`: what to do before the remedy."""
+    """What a verdict means for its reader. `cause`: '' if unknown; `first`: what to do before the remedy."""
 
     title: str
     summary: str
@@ -85,14 +85,14 @@ class FailureMode(Facts, Generic[T]):
     id             hyphenated; the folder's name has underscores instead
     thresholds     every number that the judgement uses, with its reason and bounds
     judge          window, thresholds → Verdict
-    lines          the log events of the mode, or of its end
+    lines          the log events that show the mode, or that show its end
     reads          the log events that the judge reads, of any mode
     doubt          all data of a client in a post-mortem → why the mode cannot be called absent, '' if it can
     worth_a_dump   two samples, thresholds → observations that only a thread dump could explain, in words
     explicable     verdict → True if another mode may explain it
     """
 
-    #: True if the mode is about clients that are gone: it is judged when a session ends, not while it lasts.
+    #: True if the mode is about clients that are gone. Such a mode is judged when a client's session ends, not before.
     absence: ClassVar[bool]
 
     id: str
@@ -106,19 +106,19 @@ class FailureMode(Facts, Generic[T]):
 
     @property
     def symptoms(self) -> frozenset[str]:
-        """Return the ids of log patterns that show the mode and not its end: they keep its incident open."""
+        """Return the ids of log patterns that show the mode (not its end); they keep its incident open."""
         return frozenset().union(*(meaning.ids for meaning in self.lines if not meaning.relief))
 
     @property
     def advice(self) -> str:
-        """The advice if neither cause nor library is known."""
+        """The advice to give if neither the cause nor the library is known."""
         return f"{self.first} {self.action}".lstrip()
 
     def explanation(self, verdict: Verdict, library: str | None) -> Explanation:
-        """Return the meaning of a verdict for a client of this library.
+        """Return what a verdict means for a client that uses this library.
 
-        Irreversible advice (ending the process) is given only for a confirmed verdict; what must come before it only if
-        no dump has shown it already.
+        Irreversible advice (ending the process) is given only for a confirmed verdict. The step before it (`first`) is
+        given only if the evidence contains no thread dump.
         """
         cause = self.cause(verdict) or Cause("")
         remedy = cause.advice_for(library or "", verdict.detail) or self.action
@@ -147,7 +147,7 @@ class FailureMode(Facts, Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class LiveMode(FailureMode[T]):
-    """A mode of clients that report.
+    """A mode of clients that still report.
 
     gate       its judge's conditions on metrics, over many windows
     recovered  window, thresholds → True if the client's newest window shows that the fault is over; None if it is
@@ -165,14 +165,14 @@ class LiveMode(FailureMode[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class AbsenceMode(FailureMode[T]):
-    """A mode that shows when a client is gone."""
+    """A mode that can be seen only after a client is gone."""
 
     absence: ClassVar[bool] = True
 
     doubt: Callable[[Look], str] = lambda look: ""
 
 
-#: A mode with any thresholds.
+#: Any failure mode, whatever the type of its thresholds.
 Mode = LiveMode[Any] | AbsenceMode[Any]
 
 

@@ -23,11 +23,11 @@ from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Proof, Ve
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
-#: Length (ms) of the half minutes of a count (`Verdict.counts`).
+#: Length (ms) of the time slots, half a minute each, in which occurrences are counted (`Verdict.counts`).
 SLOT_MS = 30_000
-#: Lines closer together (ms) are about one thing: an exception may be logged twice.
+#: Log lines closer together (ms) count as one occurrence: a client may log an exception twice.
 SAME_MOMENT_MS = 1000
-#: metadata-age counts from 1970 until the first metadata arrives, so an age above this means never.
+#: An age above this (s) means that no metadata ever arrived: until then metadata-age counts from 1970.
 NEVER_SECONDS = 1e8
 
 
@@ -45,16 +45,16 @@ class Circumstance:
     name: str = ""
 
 
-#: A line that may be about another client supports no other evidence either.
+#: What a line needs that may be about another client; such a line supports no other evidence either.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: The dated content of an input record, with its source.
+#: Input with a time of its own, from which a fact can be made.
 Dated = LogEvent | Reading | ThreadDump | Sign
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One observation in a window. `since_ms`: begin of what it shows; `given`: the circumstance that it needs."""
+    """One observation in a window. `since_ms`: when it began to hold; `given`: the circumstance it depends on."""
 
     kind: EvidenceKind
     since_ms: int
@@ -75,7 +75,7 @@ class Fact:
         since: Dated | int | None = None,
         given: Circumstance | None = None,
     ) -> Fact:
-        """Return the fact that a line, dump or sample shows. `since`: its begin, or its first sign."""
+        """Return the fact that a line, dump or sample shows. `since`: when it began, or the first input to show it."""
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
             given = ANOTHERS
@@ -83,18 +83,18 @@ class Fact:
 
     @property
     def proof(self) -> Proof:
-        """Its evidence for a verdict."""
+        """What the fact proves, in the form that a verdict keeps."""
         given = self.given or NOTHING_NEEDED
         return Proof(self.kind, self.direct, given.name, given.holds, given.text)
 
     @property
     def refuted(self) -> bool:
-        """True if data shows that its innocent explanation is the right one."""
+        """True if data shows that the innocent explanation of the fact is true."""
         return self.given is not None and self.given.holds is False
 
     @property
     def settled(self) -> bool:
-        """True if data rules out its innocent explanation, or it has none."""
+        """True if data rules out the innocent explanation of the fact, or it has none."""
         return self.given is None or self.given.holds is True
 
 
@@ -105,11 +105,11 @@ def conclude(
     otherwise: str | None = None,
     doubts: Sequence[Fact] = (),
 ) -> Verdict:
-    """Return the verdict that the facts allow; without facts ok, or unknown if `otherwise` says what cannot be seen.
+    """Return the verdict that the facts allow.
 
-    `doubts` point to the fault and prove nothing. Alone they make the verdict unknown, with them as its evidence;
-    beside facts they show the guilty code and add no certainty. A fact whose circumstance does not hold becomes such a
-    doubt.
+    Without facts it is ok, or unknown if `otherwise` says what cannot be seen. `doubts` point to the fault and prove
+    nothing. Alone they make the verdict unknown and are its evidence. Beside facts they show the guilty code and add no
+    certainty. A fact whose circumstance does not hold becomes a doubt.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -126,7 +126,7 @@ def conclude(
     return Verdict(
         mode=mode,
         status="confirmed" if confirmed else "suspected",
-        # A corrupt sample can claim a wait of thousands of years.
+        # A corrupt sample can claim that a wait began thousands of years ago.
         since_ms=max(EARLIEST_MS, min(fact.since_ms for fact in facts)),
         detail={key: value for key, value in (detail or {}).items() if value is not None},
         evidence=tuple(
@@ -138,19 +138,19 @@ def conclude(
 
 
 def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
-    """Add counts to a verdict that found its mode."""
+    """Add counts to a verdict, if it reports a failure."""
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
 
 
-#: Times (epoch ms) of occurrences, and the number at each.
+#: Occurrences: pairs of time (epoch ms) and number.
 Happened = Sequence[tuple[int, float]]
 
 
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
-    """Return occurrences in a window as a count by half minutes.
+    """Return a window's occurrences, counted per half minute.
 
-    An occurrence in the window's first moment may belong to the window before, which has counted it.
+    An occurrence in the window's first second is left out: the window before may have counted it.
     """
     slots: dict[int, float] = defaultdict(float)
     for ts_ms, so_many in happened:
@@ -160,24 +160,24 @@ def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happe
 
 
 def number_of(*happened: Happened) -> int | None:
-    """Return the greatest of several totals of the same occurrences; None if there are none."""
+    """Return the largest total of several sources that count the same occurrences; None if it is 0."""
     return round(max(sum(so_many for _, so_many in of_kind) for of_kind in happened)) or None
 
 
 def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
-    """Return the known values of a metric with their times."""
+    """Return the known values of a metric, each with its time."""
     return [(reading.ts_ms, value) for reading in readings if (value := reading.get(name)) is not None]
 
 
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
-    """Return when a counter had risen, and by how much, from a row of the window on."""
+    """Return when a counter had risen since the sample before, and by how much, from row `first_row` on."""
     pairs = itertools.pairwise(reported(window.readings[first_row:], name))
     return [(ts, after - before) for (_, before), (ts, after) in pairs if after > before]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Samples in order of time that have a metric."""
+    """Consecutive samples in order of time that have a metric."""
 
     readings: tuple[Reading, ...]
 
@@ -213,7 +213,7 @@ def values(window: ClientWindow, name: str) -> list[float]:
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
     """True if a counter rose between the last sample before `ts_ms − before_ms` and the first after `ts_ms`.
 
-    None if no sample on one of the sides has it.
+    None if no sample before or no sample after has the counter.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -229,12 +229,12 @@ def used_bytes(reading: Reading) -> float | None:
 
 
 def number_or_none(value: float) -> float | None:
-    """Return None for NaN, numpy's unknown."""
+    """Return the number, or None for NaN, which stands for unknown in arrays."""
     return None if math.isnan(value) else float(value)
 
 
 def option(window: ClientWindow, name: str) -> float | None:
-    """Return a numeric option: the one that the client reports, else the one that it logged at its start."""
+    """Return a numeric option: as the client reports it, else as it logged it at its start."""
     return option_of(window.config.get(name))
 
 
@@ -244,13 +244,13 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
-    """Return lines on failed sends; unattributed ones only unless this client's error count stood still."""
+    """Return lines on failed sends; lines without a client id only unless this client's error count did not rise."""
     lines = events(window, meaning)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return one event per occurrence: a client logs several lines about it at once."""
+    """Return one event per occurrence, because a client logs several lines about one at once."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:

@@ -9,12 +9,12 @@ from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
-#: Frames of a caller that waits for records or metadata which only an I/O thread can send or fetch.
+#: Frames of a caller that waits until an I/O thread has sent its records or fetched metadata.
 SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
-#: Prefixes of frames that prove no place: the JVM's own, and those in which Python waits.
+#: Prefixes of frames that do not tell where a thread is: frames of the JVM itself, and frames in which Python waits.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
-#: The JVM calls a thread RUNNABLE that waits in one of these for an answer, or for the disk below a log.
+#: Frames in which a thread waits for an answer, or for the disk of a log, although the JVM calls the thread RUNNABLE.
 _NATIVE_WAITS = (
     "socketRead0",
     "SocketDispatcher.read0",
@@ -30,20 +30,20 @@ _NATIVE_WAITS = (
 
 
 def is_network_thread(thread: Thread) -> bool:
-    """True if it is any producer's I/O thread."""
+    """True if the thread is the I/O thread of any producer."""
     return thread.name.startswith(NETWORK_THREAD)
 
 
 def on_io_thread(event: LogEvent) -> bool:
-    """True if the line was logged on a producer's I/O thread; some layouts keep only the end of a thread's name."""
+    """True if a producer's I/O thread logged the line; some log layouts cut off the beginning of a thread's name."""
     before, separator, _ = (event.thread or "").partition("| ")
     return bool(separator) and f"{NETWORK_THREAD} ".endswith(before)
 
 
 def is_own(window: ClientWindow, thread: Thread) -> bool:
-    """True if it is this client's I/O thread by its name, or any producer's if the name states no client.
+    """True if the thread is this client's I/O thread by its name, or any producer's if the client has no name.
 
-    A client that reports without a name can be the one in the thread's name; without any reporting client it cannot.
+    A client that reports without a name can be the one in the thread's name. If no client reports, it cannot.
     """
     owner = thread.name.partition(" | ")[2]
     named = owner == window.client.client_id or not owner or (not window.client.client_id and bool(window.readings))
@@ -56,29 +56,29 @@ def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]
 
 
 def sends(thread: Thread) -> bool:
-    """True if it is an application's thread inside an open Java producer."""
+    """True if the thread belongs to the application and is inside an open Java producer."""
     return any(frame.endswith(SENDING) for frame in thread.frames) and not any(
         frame.endswith("producer.KafkaProducer.close") for frame in thread.frames
     )
 
 
 def in_callback(thread: Thread) -> bool:
-    """True if it is inside a callback."""
+    """True if the thread is inside a callback."""
     return any(part in frame for frame in thread.frames for part in CALLBACK_FRAMES)
 
 
 def in_foreign_code(thread: Thread) -> bool:
-    """True if it is in code outside client and runtime: a callback, an interceptor, a logger."""
+    """True if the thread runs code outside client and runtime: a callback, an interceptor, a logger."""
     return bool(_above_runtime(thread)) and not _in_client(thread)
 
 
 def idles(thread: Thread) -> bool:
-    """True if it has only frames of the runtime: a thread of a pool that waits for work."""
+    """True if the thread has only frames of the runtime, like a thread of a pool that waits for work."""
     return not _above_runtime(thread)
 
 
 def at_work(thread: Thread) -> bool:
-    """True if it is at its selector or elsewhere in the client's own code, and not blocked."""
+    """True if the thread is not blocked, and is at its selector or elsewhere in the client's own code."""
     return _in_client(thread) and not in_callback(thread) and thread.state != "BLOCKED"
 
 
@@ -92,7 +92,7 @@ def _above_runtime(thread: Thread) -> str:
 
 
 def sleeps(thread: Thread) -> bool:
-    """True if it sleeps for a time, rather than waits for something."""
+    """True if the thread sleeps for a fixed time, rather than waits for something."""
     if thread.state != "TIMED_WAITING":
         return False
     own = next((at for at, frame in enumerate(thread.frames) if not frame.startswith(JVM_FRAMES)), len(thread.frames))
@@ -101,18 +101,18 @@ def sleeps(thread: Thread) -> bool:
 
 
 def waits(thread: Thread) -> bool:
-    """True if it waits for something: a lock, a queue, a result, an answer, a disk."""
+    """True if the thread waits for something: a lock, a queue, a result, an answer, a disk."""
     natively = bool(thread.frames) and thread.frames[0].endswith(_NATIVE_WAITS)
     return (thread.state in _WAITING or natively) and not sleeps(thread)
 
 
 def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
-    """Return names and frames of the application's threads in some dumps."""
+    """Return the name and the frames of each application thread in some dumps."""
     return {(thread.name, thread.frames) for dump in dumps for thread in dump.others}
 
 
 def where_they_were(window: ClientWindow) -> bool:
-    """True if all dumps since the client's last sample show the application's threads where they were before."""
+    """True if all dumps since the client's last sample find the application's threads at the same places as before."""
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]
     return bool(since) and all((thread.name, thread.frames) in before for thread in since)

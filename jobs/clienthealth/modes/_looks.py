@@ -1,7 +1,7 @@
-"""Inputs outside the stream's windows: all data of one client in a post-mortem, and two samples of a client.
+"""Inputs other than the stream's windows: all data of one client in a post-mortem, and two samples of a client.
 
-A post-mortem must find evidence of health, because nothing more will come. The stream judges a client again half a
-minute later. Here one thread dump without a fault does not prove health; two of them, ten seconds apart, do.
+A post-mortem must find evidence of health, because no more data will come; the stream judges a client again half a
+minute later. In a post-mortem one thread dump without a fault does not prove health; two dumps, ten seconds apart, do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clienthealth.modes._evidence import used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 from clienthealth.modes._polls import longest_between, seconds_since
 
-#: Dumps this far apart (ms) show whether a thread goes on; people count to ten by hand.
+#: Dumps at least this far apart (ms) show whether a thread goes on; people who take dumps by hand count to ten.
 APART_MS = 9_000
 NOTHING = "neither metrics nor a thread dump"
 UNMEASURED = "neither a thread dump nor a log shows that it is absent, and there are too few metrics"
@@ -29,7 +29,7 @@ class Look:
     window    its samples and log events, and the dumps of its process
     measured  True if it has enough samples to be judged
     untimed   True if the time between its dumps is unknown
-    vanished  True if its process went on to answer without its metrics
+    vanished  True if its process still answered requests for metrics, but without the client's metrics
     """
 
     window: ClientWindow
@@ -38,7 +38,7 @@ class Look:
     vanished: bool = False
 
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
-        """Return why dumps that show a healthy state are not enough, '' if they are; `what` if there are none."""
+        """Return why dumps that show a healthy state do not suffice, '' if they do; `what` if there are no dumps."""
         if not dumps:
             return what
         if len(dumps) > 1 and self.untimed:
@@ -49,14 +49,14 @@ class Look:
 
 
 def unmeasured(look: Look) -> str:
-    """Return why metrics do not show the mode's absence: too few, or a consumer's that end while nobody polls."""
+    """Return why metrics do not show that the mode is absent: too few samples, or a consumer has stopped polling."""
     return unpolled(look) if look.measured else UNMEASURED
 
 
 def unpolled(look: Look) -> str:
-    """Return why metrics of a consumer show no health at their end, '' where they do.
+    """Return why a consumer's metrics do not show health at their end, '' if they do.
 
-    Its application was away from poll() for longer than between any two polls before.
+    They do not if the last poll() was longer ago than any earlier time between two polls.
     """
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
@@ -82,7 +82,7 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
 
 @dataclass(frozen=True, slots=True)
 class TwoReadings:
-    """The data for the decision to take a dump: the newest sample, its predecessor (None at first), and the options."""
+    """Input of the decision to take a dump: newest sample, the sample before (None at first), and the options."""
 
     before: Reading | None
     now: Reading

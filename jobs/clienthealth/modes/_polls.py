@@ -1,8 +1,8 @@
 """When an application called poll(), from the consumer's metric or from its selector.
 
-Java clients report it from 2.4 on. From 1.0 on the selector shows it: an application waits there in poll(), with or
-without records, while the heartbeat thread selects ten times a second and does not wait. Without polls there are no
-fetches.
+Java clients report the time of the last poll from 2.4 on. From 1.0 on the selector shows polls: an application waits
+there in poll(), with or without records, while the heartbeat thread selects ten times a second and does not wait.
+Without polls there are no fetches.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from clienthealth.measure.view import Windows
 from clienthealth.model.readings import Reading, Sign
 from clienthealth.modes._evidence import increases, reported, version
 
-#: Reported by clients that push their metrics; true in the last push of a closing client.
+#: Metric of clients that push; 1 in the last push of a client that closes.
 CLOSES = "terminating"
-#: Older clients stop pushing for good if the connection breaks during a push (KAFKA-19747; measured on 3.9.2 and
-#: 4.1.2).
+#: Version from which clients go on to push after the connection breaks during a push; older ones stop for good
+#: (KAFKA-19747; measured on 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: Limits of a time without polls, between two samples: the share of time that it waits in the selector (with polls 36
-#: to 100 %, without at most 0.02 %), and the selects per second (10 to 11; more if an application does not wait).
+#: Between two samples the application did not poll if both values stay within these limits. First the share of time
+#: spent waiting in the selector (with polls 36 to 100 %, without at most 0.02 %). Second the selects per second (10 to
+#: 11 without polls; more if an application polls and does not wait).
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
-#: A client with a coordinator sends a heartbeat within this time (s): one is due every 3 to 5 s.
+#: A client that knows its coordinator sends a heartbeat within this time (s): one is due every 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
 
 
@@ -46,12 +47,12 @@ def seconds_since(w: Windows) -> Floats:
 
 
 def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
-    """Return the reported values, or for windows without them what `how` makes of the selector's seconds."""
+    """Return the reported values; for windows without them, the result of `how` on the seconds without waiting."""
     some = np.flatnonzero(np.isnan(reported) & w.reported("io-wait-time-ns-total"))
     if not len(some):
         return reported
     windows = w.at(some)
-    # Data from before a window may belong to another client.
+    # Samples from before the window may belong to another client.
     inside = (windows.ts[windows.rows] - windows.ts[windows.lo][windows.window_of_row]) / 1000
     reported = reported.copy()
     reported[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))
@@ -59,7 +60,7 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
 
 
 def _without_waiting(w: Windows) -> Column:
-    """Return for each row the seconds without a wait in the selector and without a fetch; NaN if unknown."""
+    """Return for each row how long (s) the client has neither waited in the selector nor fetched; NaN if unknown."""
 
     def made() -> Column:
         names = ("io-wait-time-ns-total", "select-total", "fetch-total")
@@ -69,7 +70,7 @@ def _without_waiting(w: Windows) -> Column:
         away &= (selected > 0) & (selected <= MOST_SELECTS * passed)
         since = np.maximum.accumulate(np.where(away, 0, np.arange(len(w.ts))))
         known = ~np.isnan(w.col("io-wait-time-ns-total")) & ~np.isnan(w.col("fetch-total"))
-        # The Java clients 1.0 and 1.1 add the nanoseconds of their waits to this counter.
+        # The Java clients 1.0 and 1.1 add the nanoseconds of their waits to select-total.
         known &= w.col("select-total") != w.col("io-wait-time-ns-total")
         return Column(np.where(known, (w.ts - w.ts[since]) / 1000, np.nan) if len(w.ts) else np.zeros(0))
 
@@ -83,7 +84,7 @@ def polled_ms(reading: Reading) -> int | None:
 
 
 def longest_between(readings: Sequence[Reading]) -> float:
-    """The longest time between two polls before the last one, in seconds, as far as readings tell; 0 if they do not."""
+    """Return the longest known time (s) between two polls before the last one; 0 if unknown."""
     last = (polled_ms(readings[-1]) if readings else None) or 0
     gaps = [gap / 1000 for _, gap in reported(readings, "time-between-poll-max")]
     gaps += [ago for ts_ms, ago in reported(readings, "last-poll-seconds-ago") if ts_ms < last]
@@ -91,12 +92,12 @@ def longest_between(readings: Sequence[Reading]) -> float:
 
 
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
-    """True if the application is known to have polled after this time; a dump then shows another consumer."""
+    """True if the application polled after this time; a thread seen outside poll() is then another consumer's."""
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
-    # The metric counts whole seconds.
+    # The metric counts whole seconds, so the poll may be up to 1 s earlier.
     if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
         return True
-    # For a client without the metric: only poll() sends fetches.
+    # Clients without the metric show polls by fetches, which only poll() sends.
     names = (
         ("records-consumed-total",) if any(polled_ms(r) for r in after) else ("records-consumed-total", "fetch-total")
     )
@@ -105,7 +106,7 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
 
 
 class Spell(NamedTuple):
-    """A time outside poll() that still lasts, in seconds.
+    """The time (s) since the last poll of an application that is still outside poll().
 
     longest  the longest earlier time between two polls
     needed   twice the time that the records of the last poll need at the earlier pace, because they may be harder
@@ -119,8 +120,9 @@ class Spell(NamedTuple):
 def outside(window: ClientWindow) -> Spell | None:
     """Return how long the application has been outside poll(); None if it may be inside, or its pace is unknown.
 
-    Only poll() sends fetches, so it was outside if no fetch was sent for half of the time. Heartbeats must go on: a
-    client sends none once its broker has not answered for request.timeout.ms. A first batch has no earlier pace.
+    Only poll() sends fetches, so the application was outside if no fetch was sent for half of the time. Heartbeats must
+    go on: a client sends none once its broker has not answered for request.timeout.ms. The first records have no
+    earlier pace to compare with.
     """
     w, readings = window.table, (*window.earlier_readings, *window.readings)
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -141,27 +143,27 @@ def outside(window: ClientWindow) -> Spell | None:
 
 
 def reports_in_poll(library: str | None) -> bool:
-    """True if the library delivers its statistics (and, in Python, its log) in poll(), so that both stop with it."""
+    """True if the library delivers its statistics (and, in Python, its log) in poll(), and so only while it polls."""
     return "rdkafka" in (library or "").lower()
 
 
 def told_in_poll(window: ClientWindow) -> bool:
-    """True if the client's samples stop without poll(). librdkafka's pushes come from its own thread and go on."""
+    """True if the client's samples stop without poll(). Pushes of librdkafka go on: its own thread sends them."""
     return reports_in_poll(window.client.library) and not pushes(window)
 
 
 def pushes(window: ClientWindow) -> bool:
-    """True if a client's samples are its own pushes (KIP-714)."""
+    """True if the client's samples are pushes of its own (KIP-714)."""
     return bool(window.readings) and window.readings[-1].get(CLOSES) is not None
 
 
 def pushes_on(window: ClientWindow) -> bool:
-    """True if a Java client goes on pushing after connections break; before 4.1.2 KAFKA-19747 ends its pushes."""
+    """True if a Java client goes on to push after its connection breaks; before 4.1.2 KAFKA-19747 ends its pushes."""
     return (version(window) or (0,)) >= PUSHES_ON_SINCE
 
 
 def lived(window: ClientWindow) -> Sign | None:
-    """Return the newest sign of life of the process of a client without data; None if there is none."""
+    """Return the newest sign that the process of a client without data still runs; None if there is none."""
     return max(window.alive, key=lambda sign: sign.ts_ms, default=None)
 
 

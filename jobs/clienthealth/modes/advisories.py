@@ -1,7 +1,7 @@
-"""Versions of client libraries that are known to fail, or to look as if they failed, from `advisories.toml`.
+"""Versions of client libraries with known bugs that cause a failure mode or look like one, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) has its own patches: it counts as the last patch of its release, so a bug
-that any patch of that line fixed is not held against it.
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) has its own patches. So it counts as the last patch of its release, and a
+bug that any patch of that line fixed is not reported for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clienthealth.model.errors import CatalogueError
 from clienthealth.model.tables import converted, table
 
 FILE = Path(__file__).with_suffix(".toml")
-#: Numbers of a version; an unknown patch counts as the greatest.
+#: The numbers of a version. An unknown patch number counts as the greatest.
 Number = tuple[float, ...]
 _RELEASE = re.compile(r"v?(\d{1,4}(?:\.\d{1,6}){1,3})(.{0,80})", re.ASCII)
 _PLATFORM = ("-ccs", "-ce")
@@ -34,11 +34,11 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bug     its number in the library's tracker, or a name if it has none
     kinds   the kinds of client that have it; empty: all
     since   the first version that is known to have it
-    fixed   the versions that fix it, in order: the last one and all later ones, the others in their own line
-    says    one sentence
+    fixed   versions with the fix, in order: the last one fixes all later versions, the others their own minor line
+    says    one sentence on the bug
     causes  ids of the modes that it causes
     mimics  ids of the modes that it looks like
-    source  an address; '' for the tracker's
+    source  address of a description; '' for the tracker's
     """
 
     bug: str
@@ -51,7 +51,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
 
     def concerns(self, number: Number, kind: str | None = None) -> bool:
-        """True if a version has the bug; `kind`: of the client, None for any."""
+        """True if a version of the library has the bug. `kind`: kind of the client, None for any."""
         if number < numbers(self.since) or (kind and self.kinds and kind not in self.kinds):
             return False
         *lines, last = map(numbers, self.fixed)
@@ -59,9 +59,9 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A library. `parts`: parts of its clients' names for it; `tracker`: address of its bugs, before their number.
+    """A library. `parts`: parts of the names that its clients report; `tracker`: address of a bug without its number.
 
-    platform: maps major numbers of a distribution with its own versions to the releases on which they are based
+    platform: for a distribution with versions of its own, maps their major numbers to the releases they are based on
     """
 
     parts: tuple[str, ...]
@@ -70,7 +70,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known: tuple[Known, ...] = ()
 
     def number(self, version: str) -> Number | None:
-        """Return the numbers of a version, None if it has none."""
+        """Return the numbers of a version, None if the text contains none."""
         match = _RELEASE.fullmatch(version)
         if match is None:
             return None
@@ -110,11 +110,11 @@ class Advised:
 
     @property
     def bugs(self) -> list[str]:
-        """The ids of bugs that cause a failure mode, or look like one."""
+        """The ids of the bugs that cause a failure mode, or look like one."""
         return [known.bug for known, _ in self.known if known.causes or known.mimics]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the same as JSON."""
+        """Return the advice as JSON."""
         fields = ("bug", "says", "causes", "mimics", "fixed")
         known = [{name: getattr(one, name) for name in fields} | {"source": source} for one, source in self.known]
         return {"known": known, "upgrade_to": self.upgrade_to}
@@ -122,7 +122,7 @@ class Advised:
 
 @lru_cache(maxsize=1024)
 def advised(name: str | None, version: str | None, kind: str | None = None) -> Advised:
-    """Return the known bugs of a library's version, causes of modes first; optionally for one kind."""
+    """Return the known bugs of a library's version, causes of modes first; optionally for one kind of client."""
     named = (name or "").lower()
     library = next((one for one in libraries().values() if any(part in named for part in one.parts)), None)
     number = library.number(version or "") if library is not None else None

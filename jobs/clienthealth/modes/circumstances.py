@@ -19,24 +19,24 @@ from clienthealth.modes._evidence import Circumstance
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
-#: Calls inside a client return at most this long (ms) after the brokers: request.timeout.ms is 30 s.
+#: Calls inside a client return at most this long (ms) after the brokers are back: request.timeout.ms is 30 s.
 SETTLES_MS = LEAD_MS
 #: An answer counts as current for this long (ms): heartbeats are sent every 3 to 5 s.
 FRESH_MS = 15_000
-#: Brokers answer a request within this time (ms): fetches wait 0.5 s, heartbeats not at all.
+#: Brokers answer a request within this time (ms): they hold a fetch for up to 0.5 s and a heartbeat not at all.
 ANSWER_MS = 10_000
 #: Frames of an application's thread that waits for brokers inside a Java client.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: Calls that return between dumps this far apart (ms) do not explain why no dump shows one.
+#: If dumps this far apart (ms) show no call inside a client, no such call holds a thread.
 STANDS_MS = 10_000
 
 
-#: This many samples count as evenly spaced if their intervals differ by at most this factor.
+#: Number of samples, and the factor by which their intervals may differ, to count as evenly spaced.
 READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """Whether the client was served from `since_ms` to `ts_ms`. `text`: the place of an error."""
+    """One sign whether brokers served the client between `since_ms` and `ts_ms`. `text`: the place of an error."""
 
     since_ms: int
     ts_ms: int
@@ -66,7 +66,7 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that the client's process ran until a moment, neither frozen nor in a garbage collection.
+    """Check that the client's process ran until a moment: it was neither frozen nor in a garbage collection.
 
     It ran if a thread dump was taken of it, or if its samples came at even intervals until then.
     """
@@ -80,10 +80,10 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Return `coordinator_answers` at a moment of the window; earlier windows judged earlier moments.
+    """Like `coordinator_answers`, for a moment inside the window only; earlier windows judged earlier moments.
 
-    The answer is unknown if no sample reaches back to the moment; if dumps show that a client's calls hold no thread, a
-    suspicion remains.
+    The answer is unknown if no sample reaches back to the moment. If dumps show no thread inside a call of the client,
+    a suspicion remains.
     """
     known = (*window.earlier_readings, *window.readings)
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -92,7 +92,7 @@ def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def _stays_outside(window: ClientWindow) -> bool:
-    """True if whole dumps over STANDS_MS show no thread inside a call of a Java client."""
+    """True if complete dumps over STANDS_MS show no thread inside a call of a Java client."""
     dumps = window.dumps
     if not dumps or dumps[-1].ts_ms - dumps[0].ts_ms < STANDS_MS or reports_in_poll(window.client.library):
         return False
@@ -101,13 +101,16 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Trust lines unless brokers were away each time, which the log would have shown too."""
+    """Return that brokers were away at each of the lines; None if not, and then the lines are trusted."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
 
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
-    """Return that a thread inside a Kafka client waits for brokers; stacks do not show librdkafka's C calls."""
+    """Return whether brokers answered while a thread was inside a Kafka client; None if it was in foreign code.
+
+    Stacks do not show the C calls of librdkafka, so one of its threads may be inside the client in any case.
+    """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
     return Circumstance(False, INSIDE) if answers and answers.holds is None and not own else answers
@@ -127,7 +130,7 @@ def _logged(window: ClientWindow) -> Iterator[_Sign]:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """Yield what each sample shows since its predecessor, or since the last answer."""
+    """Yield what each sample shows about the time since the sample before, or since the last answer."""
     answered: Reading | None = None
     asks = False
     for before, reading in itertools.pairwise(readings):
@@ -143,7 +146,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"it sent no heartbeat for {elapsed(silent)}, although it asks brokers: no coordinator is known"
                 yield _Sign(since_ms, reading.ts_ms, False, text)
         if _rose("response-total", before, reading) or not _rose("select-total", before, reading):
-            # Without a select an answer may lie there unread.
+            # Until the thread selects again, an answer may lie unread in the socket.
             answered, asks = reading, False
             continue
         waited_ms = reading.ts_ms - answered.ts_ms
@@ -158,7 +161,8 @@ def _rose(name: str, before: Reading, reading: Reading) -> bool:
     return first is not None and last is not None and last > first
 
 
-#: Circumstances that refute a confusion, by their name in `mode.toml`: window, moment (epoch ms) → Circumstance.
+#: Circumstances that rule out an innocent explanation, by their name in `mode.toml`. Each is a function: window, moment
+#: (epoch ms) → Circumstance.
 CIRCUMSTANCES: Mapping[str, Callable[[ClientWindow, int], Circumstance]] = {
     "brokers-answer": coordinator_answers,
     "process-runs": process_runs,

@@ -29,7 +29,7 @@ from clienthealth.settings.fields import Checked, setting
 
 
 class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The alert of a mode in one status. `hold`: how long the status lasts first, in Prometheus' form; '': at once.
+    """The alert of a mode in one status. `hold`: how long the status must last (as Prometheus writes it; '': 0).
 
     severity: critical pages, warning opens a ticket, info opens nothing.
     """
@@ -38,24 +38,24 @@ class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hold: Annotated[str, msgspec.Meta(pattern=r"^(?:[1-9]\d*[smhd])?$")] = ""
 
 
-#: The alerts of a mode whose file names none.
+#: The alerts of a mode whose `mode.toml` defines none.
 PAGE, TICKET = Alerting("critical"), Alerting("warning", "2m")
 
 
 class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of the causes that a judge distinguishes.
 
-    sentence  why it happens; names in braces are filled from the detail
-    vague     the sentence for a detail without these names
+    sentence  why it happens; names in braces are filled from the verdict's detail
+    vague     replaces `sentence` if the detail lacks these names
     id        `detail.cause`; '' if the mode has only one
     title     replaces the mode's title if that is not true of this cause
-    summary   likewise
+    summary   replaces the mode's summary in the same way
     advice    replaces the mode's action; names in braces are filled from the detail, else they stay in capitals
-    lasts     True if the remedy takes a while: the mode's `until_then` goes with the advice
-    assumed   True if it is named when nothing shows a cause: a cause found in another window of the failure wins
+    lasts     True if the remedy takes a while: then the mode's `until_then` is added to the advice
+    assumed   True if the judge names it when nothing shows a cause; a cause found in another window of the failure wins
     timeless  True if lines without a time prove it, whatever the mode's `needs_times` is
 
-    advice_by_library: the advice for parts of libraries' names, where it differs.
+    advice_by_library: other advice for some libraries, by a part of the library's name.
     """
 
     sentence: str
@@ -70,7 +70,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeless: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:
-        """Return why it happened, '' if the detail is not enough."""
+        """Return why the failure happened, '' if the detail is not enough."""
         values = {
             name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
             for name, value in detail.items()
@@ -82,15 +82,15 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.vague
 
     def advice_for(self, library: str, detail: Mapping[str, Any]) -> str:
-        """Return what to do with this library, '' for the mode's action."""
+        """Return the advice for this library, '' if the mode's action applies."""
         return (of_library(self.advice_by_library, library) or self.advice).format_map(_Filled(detail))
 
 
 class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An innocent explanation of the failure. A confirmed verdict needs data that refutes each of them.
 
-    looks_like  what it is, a colon, and how it differs: one sentence
-    refuted_by  kinds of the mode's evidence that it cannot produce
+    looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
+    refuted_by  kinds of the mode's evidence that this explanation cannot produce
     unless      the circumstance (`circumstances.py`) that refutes it if it holds, and is the true explanation if it
                 does not; '' for none
     settled_by  what would decide, if the data at hand does not
@@ -105,7 +105,7 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def what(self) -> str:
-        """Its name, for use within a sentence."""
+        """The explanation without how it differs, for use within a sentence."""
         name = self.looks_like.partition(":")[0]
         return name[0].lower() + name[1:]
 
@@ -116,7 +116,7 @@ class _Filled(dict[str, Any]):
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:
-    """Return the text for a library by a part of its name; '' if there is none."""
+    """Return the text whose key is a part of the library's name; '' if there is none."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
 
 
@@ -126,27 +126,27 @@ class Facts:
 
     title          a few words, for headings
     summary        one sentence that ends with a period: what is wrong with the client (the alert's summary)
-    impact         one sentence: what it costs
+    impact         one sentence: what the failure costs
     first          one sentence: what to do before the action, which would undo it; '' for nothing
     action         one sentence: what to do now
-    caution        what to do instead while it is only suspected, if the action is irreversible
-    kinds          the kinds of client that can have it; others are not judged
-    evidence       the kinds of evidence that it can have
-    confusions     its innocent explanations
+    caution        what to do instead while the failure is only suspected, if the action is irreversible
+    kinds          the kinds of client that can have the failure; others are not judged
+    evidence       the kinds of evidence that can show the failure
+    confusions     the innocent explanations of the failure
     background     mechanism, proof, and known gaps of the rules: for `explain`
-    causes         its possible causes, as in `detail.cause`
+    causes         the possible causes, as in `detail.cause`
     until_then     what to do until a lasting remedy works, by a part of a library's name
-    loses          True if it implies lost records even if no counter shows them: `detail.lost_records` and `lost_bytes`
-                   hold at least and at most, if known
-    sums           names in `detail` that are summed over the whole incident (`Verdict.counts`): at least that many
+    loses          True if the failure implies lost records even if no counter shows them. `detail.lost_records` and
+                   `lost_bytes` then hold least and most, if known
+    sums           names in `detail` that are summed over the whole incident (`Verdict.counts`), as lower bounds
     peaks          names in `detail` whose maximum over the incident counts
-    momentary      names in `detail` that hold only as long as the newest window has them
-    needs_times    why lines without a time cannot prove it, '' if they can
-    explains       modes whose symptoms it also causes: while it is found, they are not reported for the same client
-    logs_on        True if its process logs as long as it lasts: a process without lines has ended
-    confirmed      its alert once confirmed: the monitor has weighed the evidence, so the alert has no further hold
-    suspected      its alert while suspected: indirect evidence often clears within a minute or two
-    panels         further panels of its dashboard: names of functions of dashboards/panels/measurements
+    momentary      names in `detail` that are shown only while the newest window has them
+    needs_times    why lines without a time cannot prove the failure, '' if they can
+    explains       modes whose symptoms this failure also causes: they are not reported for the client meanwhile
+    logs_on        True if the process logs as long as the failure lasts: a process without lines has ended
+    confirmed      the alert once confirmed: the monitor has weighed the evidence, so the alert has no further hold
+    suspected      the alert while suspected: indirect evidence often clears within a minute or two
+    panels         further panels of the mode's dashboard: names of functions of dashboards/panels/measurements
     """
 
     title: str
@@ -174,7 +174,7 @@ class Facts:
 
 
 class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A number that the judgement uses. `reason`: why it has this value; a bound is a number or another threshold."""
+    """A number that the judgement uses. `reason`: why it has this value. Its bounds are numbers or other thresholds."""
 
     default: int | float
     reason: str
@@ -186,8 +186,8 @@ class ModeFile:
     """The `mode.toml` beside a mode's rules. Raises CatalogueError, with file and key, for a mistake in it.
 
     id          the folder's name, with hyphens
-    thresholds  by name
-    lines       its log events by name, in the order of the file
+    thresholds  thresholds by name
+    lines       log events of the mode by name, in the order of the file
     """
 
     def __init__(self, folder: Path) -> None:
@@ -212,7 +212,7 @@ class ModeFile:
     def reads(self, name: str) -> Meaning:
         """Return a log event for the judge: `NAME` of this mode, `MODE.NAME`, `also-seen.ID`, `self-descriptions.NAME`.
 
-        `explain` lists the events that were requested here.
+        `explain` lists the events that were requested by this method.
         """
         line = self._line(name)
         self._reads[line] = None
@@ -237,7 +237,7 @@ def _read(folder: Path) -> ModeFile:
 
 
 def mode_file(rules: str) -> ModeFile:
-    """Return the file beside a module; it is read once."""
+    """Return the `mode.toml` beside the module `rules`; each file is read once."""
     return _read(Path(rules).parent)
 
 
@@ -248,7 +248,7 @@ def _lines(of: str) -> Mapping[str, Meaning]:
 
 
 class Limits(Checked):
-    """A mode's thresholds, for its rules: fields with the names and types in its file."""
+    """Base of each mode's `Thresholds`: fields with the names and types in the mode's file, and its values."""
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:
         names = cls.__annotations__

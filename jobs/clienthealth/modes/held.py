@@ -1,4 +1,4 @@
-"""Find threads that stand at one place over several dumps."""
+"""Find threads that stay at one place over several thread dumps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clienthealth.model.wording import elapsed
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A thread at one place. `seen`: the consecutive dumps that find it there, each with the thread."""
+    """A stay: one thread at one place. `seen`: the consecutive dumps that find it there, each with the thread."""
 
     seen: tuple[tuple[ThreadDump, Thread], ...]
 
@@ -22,7 +22,7 @@ class Held:
 
     @property
     def thread(self) -> Thread:
-        """The thread in the last dump."""
+        """The thread as the last dump shows it."""
         return self.seen[-1][1]
 
     @property
@@ -37,7 +37,7 @@ class Held:
 
     @property
     def cpu_ms(self) -> float | None:
-        """The CPU time used in between; None if the dumps do not state it (JVM 8)."""
+        """CPU time that the thread used between the first and the last dump; None if the dumps lack it (JVM 8)."""
         before, after = self.seen[0][1].cpu_ms, self.thread.cpu_ms
         return None if before is None or after is None else after - before
 
@@ -54,9 +54,9 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """Return the stays of threads at a place, one entry per dump: the last entry of a stay covers all of it.
+    """Return one entry per dump and thread at a place: how long the thread has stayed there until that dump.
 
-    A dump that finds the thread elsewhere, or not at all, ends its stay.
+    The last entry of a stay covers all of it. A dump that finds the thread elsewhere, or not at all, ends the stay.
 
     where    the place of a thread in a dump; None if the place does not count
     threads  the threads of a dump to examine

@@ -1,4 +1,4 @@
-"""A consumer that is to stop never does: it loops, looking for its offset manager."""
+"""A consumer that should stop never does: it searches for its offset manager in an endless loop."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ CONNECTOR_CONFIG = FILE.reads("self-descriptions.connector-config")
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
-#: The JVM also calls a thread RUNNABLE that waits for a socket. A thread that opens and closes sockets does not wait.
+#: Calls on sockets in which the JVM also calls a waiting thread RUNNABLE. A thread that opens and closes sockets does
+#: not wait.
 SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
 
 
 class Thresholds(Limits, of=FILE):
-    """When failing look-ups are an endless loop."""
+    """Limits above which failed look-ups of the offset manager count as an endless loop."""
 
     pause_seconds: float
     gap_seconds: float
@@ -62,7 +63,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml. A look-up before a completed shutdown is over."""
+    """Judge by the rules in `background` of mode.toml. Look-ups before a completed shutdown do not count."""
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
@@ -127,7 +128,7 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts from log and dumps on the thread that spins longest: both show the same loop."""
+    """Return facts from log and dumps on the thread that has looped longest: both show the same loop."""
     longest: tuple[float, list[Fact]] = (0.0, [])
     spinning = _spinning(window, limits)
     for name in sorted({e.thread or "" for e in events(window, LOOKUPS)} | spinning.keys()):
@@ -148,7 +149,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """True if the data is too short to see how long it spins, and contains only that it spins."""
+    """True if the data shows only that the thread loops, and covers too little time to show for how long."""
     if window.readings or events(window, OUTAGE):
         return False
     if stay and any(has_frame(thread, STOPPING_FRAME) for _, thread in stay.seen):
@@ -178,10 +179,10 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the longest row of bursts of a thread's failed look-ups.
+    """Return the longest series of bursts (many log lines a second) of a thread's failed look-ups.
 
-    A log that is rate-limited on its way has gaps that the thread did not make. If both sides of a gap are bursts of
-    look-ups of one broker without a pause, the thread spun in between, too.
+    A shipper that limits the rate of log lines makes gaps that the thread did not make. If bursts on both sides of a
+    gap look up one broker without a pause, the thread looped during the gap, too.
     """
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
@@ -189,7 +190,7 @@ def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEve
 
 
 def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEvent]]:
-    """Join parts that follow each other without such a pause."""
+    """Join consecutive parts that are less than `pause_seconds` apart."""
     rows: list[list[LogEvent]] = []
     for part in parts:
         if rows and part[0].ts_ms - rows[-1][-1].ts_ms < 1000 * pause_seconds:
@@ -200,7 +201,7 @@ def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEve
 
 
 def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
-    """True if one broker is looked up many times a second."""
+    """True if the lines look up one broker many times a second."""
     by_address: Counter[str | None] = Counter()
     for event in lines:
         by_address[event.captures.get("address")] += event.repeats
@@ -210,7 +211,7 @@ def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
 
 
 def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
-    """Return the threads that dumps find in the look-up, by name, without those that hardly ran in between."""
+    """Return, by name, the threads that dumps find in the look-up and that used CPU time between the dumps."""
     looking = held(window.dumps, lambda _, thread: LOOKUP_FRAME if has_frame(thread, LOOKUP_FRAME) else None)
     runs = [tuple((dump, thread) for dump, thread in stay.seen if _in_lookup(thread)) for stay in looking]
     spinning: dict[str, Held] = {}
@@ -224,7 +225,7 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """True if the thread is at changing places in the look-up: then it spins, even if others starve it."""
+    """True if dumps find the thread at different places in the look-up: it loops, even if it gets little CPU time."""
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
 
@@ -234,10 +235,10 @@ def _in_lookup(thread: Thread) -> bool:
 
 
 def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on fetchers that run on after a failed shutdown and keep a JVM alive whose main thread has ended.
+    """Return facts on fetcher threads that run on after a failed shutdown, in a JVM whose main thread has ended.
 
-    If the failure itself lies before the window, the JVM must want to exit, the fetcher must not have run between two
-    dumps, and the connector must report no metrics any more.
+    Such fetchers keep the JVM alive. If the failure itself lies before the window, three things must hold: the JVM
+    wants to exit, the fetcher has not run between two dumps, and the connector reports no metrics any more.
     """
     errors = events(window, FAILED)
     facts = []
@@ -298,7 +299,7 @@ def polls_ago(w: Windows) -> Floats:
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """True where a consumer of the Java client has not polled for long."""
+    """True if a consumer of the Java client has not polled for long."""
     return (polls_ago(w) >= limits.silent_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
@@ -313,7 +314,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True where a Java consumer has not polled for long, which alone is only a doubt."""
+    """True if a Java consumer has not polled for long; that alone confirms nothing."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -321,7 +322,7 @@ GATE = Gate(blind, suspects)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the shutdown completed after the last look-up, or the consumer works and looks nothing up."""
+    """True if the shutdown completed after the last look-up, or the consumer works without look-ups."""
     w = window.table
     if window.client.kind == "consumer":
         ended = events(window, CLOSED)
@@ -339,11 +340,11 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A thread that dumps find inside close(), first at `since_ms`, and that has not returned by `last_ms`.
+    """A thread that dumps find inside close(), from `since_ms` until the last dump at `last_ms`.
 
     where      the innermost frame outside the JVM's own classes
-    waits      True if it is inside the client there, and may wait for brokers
-    measured   True if the client's own metrics show that it had not returned
+    waits      True if that frame is in the client, so that the thread may wait for brokers
+    measured   True if the client's own metrics show that close() had not returned
     certain    True if this client is being closed: by its metrics, or because the process has no other consumer
     """
 
@@ -358,16 +359,16 @@ class Closing:
 
     @property
     def seconds(self) -> float:
-        """The least time that it has been inside."""
+        """The least time that the thread has been inside close()."""
         return (self.last_ms - self.since_ms) / 1000
 
 
 def closing(window: ClientWindow) -> Closing | None:
-    """Return the thread that has been closing the client for longest, or None."""
+    """Return the thread that has been inside the client's close() for longest, or None."""
     inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
     closed = events(window, CLOSED)
     if closed and not any(reading.ts_ms > closed[-1].ts_ms for reading in window.readings):
-        return None  # The thread has returned: it closes another client.
+        return None  # The thread has returned from close(): it now closes another client.
     still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
     return max((_of(window, stay) for stay in still), key=lambda candidate: candidate.seconds, default=None)
 
@@ -391,9 +392,10 @@ def _of(window: ClientWindow, stay: Held) -> Closing:
 
 
 def doubt(look: Look) -> str:
-    """Accept a completed shutdown; else metrics, or two dumps without a thread that looks for its offset manager.
+    """Return why the mode cannot be ruled out, '' if it can.
 
-    A shutdown or search that begins without a visible end is never accepted.
+    A completed shutdown rules it out, and so do metrics, or two dumps without a thread that looks for its offset
+    manager. A shutdown or search that begins without a visible end never does.
     """
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:

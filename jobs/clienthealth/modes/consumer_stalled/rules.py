@@ -1,4 +1,4 @@
-"""A consumer holds partitions, and its poll loop does not come back."""
+"""A consumer holds partitions, but its application has stopped calling poll()."""
 
 from __future__ import annotations
 
@@ -53,17 +53,18 @@ POLL_EXPIRED = FILE.reads("poll-expired")
 COMMIT_REFUSED = FILE.reads("commit-refused")
 THREAD_DIED = FILE.reads("thread-died")
 
-#: A thread that polled ends this soon after its last poll (s), or before it.
+#: A thread that polled may end this long (ms) before or after the client's last poll to count as the reason that polls
+#: stopped.
 SAME_END_MS = 5000
-#: Kafka Streams polls this consumer only while it restores a state. It holds nothing afterwards, and its lag stands
-#: still.
+#: Kafka Streams polls the consumer with this name only while it restores a state. At other times the consumer holds no
+#: partitions and its lag stands still.
 _RESTORES = "-restore-consumer"
-#: For a client without the metric: how recently (s) it waited in its selector, as an application does in poll().
+#: A client that does not report polls has polled if it waited in its selector this recently (s), as poll() does.
 WAITED_SECONDS = 10.0
 
 
 class Thresholds(Limits, of=FILE):
-    """When a poll loop is stalled."""
+    """Limits above which a poll loop counts as stalled."""
 
     assumed_poll_interval_seconds: float
     suspect_share: float
@@ -84,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
     stuck, threads = _dumped(window, w, thresholds)
     facts += threads
-    # A slow batch also stands at one place, so beside a dump it adds no certainty.
+    # A slow batch also keeps a thread at one place, so with a dump this fact adds no certainty.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += _refused_commits(window, thresholds)
@@ -106,16 +107,16 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def interval(w: Windows) -> Floats:
-    """Return max.poll.interval.ms in seconds as configured, else NaN."""
+    """Return the configured max.poll.interval.ms in seconds, NaN if unknown."""
     seconds: Floats = w.option("max.poll.interval.ms") / 1000
     return seconds
 
 
 def idle(w: Windows, limits: Thresholds) -> Bools:
-    """True if there is known to be no work: no partitions, or nothing ever consumed and no lag.
+    """True if the consumer certainly has no work: no partitions, or nothing ever consumed and no lag.
 
-    A client of KIP-848 that leaves its group for lack of polls gives up its partitions itself, so it is not idle. A
-    consumer that restores a state handles nothing.
+    A client of KIP-848 that leaves its group for lack of polls gives up its partitions itself, so it does not count as
+    idle. A Kafka Streams consumer that restores a state has no work to handle.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(_lags(w))
     restores = np.array([client_id.endswith(_RESTORES) for client_id in w.groups(np.arange(len(w)))], np.bool_)
@@ -125,19 +126,19 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
 
 
 def _lags(w: Windows) -> Column:
-    """Return the lag by sample: over all partitions, or of the worst if only that is reported."""
+    """Return the lag at each sample: over all partitions, or of the worst partition if only that is reported."""
     return w.once_for_rows("consumer: lag", lambda: Column(np.fmax(w.summed("records-lag"), w.col("records-lag-max"))))
 
 
 def takes(w: Windows) -> Bools:
-    """True if an application on librdkafka, which reports in poll(), takes records, or there are none."""
+    """True if an application on librdkafka takes records, or no records are left."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(_lags(w)) == 0))
     return taken
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
-    """True if it stayed away for longer than its group allows (or than the default)."""
+    """True if the application stayed outside poll() for longer than max.poll.interval.ms (or its default)."""
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
     some = np.flatnonzero(suspected)
@@ -153,9 +154,9 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats while the application did not poll.
 
-    It does so when the poll interval has passed, and also when its coordinator is away, which the judge checks. If
-    heartbeats end with the polls, or before the poll interval can have passed, the coordinator is away: a heartbeat
-    without an answer holds up the next one.
+    A client stops them when the poll interval has passed. It also stops them when its coordinator is away, which the
+    judge checks. If heartbeats end with the polls, or before the poll interval can have passed, the coordinator is
+    away: a heartbeat without an answer holds up the next one.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -165,9 +166,10 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 
 
 def circling(w: Windows, limits: Thresholds) -> Bools:
-    """True if it joins its group again and again, is away from poll() in between, and its lag grows.
+    """True if the consumer joins its group again and again, stays outside poll() in between, and its lag grows.
 
-    A member that the group removes was away each time. If there is no time for that, other members come and go.
+    A member that the group removes was outside poll() each time. If the window is too short for that many absences,
+    other members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -179,26 +181,26 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 
 
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
-    """True if a share consumer's acknowledgements are refused while it stays away from poll() longer than a lock."""
+    """True if a share consumer stays outside poll() longer than its locks last and its acknowledgements are refused."""
     refused: Bools = w.grown("acknowledgements-error-total") > 0
     return refused & (seconds_away(w) >= limits.shortest_lock_seconds)
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """True if it has work and has not polled for long, whatever its poll interval is."""
+    """True if the consumer has work and has not polled for long, whatever its poll interval is."""
     silent_long: Bools = (seconds_since(w) >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
     return silent_long & ~idle(w, limits)
 
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
-    """True for Java clients up to 2.3 without fetches: only fetches show that they poll."""
+    """True if a Java client up to 2.3 does not fetch: only its fetches show that the application polls."""
     reported = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
     return counted & ~reported & ~idle(w, limits)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if it was away from poll() too long or for long, or is not known to poll."""
+    """True if the application was outside poll() for too long, or nothing shows that it polls."""
     long = too_long(w, thresholds) | silent(w, thresholds) | outlasting_locks(w, thresholds)
     return long | circling(w, thresholds) | unseen(w, thresholds)
 
@@ -214,7 +216,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- the same in words -----------------------------------------------------------------------------------------------
+# -- the same conditions in words for people ------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -248,7 +250,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
-    """Return the facts that metrics show for this long, unless brokers are away."""
+    """Return a fact that metrics have shown for `seconds`; it needs brokers that answered."""
     last = window.readings[-1]
     given = coordinator_answers(window, last.ts_ms)
     return [Fact.of("metric", last, text, since=round(last.ts_ms - 1000 * seconds), given=given)]
@@ -259,7 +261,7 @@ def _lasts(window: ClientWindow) -> float:
 
 
 def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on a consumer that comes back in time for its group and handles the same records again and again."""
+    """Return facts on a consumer that handles the same records again and again, although it polls in time."""
     if outlasting_locks(w, limits)[0]:
         refused = count_of(float(w.grown("acknowledgements-error-total")[0]), "acknowledgement")
         text = (
@@ -278,7 +280,7 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on missing polls or fetches; brokers that answer waiting fetches mean that partitions are paused."""
+    """Return facts on missing polls or fetches; none if brokers answer waiting fetches: then partitions are paused."""
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
         most = number_or_none(interval(w)[0])
@@ -293,7 +295,10 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on a time outside poll() that its own past does not explain; a longer poll interval allows more."""
+    """Return facts on a time outside poll() that is too long compared with the consumer's own past.
+
+    A poll interval above the default allows any such time.
+    """
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
         return []
@@ -331,9 +336,9 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
     """Return facts on polling threads that dumps far apart find at one place outside poll().
 
-    A polling thread is one that a framework runs for it, or that an earlier dump found inside poll(). If the client
-    does not report its polls and another thread polls that does not stand, the thread may be another consumer's, unless
-    its name states its consumer, or the window is of the process as a whole.
+    A polling thread is one that a framework runs to poll, or that an earlier dump found inside poll(). If the client
+    does not report its polls and another polling thread moves on, the thread may be another consumer's. That doubt is
+    void if the thread's name states its consumer, or if the window is of the process as a whole.
     """
     if idle(w, limits)[0]:
         return {}, []
@@ -365,7 +370,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return the application's threads that stand long enough, and the place of the last one."""
+    """Return facts on threads that stay long enough at one place, and the last such thread and place."""
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     for stay in stays:
@@ -384,7 +389,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return facts on a polling thread that an uncaught exception ended, after which the client has not polled."""
+    """Return facts on a polling thread that has ended, after which the client has not polled."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]
@@ -410,7 +415,7 @@ def _ended(
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a librdkafka client without data: it reports in poll(), so missing data of a living process suspects it."""
+    """Judge a librdkafka client without data: it reports in poll(), so it is suspected while its process lives."""
     if window.departed_ms is None:
         return None
     if pushes(window) and not (reports_in_poll(window.client.library) or window.readings[-1].get(CLOSES)):
@@ -467,9 +472,10 @@ def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: T
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the application polls throughout the window; a member removed again and again polls too, then is away.
+    """True if the application polls throughout the window.
 
-    For a client that does not report its polls, the consumed records must rise in every part of the window.
+    A member that its group removes again and again polls too, but then stays away. For a client that does not report
+    its polls, the consumed records must rise in every part of the window.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

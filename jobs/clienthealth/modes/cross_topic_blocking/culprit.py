@@ -1,12 +1,13 @@
 """Find the topic whose handler keeps a consumer's application away from the records of its other topics.
 
-Java. One poll loop handles the records of all topics, so each time away is the sum of the handlers' times for the
-records of the last poll. If one handler is slow, the time away is proportional to its topic's records: their ratio is
-the same each time, while that of other topics varies by factors. The records of a poll show in the position of their
-partition (`records-lead` grows with it), not in `records-consumed-total`, which moves when a whole fetch was delivered.
+Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
+for the records of the first poll. If one handler is slow, that time is proportional to its topic's records: the time
+per record is the same each time, while that of other topics varies by factors. The number of records in a poll shows in
+the position of their partition (`records-lead` grows with it). It does not show in `records-consumed-total`, which
+moves when a whole fetch was delivered.
 
-librdkafka. All topics share one queue to the application, so each topic reports the length of the whole queue, and none
-is fetched while it is full. The application's position moves only in the topic that it handles.
+librdkafka. All topics share one queue to the application, so each topic reports the length of the whole queue, and no
+topic is fetched while that queue is full. The application's position moves only in the topic that it handles.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from clienthealth.model.readings import Reading
 
 
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
-    """Return the topic to which the times away are proportional; None if none stands out.
+    """Return the topic whose records are proportional to the times between polls; None if no topic stands out.
 
-    least_seconds   shorter times away do not count
-    most_variation  allowed variation, as a share, of the time away per record of the topic
+    least_seconds   shorter times between polls do not count
+    most_variation  how much the time per record of the topic may vary, as a share
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
-    # The newest time away is not complete yet.
+    # The newest time between polls is not complete yet.
     long = [stretch for stretch in over if stretch[0] >= least_seconds]
     moved = [topic for topic in newest if all(topic in moved_by for _, moved_by in long)]
     if len(moved) < 2 or len(long) < 2:
@@ -36,7 +37,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield each time away in seconds, with the number of records of each topic in the poll before it."""
+    """Yield each time between two polls in seconds, with the number of records per topic in the first poll."""
     before: Mapping[str, float] = {}
     moved_by: Mapping[str, float] = {}
     away = 0.0
@@ -55,7 +56,7 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 
 
 class Alone(NamedTuple):
-    """The only topic with progress over some samples, its records, and the starving topics."""
+    """The only topic whose position moved over some samples, the number of its records, and the topics that starved."""
 
     topic: str
     first: Reading
@@ -65,15 +66,15 @@ class Alone(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The duration."""
+        """Time from the first sample to the last."""
         return (self.last.ts_ms - self.first.ts_ms) / 1000
 
 
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
-    """Return the topic that the application handled last, at most since `since_ms`, from when on nothing was fetched.
+    """Return the topic that the application handled last, over a stretch without fetches from `since_ms` or later.
 
-    Topics starve if records wait, or if they had progress before: without fetches, a lag is that of the last fetch.
-    None if no topic or several topics have progress, or no other topic starves.
+    Other topics starve if records wait, or if their position moved before: without fetches, their reported lag is that
+    of the last fetch. None if no topic or several topics moved, or no other topic starves.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
@@ -85,7 +86,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     if len(handled) != 1:
         return None
     (topic,) = handled
-    # The consumer may have gained or lost the topic in between.
+    # The consumer may have gained or lost the topic between the two samples.
     (first, before), *_, (last, now) = [one for one in positioned[begin:] if topic in one[1]]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)
@@ -93,12 +94,12 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the records by topic that the application took in between."""
+    """Return the records per topic that the application took between two samples."""
     return {topic: now[topic] - before[topic] for topic in now if now[topic] > before.get(topic, now[topic])}
 
 
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:
-    """Return the application's position in each topic, counted from a fixed origin."""
+    """Return the application's position in each topic, counted from an origin that stays the same."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         value = topic.metrics.get(metric)

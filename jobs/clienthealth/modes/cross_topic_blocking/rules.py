@@ -34,7 +34,7 @@ PUT, ENQUEUE, NEXT = "LinkedBlockingQueue.put", "PartitionTopicInfo.enqueue", "C
 
 
 class Thresholds(Limits, of=FILE):
-    """When a full queue is a blockade."""
+    """Limits above which a full queue counts as blocking other topics."""
 
     suspect_blocked_seconds: float
     confirm_blocked_seconds: float
@@ -60,24 +60,24 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def without_fetches(w: Windows, limits: Thresholds) -> Runs:
-    """Return runs of an old Scala consumer without fetches, long enough to be a blockade."""
+    """Return runs of an old Scala consumer without fetches that last long enough to count as blocked."""
     runs = w.still("fetch-requests-total")
     return runs.at(runs.seconds >= limits.suspect_blocked_seconds)
 
 
 def full(topic_queues: Queues, limits: Thresholds) -> Bools:
-    """True where librdkafka's prefetch queue is at its limit."""
+    """True for queues of librdkafka that are at their limit."""
     return topic_queues.share >= limits.librdkafka_full_ratio
 
 
 def starving(topic_queues: Queues) -> Bools:
-    """True where librdkafka's prefetch queue is empty although there is something to fetch."""
+    """True for queues of librdkafka that are empty although there are records to fetch."""
     empty: Bools = topic_queues.share == 0
     return empty & (topic_queues.lag > 0)
 
 
 def held_up(w: Windows, limits: Thresholds) -> Bools:
-    """True if librdkafka's last sample has one topic at its limit and another that starves."""
+    """True if librdkafka's last sample has one topic with a full queue and another that starves."""
     of_topics = queues(w)
     culprit, victim = (np.zeros(len(w), np.bool_) for _ in range(2))
     culprit[of_topics.window[full(of_topics, limits)]] = True
@@ -86,7 +86,7 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 
 
 def without_records(w: Windows, limits: Thresholds) -> Runs:
-    """Return librdkafka's runs without fetches in which the application's positions are reported."""
+    """Return runs of librdkafka consumers without fetches in which the application's positions are reported."""
     runs = w.still("records-consumed-total")
     reported = w.last_knows("position")
     return runs.at((runs.seconds >= limits.shared_queue_seconds) & reported[runs.window])
@@ -110,7 +110,7 @@ def stays_away(w: Windows, limits: Thresholds) -> Bools:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if any of these conditions holds; the judge examines the topics."""
+    """True if any condition on metrics holds; the judge then examines the single topics."""
     if w.kind != "legacy-consumer":
         suspected = held_up(w, thresholds) | in_one_queue(w) | stays_away(w, thresholds)
         suspected[without_records(w, thresholds).window] = True
@@ -125,7 +125,7 @@ BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide: there is no queue per topic and no time of the polls."""
+    """Return why metrics cannot decide: neither queues per topic nor the time of polls are reported."""
     if w.kind == "legacy-consumer":
         return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~w.last_knows("queue-records")))
@@ -135,7 +135,7 @@ GATE = Gate(blind, suspects)
 
 
 def _topics(reading: Reading, name: str) -> dict[str, float]:
-    """Return a metric by topic: the largest over the topic's partitions and threads."""
+    """Return a metric by topic: the largest value of the topic's partitions and threads."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         value = topic.metrics.get(name)
@@ -150,7 +150,7 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     blockade = _blockade(window, w, limits)
     facts, detail = blockade if blockade else ([], {})
-    # Without samples the dumps decide alone: a consumer that waits beside a parked fetcher has something to wait for.
+    # Without samples the dumps decide alone: a consumer that waits beside a parked fetcher has records to wait for.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, None if facts else GATE.reason(w, limits))
@@ -164,7 +164,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
     for at in np.argsort(-runs.seconds, kind="stable"):
         stood = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in stood.readings[1:]]
-        # Without a known limit, a queue whose length stands still may be full.
+        # Without a known limit, a queue whose length does not change may be full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
@@ -184,7 +184,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
 
 
 def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, limits: Thresholds) -> bool:
-    """True if the topic had messages before it was cut off: in this window, or enough that it cannot be idle."""
+    """True if the topic was not just idle: its total of messages rose before, or is a fair share of the culprit's."""
     totals = [_topics(r, "messages-total").get(topic) for r in window.readings if r.ts_ms <= start.ts_ms]
     counted = [total for total in totals if total is not None]
     if any(later > earlier for earlier, later in itertools.pairwise(counted)):
@@ -219,7 +219,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
 
 
 def _own(fetchers: list[Thread], window: ClientWindow) -> list[Thread]:
-    """Return the fetchers whose consumer id begins with the client's id (its group's name by default), if any."""
+    """Return the fetchers whose consumer id begins with the client's id (by default its group's name); else all."""
     own = [t for t in fetchers if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")]
     return own or fetchers
 
@@ -244,7 +244,7 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """librdkafka: find one topic's prefetch queue full, another's empty despite lag, and none consumed."""
+    """Judge librdkafka: one topic's prefetch queue is full, another's is empty despite lag, and nothing is consumed."""
     if not held_up(w, limits)[0]:
         return None
     over_time, now = queues(w.apart()), queues(w)
@@ -274,7 +274,7 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 
 
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """librdkafka: find that nothing is fetched while the application handles one topic's records and others wait."""
+    """Judge librdkafka: nothing is fetched while the application handles one topic's records and other topics wait."""
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         alone = handled_alone(window.readings[: runs.last[at] + 1], window.readings[runs.first[at]].ts_ms)
@@ -293,7 +293,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """librdkafka: find records of several topics that wait long in one queue and are taken in turn, slowly."""
+    """Judge librdkafka: records of several topics wait long in one queue, and the application takes them slowly."""
     positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
     if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:
         return []
@@ -312,7 +312,7 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Java: find that the application stays away from poll() while records of two or more topics pile up."""
+    """Judge Java: the application stays away from poll() while records of two or more topics pile up."""
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])
@@ -326,7 +326,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # The selector of an old client shows just one poll between two long times away.
+    # An old client shows polls only by its selector: between two long times away, that is one poll.
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
@@ -344,13 +344,13 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _seconds_away(reading: Reading) -> float:
-    """Return the time outside poll() at a sample; `max` takes the first of equal ones."""
+    """Return the time (s) outside poll() at a sample: since the last poll, or between two polls if that is longer."""
     between = (reading.get("time-between-poll-max") or 0.0) / 1000
     return max(reading.get("last-poll-seconds-ago") or 0.0, between)
 
 
 def _lag(reading: Reading) -> float | None:
-    """Return the consumer's lag: over all partitions, or of the worst if only that is reported."""
+    """Return the consumer's lag over all partitions, or of the worst partition if only that is reported."""
     by_partition = [t.metrics["records-lag"] for t in reading.topics if "records-lag" in t.metrics]
     worst = reading.get("records-lag-max")
     total = [sum(by_partition)] if by_partition else []
@@ -365,7 +365,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a queue of the Scala consumer that stays full while another one is empty."""
+    """Yield in words that one queue of the Scala consumer stays full while another one is empty."""
     if readings.before is None:
         return
     limit = option_of(readings.config.get(CHUNKS)) or QUEUE_DEFAULTS[CHUNKS]

@@ -37,18 +37,18 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION = FILE.reads("also-seen.authentication")
 TLS = FILE.reads("also-seen.tls")
 
-#: Lost connections per second above which brokers refuse at once, rather than time out after request.timeout.ms.
+#: Lost connections per second above which brokers refuse connections at once; otherwise these run into a time-out.
 REFUSED_PER_SECOND = 0.2
-#: NOT_ENOUGH_REPLICAS, NotEnoughReplicasError, and the same in words, as lower-case letters alone.
+#: How log lines spell that too few replicas are in sync: error code, exception and plain words, letters only.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
-#: Default attempts of a producer from 2.1 on (retries).
+#: Default of `retries` for producers since 2.1.
 ENDLESS = 2**31 - 1
 
 
 class Thresholds(Limits, of=FILE):
-    """When records wait too long."""
+    """Limits above which records wait too long."""
 
     suspect_stalled_seconds: float
     delivery_timeout_share: float
@@ -66,7 +66,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    # Records that fail at the end do not undo earlier deliveries.
+    # Records that fail at the end of the window do not undo earlier deliveries.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
@@ -89,7 +89,7 @@ def _delivers(w: Windows, limits: Thresholds) -> bool:
 
 
 def grown_since(w: Windows, name: str, since: Ints) -> Floats:
-    """Return by how much a counter rose from such rows to the ends of the windows; 0 if unknown."""
+    """Return by how much a counter rose from each row in `since` to the end of its window; 0 if unknown."""
     column = w.column(name)
     lo = np.clip(since, w.lo, w.hi)
     grown: Floats = np.nan_to_num(column.last(lo, w.hi) - column.first(lo, w.hi))
@@ -97,7 +97,7 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 
 
 def troubled(w: Windows, since: Ints) -> Bools:
-    """True if there was a sign of trouble since then: lost or missing connections, no answers, retries, failures."""
+    """True if something failed since a row: lost or missing connections, open requests, retries, or failed records."""
     counters = ("connection-close-total", "record-retry-total", "record-error-total")
     signs: Bools = (w.last("requests-in-flight") > 0) | (w.last("connection-count") == 0)
     for name in counters:
@@ -106,13 +106,13 @@ def troubled(w: Windows, since: Ints) -> Bools:
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
-    """Return how long (s) these windows' records may wait before a suspicion."""
+    """Return how long (s) records may wait in each of these windows before a stall is suspected."""
     share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
     return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
 
 
 def stalled(w: Windows, limits: Thresholds) -> Bools:
-    """True if records wait too long, with a sign of trouble."""
+    """True if records wait too long and there are signs of failure (`troubled`)."""
     since, seconds = stalls(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)
@@ -123,10 +123,10 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 
 
 def net(w: Windows) -> Floats:
-    """Return how many more records were delivered than failed over each window, as far as known; NaN: unknown.
+    """Return how many more records were delivered than failed over each window; NaN if unknown.
 
-    If brokers refuse records until they expire, the last try looks delivered: it is not taken back. Failures without a
-    send lower the number, so only a positive number is certain.
+    If brokers refuse records until these expire, the last attempt counts as delivered and stays counted. Records that
+    fail without a send lower the number, so only a positive number is certain.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -135,7 +135,7 @@ def net(w: Windows) -> Floats:
 
 
 def refused(w: Windows, limits: Thresholds) -> Bools:
-    """True if each sent record is refused until it expires: then as many fail as seem delivered, after many tries."""
+    """True if brokers refuse each record until it expires: many retries, and as many failures as deliveries."""
     failed, retried = (np.nan_to_num(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
     if not len(w.ts):
         return np.zeros(len(w), np.bool_)
@@ -146,7 +146,7 @@ def refused(w: Windows, limits: Thresholds) -> Bools:
 
 
 def frozen(w: Windows, limits: Thresholds) -> Bools:
-    """True if the selector stands still, or nearly so, at the end of the window."""
+    """True if select-total hardly changes at the end of the window."""
     recent = w.ts[w.rows] > (w.ts[w.last_row] - 1000 * limits.frozen_seconds)[w.window_of_row]
     before = w.reduced(np.fmax, np.where(recent, np.nan, w.col("select-total")[w.rows]))
     still: Bools = w.last("select-total") - before < limits.min_select_growth
@@ -154,7 +154,7 @@ def frozen(w: Windows, limits: Thresholds) -> Bools:
 
 
 def living(w: Windows, limits: Thresholds) -> tuple[Bools, Bools]:
-    """Return where records wait too long: with a running I/O thread, and with one that stands still."""
+    """Return two flags per window: records wait too long with a running I/O thread, or with one that stands still."""
 
     def made() -> tuple[Bools, Bools]:
         goes_on, stands = stalled(w, limits), np.zeros(len(w), np.bool_)
@@ -193,7 +193,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- the same in words -----------------------------------------------------------------------------------------------
+# -- the same conditions in words for people ------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -237,7 +237,7 @@ def _load(w: Windows) -> str:
 
 
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts from the log: expiries far apart are proof; other failures explain a stall or suspect one."""
+    """Return facts from the log. Expired records far apart are proof; other failures explain or suspect a stall."""
     facts = []
     expired = events(window, EXPIRED)
     if expired:
@@ -245,7 +245,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
         if apart >= limits.expiries_apart_seconds or stalls_by_metrics or not delivers:
             facts.append(_expiries(expired, apart >= limits.expiries_apart_seconds and not delivers))
     failed = _refused(window) or _unreachable(window) or events(window, TIMED_OUT)
-    # The records of the first line had waited before it.
+    # When the first line was logged, its records had already waited.
     span = (failed[-1].ts_ms - failed[0].ts_ms + _number(failed[0], "waitMs")) / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
     lasting |= _tried_for(failed) >= limits.suspect_stalled_seconds
@@ -256,9 +256,9 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return the least time (s) for which a batch was retried, from the attempts that are left to it.
+    """Return the least time (s) for which a batch was retried, computed from its remaining attempts.
 
-    Two attempts are at least 0.1 s apart (retry.backoff.ms); a batch without attempts left is given up.
+    Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt remains.
     """
     tried = 0.0
     for left in (int(event.captures["left"]) for event in refused if "left" in event.captures):
@@ -269,7 +269,7 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:
-    """Return when records expired by the log, and how many; callbacks of one batch may log the same expiry."""
+    """Return when records expired by the log, and how many. Several callbacks of one batch count once."""
     seen: set[tuple[str, ...]] = set()
     happened: list[tuple[int, float]] = []
     for event in expired:
@@ -283,7 +283,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 
 
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
-    """Return when records were given up by the client's count since the last delivery."""
+    """Return when the client gave up records since the last delivery, and how many, by its own counter."""
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:
         return []
@@ -314,7 +314,7 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return failed connections to brokers that metadata named; bootstrap addresses have negative ids."""
+    """Return lines on failed connections to brokers known from metadata. Bootstrap addresses have negative ids."""
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)
@@ -358,7 +358,7 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if records are delivered at several samples and none of the old ones waits."""
+    """True if records are delivered at several samples and none from the stall still waits."""
     w = window.table
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
 

@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Dumps closer together (ms) count as one: taken quickly by hand, or by two exporters during a takeover.
+#: Dumps closer together (s) count as one: they were taken quickly by hand, or by two exporters during a takeover.
 APART_SECONDS = 5.0
-#: Causes in which something other than the thread's own results holds it.
+#: Causes in which something outside the thread holds it, rather than a result that the thread itself must deliver.
 HELD = ("callback-blocked", "io-thread-blocked")
 
 
-#: Facts, each with the cause in its frames.
+#: Facts, each with the cause that the thread's frames show.
 Caused = list[tuple[Fact, str]]
 
 
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
-    """Return facts on the I/O thread in foreign code, and second those that are neither proof nor health.
+    """Return facts on an I/O thread in foreign code; then facts that prove neither the fault nor health.
 
-    A thread that an earlier dump found at the same place counts, however long before. After `overdue_seconds` a wait
-    does not end by itself.
+    An earlier dump that found the thread at the same place counts, however old it is. A wait that has lasted
+    `overdue_seconds` does not end by itself.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
@@ -65,7 +65,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return a callback that every dump over a long time finds at work, for a client without a count of selects."""
+    """Return facts on a callback that every dump over a long time finds at work, for clients without select-total."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -83,10 +83,10 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 
 
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
-    """Return what a dump proves of a thread in foreign code; None if no data tells whether it returns.
+    """Return what a dump proves of a thread in foreign code; None if no data tells whether the thread returns.
 
-    A lock, a queue or a loop holds it; beyond `overdue_seconds`, without a time limit, it does not return. If only
-    frames say so, it may have been there in another call each time.
+    A thread that a lock, a queue or a loop holds beyond `overdue_seconds`, without a time limit, does not return. If
+    only frames show the place, the thread may have been there in another call each time.
     """
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
@@ -95,14 +95,14 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         why = "the callback's own send() waits for what only this thread can fetch"
         return _seen(stay, f"{in_wait}: {why}", direct=not _came_back(window, dump))
     if cause not in HELD:
-        # The result may be another producer's: then it will arrive.
+        # The awaited result may come from another producer; then it will arrive.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
         why = "inside a callback: it waits for a result that only it could deliver"
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A sleeping thread may return between batches; a thread without CPU time has sent none.
+    # A sleeping thread may return between batches; a thread that used no CPU time has sent none.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _stood(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
@@ -137,20 +137,20 @@ def _cause_of(thread: Thread) -> str | None:
 
 
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if the selector went on after the dump: then another thread delivered what this one waited for."""
+    """True if select-total rose after the dump: then another thread delivered what the I/O thread waited for."""
     later = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms > dump.ts_ms]
     return bool(later) and later[-1] > later[0]
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if the selector did not move after the dump, as far as it is counted or will be."""
+    """True if select-total did not rise after the dump, as far as samples show it or still will."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
 
 
 def _stood(window: ClientWindow, stay: Held) -> bool:
-    """True if select-total did not change from one dump to the other."""
+    """True if select-total did not change between the two dumps."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= stay.since_ms]
     after = [count for ts_ms, count in known if ts_ms >= stay.dump.ts_ms]
@@ -158,7 +158,7 @@ def _stood(window: ClientWindow, stay: Held) -> bool:
 
 
 def _around(window: ClientWindow, dump: ThreadDump) -> float:
-    """Return for how long (s) select-total stood around a dump, as far as samples on both sides say so."""
+    """Return for how long (s) select-total stayed the same around a dump, if samples before and after show that."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= dump.ts_ms]
     same = [ts_ms for ts_ms, count in known if before and count == before[-1]]
@@ -166,9 +166,9 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """Return what the thread did at its place, in words that follow "at the same place".
+    """Return what the thread did between the dumps, in words that follow "at the same place".
 
-    None if it was elsewhere, or if the dumps are too close together.
+    None if the thread was elsewhere in between, or if the dumps are too close together.
     """
     counts = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms >= stay.since_ms]
     if stay.seconds < APART_SECONDS or (counts and counts[-1] > counts[0]):
@@ -184,7 +184,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return facts on an I/O thread that ended, by log or by dumps in which others still send; and its exception.
 
-    A thread can be missing only from a complete dump; if two dumps lack it, it is not just starting.
+    Only a complete dump shows that a thread is missing. If two dumps lack the thread, it is not just starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)
@@ -204,7 +204,7 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
 
 
 def deadlocked(window: ClientWindow) -> Caused:
-    """Return the JVM's own report that the I/O thread and others wait for each other, which never ends."""
+    """Return the JVM's own report that the I/O thread and other threads wait for each other; such a wait never ends."""
     facts = []
     for dump, thread in network_threads(window):
         if thread.name in dump.deadlocked:

@@ -45,16 +45,16 @@ CLOSING = FILE.reads("producer-not-closed.closing")
 CLOSED_PRODUCER = FILE.reads("producer-not-closed.closed")
 DIED = FILE.reads("producer-not-closed.died")
 
-#: Causes that end by themselves.
+#: Causes of a wait that end by themselves.
 BOUNDED = ("send-in-callback", "flush-refused")
 
-#: Added to the time of a running callback, as a share of the time between samples: the client reads both clocks at
-#: once.
+#: A callback runs if its time grows by at least this share of the time between two samples. The share can be high
+#: because the client reads both clocks at once.
 RUNNING_SHARE = 0.9
 
 
 class Thresholds(Limits, of=FILE):
-    """When a selector that stands still is a fault."""
+    """Limits above which an unchanged select-total counts as a fault."""
 
     suspect_frozen_seconds: float
     confirm_frozen_seconds: float
@@ -81,7 +81,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Alone they show back-pressure; a client that pushes its metrics on the stuck thread has no others.
+    # Without other facts the log shows only back-pressure; a client whose stuck thread pushes its metrics has no other
+    # facts.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -113,7 +114,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
-    """Return the seconds after which the thread should be back at its selector, so that something holds it for good."""
+    """Return the seconds after which an I/O thread that is not back at its selector is held for good."""
     timeout_ms = option(window, "request.timeout.ms")
     timeout = limits.assumed_request_timeout_seconds if timeout_ms is None else timeout_ms / 1000
     return max(limits.min_overdue_seconds, timeout * limits.timeout_margin)
@@ -123,9 +124,9 @@ def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
 
 
 class Frozen(NamedTuple):
-    """Runs in which `select-total` stood still and the thread should have returned to its selector.
+    """Runs in which `select-total` did not change, although the I/O thread should have returned to its selector.
 
-    filling     True if the buffer filled meanwhile
+    filling     True if the buffer filled during the run
     overdue     True if work waited longer than request.timeout.ms allows, from row `busy_from` to the end of the run
     timeout     request.timeout.ms in seconds, NaN if unknown
     """
@@ -138,12 +139,12 @@ class Frozen(NamedTuple):
 
 
 def _still(w: Windows) -> Runs:
-    """Return the runs of samples in which the selector stands still; `blind` and `suspects` use them."""
+    """Return the runs of samples with an unchanged `select-total`; `blind` and `suspects` use them."""
     return w.once("deadlock: stood", lambda: w.still("select-total"))
 
 
 def frozen(w: Windows, limits: Thresholds) -> Frozen:
-    """Return direct evidence: the selector stands still while the buffer fills, or too long with work waiting."""
+    """Return direct evidence: select-total is unchanged while the buffer fills, or while work waits too long."""
     runs = _still(w)
     if not len(runs):
         return Frozen(runs, runs.window > 0, runs.window > 0, runs.first, runs.seconds)
@@ -164,7 +165,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return, for samples with `select-total`: free bytes of the buffer, and whether work waits, or does not."""
+    """Return three columns for samples with `select-total`: free bytes of the buffer, work waits, no work waits."""
 
     def made() -> tuple[Column, Column, Column]:
         counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
@@ -183,9 +184,9 @@ def _work_waits(w: Windows) -> Bools:
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
-    """Return, for clients without `select-total`: runs of `select-rate` at 0 with work waiting, and their rows' times.
+    """Return runs of `select-rate` 0 with work waiting, for clients without `select-total`; and the rows' times.
 
-    Rates look back, so the I/O ratios must be 0 too.
+    Rates average over the past, so the I/O ratios must be 0 too.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -203,7 +204,7 @@ def _no_rate(w: Windows) -> Bools:
 
 
 def unserved(w: Windows, limits: Thresholds) -> Bools:
-    """True if librdkafka's unfetched delivery reports grow at every sample and none is delivered."""
+    """True if librdkafka's queue of delivery reports grows at every sample and no report is delivered."""
     replies = w.count("reply-queue")
     rising: Bools = (replies >= MIN_READINGS) & (w.rises("reply-queue") == replies - 1)
     return rising & ~w.rose("record-ack-total") & (w.grown("reply-queue") >= limits.min_reply_growth)
@@ -212,7 +213,8 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 def inside(w: Windows) -> Floats:
     """Return how long (s) a callback has run at the last sample, by the client's own clock, while records wait.
 
-    NaN if none is known to run: a running callback's time grows with the clock, and nothing is acknowledged meanwhile.
+    NaN if no callback is known to run. The time of a running callback grows with the clock, and no record is
+    acknowledged meanwhile.
     """
     seconds, some = np.full(len(w), np.nan), np.flatnonzero(w.samples > 1)
     last = w.last_row[some]
@@ -238,7 +240,7 @@ BLIND_BUFFER = "the client does not report how full its buffer is"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide: selects or buffer are unknown, or the selector stands at the end with work."""
+    """Return why metrics cannot decide: selects or buffer are unknown, or selects stop at the end with work waiting."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     runs, stands = _still(w), np.zeros(len(w), np.bool_)
@@ -251,7 +253,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- the same in words -----------------------------------------------------------------------------------------------
+# -- the same conditions in words for people ------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -296,12 +298,12 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _goes_on(window: ClientWindow, last: int) -> bool:
-    """True if the selector moved after a run that ends with this row."""
+    """True if select-total rose after the run that ends at row `last`."""
     return any(reading.get("select-total") is not None for reading in window.readings[last + 1 :])
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) that the I/O thread was held if it returned each time; else None."""
+    """Return the longest time (s) for which a callback held the I/O thread that then returned; else None."""
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _goes_on(window, runs.last[-1]) else None
 
@@ -333,7 +335,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
 
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on flush() in a callback, refused by clients since 4.1: nothing is stuck, and nothing flushed."""
+    """Return facts on flush() in a callback, which clients since 4.1 refuse: nothing is stuck or flushed."""
     lines = events(window, FLUSH_REFUSED)
     times = sum(line.repeats for line in lines)
     if not lines or times < limits.min_refused_lines:
@@ -346,7 +348,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _sent_inside(window: ClientWindow) -> list[Fact]:
-    """Return facts on a send() that waited for metadata on the I/O thread: a callback called it."""
+    """Return facts on a send() that waited for metadata on the I/O thread, which shows that a callback called it."""
     lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []
@@ -363,7 +365,7 @@ def sentence(text: str) -> str:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the selector moves over two samples, and the newest dump finds the I/O thread outside callbacks."""
+    """True if select-total rises over two samples, and the newest dump finds the I/O thread outside callbacks."""
     selects = values(window, "select-total") or values(window, "record-ack-total")
     rates = values(window, "select-rate")
     moves = len(selects) > 2 and selects[-3] < selects[-2] < selects[-1]
@@ -374,7 +376,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a librdkafka client without data: it reports in poll(), so missing data of a living process suspects it."""
+    """Judge a librdkafka client without data: it reports in poll(), so it is suspected while its process lives."""
     if window.departed_ms is None:
         return None
     if pushes(window) and not reports_in_poll(window.client.library):
@@ -401,7 +403,10 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge missing data without a close: a client pushes on its I/O thread, and last samples and neighbours tell."""
+    """Judge a client whose pushes stop without a close(), by its last samples and later signs of its process.
+
+    The client pushes on its I/O thread, so a stuck thread also ends its pushes.
+    """
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
         return None
@@ -431,16 +436,16 @@ SILENT = (
 )
 
 
-#: A buffer this full is worth a dump; without select-total (before 1.0) half of it is.
+#: A buffer with this used share is worth a dump; for clients without select-total (before 1.0) half of it is enough.
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
-#: The exception of a send(), which on-call engineers attach most.
+#: The exception of a failed send(), which on-call engineers attach most often.
 FULL = "send() found no room in the buffer; no metrics or dumps show whether its thread is stuck or brokers are slow"
 
 
 def doubt(look: Look) -> str:
-    """Accept metrics, or two dumps that find the I/O thread at work."""
+    """Return why the mode cannot be ruled out, '' if metrics or two dumps with the I/O thread at work do so."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
@@ -448,7 +453,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a selector that stands with work waiting, or a filling buffer."""
+    """Yield in words that select-total is unchanged with work waiting, or that the buffer fills."""
     metrics, used = readings.now.metrics, readings.used_bytes
     waiting = metrics.get("waiting-threads", 0.0)
     if (used > 0 or waiting > 0) and readings.risen("select-total") == 0:

@@ -25,21 +25,21 @@ PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 CLOSING = FILE.reads("closing")
 CLOSED = FILE.reads("closed")
 FORCED = FILE.reads("forced")
-#: A close() inside a callback waits for nothing: it gives up all records behind the current one.
+#: Logged for a close() inside a callback, which does not wait: it gives up all records behind the current one.
 CLOSED_INSIDE = FILE.reads("producer-callback-deadlock.closed-inside")
 ABORTED = FILE.reads("aborted")
 TERMINATING = FILE.reads("terminating")
 UNCLOSED = FILE.reads("unclosed")
 DIED = FILE.reads("died")
 
-#: The client closes producers at exit, and its logger prints nothing by then.
+#: Libraries that close producers at exit without a log line, because their logger prints nothing by then.
 CLOSES_UNTOLD = ("kafka-python",)
-#: From this version on the Java client's log lines begin with its id.
+#: From this version on, log lines of the Java client begin with the client id.
 NAMED_SINCE = (1,)
 
 
 class Thresholds(Limits, of=FILE):
-    """What exceeds the records that a producer under load always has in flight."""
+    """Limits above which undelivered records are more than a producer under load always has in flight."""
 
     confirm_bytes: int
     confirm_ratio: float
@@ -83,7 +83,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     terminating = events(window, TERMINATING)
     if terminating:
         return _terminated(terminating[-1])
-    # The most informative line: of records given up, else that the close was forced.
+    # The line that says most: records were given up; else: the close was forced.
     forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
@@ -112,13 +112,13 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def explicable(verdict: Verdict) -> bool:
-    """True if a mode that kept records in the buffer may explain their loss; it does not explain a missing close()."""
+    """True if a mode that kept records in the buffer may explain the loss; no mode explains a missing close()."""
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
 
 
 def _closing_at_the_end(pending: _Pending | None) -> Verdict:
-    """Return the verdict on a last push with `terminating`, which precedes the delivery of the rest by close()."""
+    """Return the verdict on a last push with `terminating`: close() sends this push before it delivers the rest."""
     if pending is None:
         return Verdict(ID, "unknown", reason=f"its last push announced a close, and {BLIND}")
     if pending.nothing:
@@ -127,7 +127,7 @@ def _closing_at_the_end(pending: _Pending | None) -> Verdict:
 
 
 def _delivering(window: ClientWindow) -> bool:
-    """True if a close() without a known end was still delivering at the client's last sign of life."""
+    """True if, at the client's last sign of life, a close() was still delivering and its end is unknown."""
     begun = events(window, CLOSING)
     if not begun or events(window, CLOSED):
         return False
@@ -136,7 +136,7 @@ def _delivering(window: ClientWindow) -> bool:
 
 
 def _amid_close(window: ClientWindow, pending: _Pending | None) -> bool:
-    """True if the last sign of life is after the begin of close() and before its end, with records to deliver."""
+    """True if the last sign of life lies between the start and the end of close(), with records to deliver."""
     if pending is None or pending.nothing or events(window, CLOSED):
         return False
     return window.readings[-1].ts_ms > events(window, CLOSING)[-1].ts_ms
@@ -188,7 +188,7 @@ def _missed(
 
 
 def _may_live_on(window: ClientWindow) -> bool:
-    """True if it may live without pushing: it is old, or too busy for a request of its own."""
+    """True if the client may live although it pushes nothing: its version is old, or it is too busy to push."""
     if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]
@@ -196,7 +196,7 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow, readings: Sequence[Reading]) -> _Pending | None:
-    """Return the undelivered records at the last of these samples, which are the window's first."""
+    """Return the undelivered records at the last of `readings`, which are the first samples of the window."""
     reading, ratio = readings[-1], used_ratios(window.table).values[len(readings) - 1]
     used = used_bytes(reading)
     sent, acknowledged = reading.get("record-send-total"), reading.get("record-ack-total")
@@ -217,7 +217,7 @@ def _left(window: ClientWindow, pending: _Pending | None) -> list[Fact]:
 
 
 def _loss(pending: _Pending | None) -> dict[str, Any]:
-    """Return bounds of the loss, from 0: records may have been delivered after the last sample."""
+    """Return least and most records lost. The least is 0: all may have been delivered after the last sample."""
     if pending is None:
         return {}
     loss: dict[str, Any] = {}
@@ -238,14 +238,14 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _before_the_end(window: ClientWindow) -> Sequence[Reading]:
-    """Return the samples before the client began to close: a forced close empties the buffer by dropping it."""
+    """Return the samples before the client began to close. Later ones may mislead: a forced close drops the buffer."""
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms]
     return before or window.readings
 
 
 def _waited(window: ClientWindow) -> bool:
-    """True if a forced close waited before it gave up; with a time limit of 0 the client always logs that it forces."""
+    """True if a forced close waited before it gave up. With a time limit of 0 the client logs a forced close anyway."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 
@@ -277,7 +277,7 @@ UNREAD = "it had a little to deliver at its last sample, and no line of its log 
 
 
 def doubt(look: Look) -> str:
-    """Accept anything but a close without a visible end."""
+    """Return why the mode cannot be ruled out: a close began and its end is not visible. '' in all other cases."""
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
         return "its close had begun, and the records end before it completed"
     return ""

@@ -48,12 +48,12 @@ PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
-#: A thread that two dumps this far apart (ms) find waiting does not just pass by.
+#: A thread that two dumps at least this far apart (s) find waiting was not just passing by.
 STAYS_SECONDS = 9.0
 
 
 class Thresholds(Limits, of=FILE):
-    """When a wait for metadata is a fault."""
+    """Limits above which a wait for metadata counts as a fault."""
 
     min_wait_ms: int
     confirm_blocked_seconds: float
@@ -68,7 +68,7 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Judge by the rules in `background` of mode.toml."""
     w = window.table
-    # Sends in callbacks belong to producer-callback-deadlock.
+    # Sends in callbacks are judged by producer-callback-deadlock.
     failed = [event for event in failures(window, METADATA_WAITED) if not on_io_thread(event)]
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
@@ -92,7 +92,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    # A dump decides if it shows the client at work and no waiting caller.
+    # A dump that shows the client at work and no waiting caller decides, so that metrics need not.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
         conclude(ID, facts, detail, otherwise, _doubts(window, sends, topics)),
@@ -114,7 +114,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return when sends had failed by the client's count while nothing was sent; otherwise other records were."""
+    """Return when sends failed by the client's count while nothing was sent; else other records may have failed."""
     sent = dict(increases(window, "record-send-total"))
     if not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -122,10 +122,10 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 
 
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
-    """Return waiting callers by dump; none while this client was sending: they wait for another producer or topic.
+    """Return the callers that dumps find waiting; none while this client was sending.
 
-    Threads that dumps far apart find there do wait, whatever else is sent, if the process has no other producer. If a
-    dump finds no waiting caller any more, the earlier ones went on.
+    While it sends, callers wait for another producer or topic. If the process has no other producer, threads that dumps
+    far apart find waiting count anyway. If a later dump finds no waiting caller, the earlier callers went on.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -149,7 +149,7 @@ def _is_waiting(thread: Thread) -> bool:
 
 
 def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
-    """True if nothing was sent for this long around a moment nor after it, as far as counted, or if sends failed."""
+    """True if nothing was sent for `seconds` around a moment nor later; also if sends are not counted, or failed."""
     sent_totals = reported(window.readings, "record-send-total")
     if not sent_totals or w.rose("record-error-total")[0]:
         return True
@@ -160,7 +160,7 @@ def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> boo
 
 
 def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    """Return answers that a topic does not exist, if nothing proves that a caller waits for it."""
+    """Return lines in which brokers say that a topic does not exist, if nothing proves that a caller waits for it."""
     lines = [e for e in events(window, TOPIC_ERRORS) if _error(e) != LEADERLESS]
     if not lines or (sends and not topics):
         return []
@@ -171,7 +171,7 @@ def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]
 
 
 def _error(event: LogEvent) -> str:
-    """Return the brokers' answer; kafka-python and aiokafka do not log it."""
+    """Return the brokers' answer in a log line; the default is for kafka-python and aiokafka, which log none."""
     return event.captures.get("error", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -201,8 +201,8 @@ def _sentence(text: str) -> str:
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
     """True if the callers in dumps waited in one call all the time; None if failed calls are not counted.
 
-    If as many sends failed between two dumps as there are callers, each may have been in another call: every dump finds
-    a client without access to its topic waiting, a few seconds at a time.
+    If as many sends failed between two dumps as there are callers, each caller may have been in another call: a client
+    without access to its topic waits a few seconds in every send, so every dump finds it waiting.
     """
     if not waits:
         return None
@@ -234,7 +234,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return topics that brokers keep refusing; LEADER_NOT_AVAILABLE is an outage, not a missing topic."""
+    """Return topics that brokers keep refusing. LEADER_NOT_AVAILABLE is left out: it means an outage."""
     by_topic: dict[str, list[LogEvent]] = defaultdict(list)
     for event in events(window, TOPIC_ERRORS):
         if _error(event) != LEADERLESS:
@@ -248,9 +248,9 @@ def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on repeated failed attempts to connect by a client that has never sent anything, as far as counted.
+    """Return facts on repeated failed attempts to connect, if the client has never sent anything as far as counted.
 
-    A client that has sent before has its metadata; its outage belongs to delivery-stalled.
+    A client that has sent before has its metadata; its outage is judged by delivery-stalled.
     """
     if w.max("record-send-total")[0] > 0:
         return []
@@ -272,7 +272,7 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 # -- conditions on the metrics of any number of windows --------------------------------------------------------------
 
-#: What the metrics show about metadata when sends fail; 0: nothing that would explain it.
+#: Why sends fail, as far as metrics show: the state of the metadata; 0 if nothing explains it.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
@@ -290,7 +290,7 @@ def unsent(w: Windows) -> Windows:
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return why sends fail (NEVER, RENEWED, DISCONNECTED) while none succeeds and the buffer has room, else 0.
 
-    The condition covers the samples with failed sends since the last send: the buffer's content does not change, and no
+    Only samples with failed sends since the last successful send count: the buffer's content does not change, and no
     thread waits for room.
     """
     why_failing = np.zeros(len(w), np.int8)
@@ -303,15 +303,15 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
         counts = since.column("record-error-total")
         lasted = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
         why = _metadata(since, limits)
-        # A send without metadata leaves nothing in the buffer; records there wait for their broker, see delivery-
-        # stalled.
+        # A send without metadata leaves nothing in the buffer. Records in the buffer wait for their broker, see
+        # delivery-stalled.
         why[(since.max(_used(since)) > 0) | (lasted < 1000 * limits.min_unsent_seconds)] = 0
         why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing
 
 
 def _while_counted(w: Windows, values: Floats) -> Column:
-    """Return values over the rows that count failed sends."""
+    """Return values with NaN in rows that do not count failed sends."""
     return Column(np.where(np.isnan(w.col("record-error-total")), np.nan, values))
 
 
@@ -371,7 +371,7 @@ def _young(age: Floats) -> Column:
 GATE = Gate(blind, suspects)
 
 
-# -- the same in words -----------------------------------------------------------------------------------------------
+# -- the same conditions in words for people ------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -399,7 +399,7 @@ def _metadata_words(why: int, ages: list[float]) -> str:
 def _cause(
     window: ClientWindow, failures: list[LogEvent], topics: dict[str, list[LogEvent]]
 ) -> tuple[str, dict[str, str]]:
-    """Return why metadata does not come, and what to look at: the topic, or the address that was tried."""
+    """Return why metadata does not come, with the topic or the address to look at."""
     of_partition = [e for e in failures if "partition" in e.captures]
     if of_partition:
         captures = of_partition[-1].captures
@@ -435,7 +435,10 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def doubt(look: Look) -> str:
-    """Accept metrics, or two dumps with the I/O thread at work and no waiting caller."""
+    """Return why the mode cannot be ruled out, '' if it can.
+
+    Metrics rule it out, and so do two dumps with the I/O thread at work and no waiting caller.
+    """
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
@@ -443,7 +446,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield that no metadata ever arrived, or that records fail."""
+    """Yield in words that metadata never arrived, or that records fail."""
     before, now = readings.before, readings.now
     if before and min(reading.metrics.get("metadata-age", 0.0) for reading in (before, now)) > NEVER_SECONDS:
         yield "it never had metadata of the cluster"
