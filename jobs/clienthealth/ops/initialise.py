@@ -29,14 +29,14 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: SASL mechanism → options of its login module, and the answers that are their values.
+#: SASL mechanism → options of its login module, each with the field of Answers that supplies its value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
     "GSSAPI": {"keyTab": "keytab", "principal": "username"},
     "AWS_MSK_IAM": {},
 }
-#: The store type of a file, by its suffix.
+#: Suffix of a file's name → store type.
 STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 
@@ -44,10 +44,10 @@ STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 class Answers:
     """The answers that a connection to a cluster needs. Passwords are never displayed.
 
-    username, password     of SASL; for OAUTHBEARER the client's id and secret, for GSSAPI the principal
-    token_url              OAUTHBEARER: the endpoint that issues tokens, or file:///… of a token
-    ca_file, client_file   CA of the brokers, the client's own certificate with its key: PEM, or a type in STORES
-    state                  folder or URL of checkpoints, history and reviews; empty: the current folder
+    username, password     for SASL; with OAUTHBEARER the client's id and secret, with GSSAPI username is the principal
+    token_url              OAUTHBEARER: the endpoint that issues tokens, or file:///… for a token in a file
+    ca_file, client_file   the brokers' CA, and the client's own certificate with its key: PEM, or a type in STORES
+    state                  folder or URL for checkpoints, history and reviews; empty: the current folder
     """
 
     servers: str
@@ -94,7 +94,7 @@ class Answers:
         return options
 
     def settings(self) -> Settings:
-        """Return the settings that the answers amount to. Raises SettingsError."""
+        """Return the settings that result from the answers. Raises SettingsError."""
         return Settings(kafka=KafkaSettings(self.servers, self.options()), topics=self.topics)
 
     def text(self, hidden: bool = False) -> str:
@@ -123,7 +123,7 @@ class Answers:
 class Topics:
     """The monitor's topics in a cluster: those to create, and a sentence on each existing one.
 
-    `unread`: the partitions without a leader or with a broker that does not answer; '' if there are none.
+    `unread`: describes partitions that could not be read (no leader, or their broker does not answer); '' if none.
     """
 
     missing: list[Topic]
@@ -178,7 +178,7 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
 
 
 def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subscription], str]:
-    """Return the subscriptions that are missing, and a sentence on the present state. Raises ServiceError."""
+    """Return the missing subscriptions, and a sentence on those that exist. Raises ServiceError."""
     wanted = Subscription.ours(seconds)
     try:
         with closing(_admin(settings)) as client:
@@ -214,7 +214,7 @@ def write(path: Path, text: str) -> None:
     """Write a file that only its owner may read, completely or not at all. Raises SettingsError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable for its owner alone
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable only by its owner
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)

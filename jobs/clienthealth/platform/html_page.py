@@ -20,15 +20,16 @@ from markupsafe import Markup, escape
 from clienthealth.model.wording import by_reason
 
 SCRIPT_PATH = "/page.js"
-#: Units across a plot for the points of its curves: a tenth of a per cent.
+#: Width of a plot in units of its curves' coordinates, so that one unit is a tenth of a per cent.
 _ACROSS = 1000
-#: Beyond this position (per cent) a mark's name stands before its line: a plot of 240 pixels has no room behind it.
+#: If a mark is farther right than this (per cent), its name stands to its left: a plot of 240 pixels has no room to its
+#: right.
 _LATE = 88
 
 
 @cache
 def script() -> str:
-    """Return the script that a server of refreshed pages answers at SCRIPT_PATH."""
+    """Return the script that renews pages in place; servers of such pages answer it at SCRIPT_PATH."""
     return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 
@@ -60,7 +61,10 @@ def rendered(package: str, template: str, **values: Any) -> str:
 
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
-    """Return an element of HTML or SVG; attributes None or '' are left out, `class_` is class, `data_x` is data-x."""
+    """Return an element of HTML or SVG.
+
+    Attributes that are None or '' are left out; `class_` becomes class, and `data_x` becomes data-x.
+    """
     pairs = Markup("").join(
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), value)
         for name, value in attributes.items()
@@ -75,7 +79,7 @@ def foreign(text: object) -> Markup:
 
 
 def plot(height: int, title: str, text: str, body: Iterable[Markup]) -> Markup:
-    """Return the plot; `text` describes it in words."""
+    """Return a plot with this content; `text` describes the plot in words."""
     words = element("title", title), element("desc", text)
     return element("svg", *words, *body, class_="plot", width="100%", height=height, role="img")
 
@@ -101,7 +105,10 @@ def grid(marks: Iterable[tuple[float, str]], top: int, bottom: int, names: bool 
 
 
 def curves(height: int, drawn: Iterable[tuple[str, Sequence[tuple[float, float]]]]) -> Markup:
-    """Return curves over the whole width; points are per cent from the left and pixels from the top, by class."""
+    """Return curves across the whole plot, each with its CSS class and its points.
+
+    A point is per cent from the left and pixels from the top.
+    """
     paths = [
         element("polyline", class_=class_, points=" ".join(f"{round(x * _ACROSS / 100, 1):g},{y:g}" for x, y in points))
         for class_, points in drawn

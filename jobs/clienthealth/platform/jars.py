@@ -32,7 +32,7 @@ from clienthealth.platform import locations
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
 DOWNLOAD_SECONDS = 60
-#: Files of Ivy: where it keeps what it fetches, and from where; what it is to fetch.
+#: Ivy's input files: _SETTINGS says where to download from and where to keep the jars, _MODULE what to download.
 _SETTINGS = (
     '<ivysettings><settings defaultResolver="central"/><property name="ivy.checksums" value="sha1"/>'
     "<caches defaultCacheDir={cache}/>"
@@ -51,9 +51,9 @@ _HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless,
 
 @dataclass(frozen=True)
 class JarSet:
-    """Modules `group:name:version` with all they need at run time, without `without` (`group:name`).
+    """Modules `group:name:version`, downloaded with their dependencies except those in `without` (`group:name`).
 
-    Without `*:*` they stand alone: `group:name:version[:classifier]`.
+    If `without` is `*:*`, the modules are downloaded alone, as `group:name:version[:classifier]`.
     """
 
     modules: Sequence[str]
@@ -61,7 +61,7 @@ class JarSet:
 
 
 SETS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JarSet], "jars.toml")
-#: The sets of which every jar is pinned → the file with the pins, as `sha256sum` writes it.
+#: Sets in which the SHA-256 of every jar is pinned → the file with the pins, in the form of `sha256sum`.
 PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 
 
@@ -74,7 +74,7 @@ def classpath(name: str) -> list[Path]:
     paths = _read(listing)
     if paths is None:
         listing.parent.mkdir(parents=True, exist_ok=True)
-        # One process at a time fills a cache.
+        # Only one process at a time may fill the cache.
         with (listing.parent / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             paths = _read(listing)
@@ -112,7 +112,7 @@ def refuse_other(name: str, paths: Sequence[Path]) -> None:
 
 
 def cache() -> Path:
-    """Return the download folder: $KAFKA_HEALTH_CACHE, `.cache` of the checkout, or the user's cache."""
+    """Return the folder for downloads: $KAFKA_HEALTH_CACHE, else the checkout's `.cache`, else the user's cache."""
     chosen = os.environ.get("KAFKA_HEALTH_CACHE")
     if chosen:
         return Path(chosen).expanduser().resolve()
@@ -123,7 +123,7 @@ def cache() -> Path:
 
 
 def repository() -> str:
-    """Return the URL that jars come from."""
+    """Return the URL of the Maven repository from which jars are downloaded."""
     return os.environ.get("KAFKA_HEALTH_MAVEN_URL", CENTRAL).rstrip("/") + "/"
 
 
@@ -208,7 +208,7 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
-    # Ivy itself, from PySpark, with the proxy of the environment.
+    # Run Ivy from PySpark's jars, with the proxy settings of the environment.
     ivy = next((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
     proxy = urllib.parse.urlsplit(urllib.request.getproxies().get("https", ""))
     by_proxy = [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 3128}"]
@@ -222,7 +222,7 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
         except subprocess.TimeoutExpired as error:
             raise DependencyError(f"{_failure(name)}: no end after {RESOLVE_SECONDS} s; see {log}") from error
     if done.returncode != 0:
-        # The line of Ivy's output that explains the failure.
+        # Report the line of Ivy's output that explains the failure.
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         telling = (line.strip().strip(": ") for sign in _SIGNS for line in lines if sign in line)
         raise DependencyError(f"{_failure(name)}: {next(telling, 'Ivy failed')}; see {log}")

@@ -28,16 +28,18 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: Errors of a whole request: the broker is away or frozen, or does not coordinate these groups. A new client looks up
-#: coordinators again, which kafka-python does not do by itself.
+#: Errors that concern a whole request: the broker is away or frozen, or does not coordinate these groups. The remedy is
+#: a new client, which looks up coordinators again; kafka-python does not do so by itself.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
-#: Brokers keep committed offsets here: while a partition has no leader, no broker lists its groups.
+#: The topic in which brokers keep committed offsets. While one of its partitions has no leader, the groups kept there
+#: are not listed.
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
 _CLOSED = "socket disconnected"
-#: Uninformative errors, in rising order: a broker that refused us only closes later connections; a timeout during one.
+#: Uninformative errors, the least informative first. Once a broker has refused us it merely closes later connections,
+#: or they time out.
 _VAGUE = (_CLOSED, "Connection reset", "timed out")
 #: Part of an error of kafka-python → its meaning.
 _WORDS = {
@@ -81,9 +83,9 @@ class Extent(NamedTuple):
 
 
 class Extents(NamedTuple):
-    """The extents of partitions, and why those of others are unknown; a partition in neither does not exist.
+    """The extents of partitions that could be read, and why those of others are unknown.
 
-    `reconnect`: True if the client should be made anew.
+    A partition in neither does not exist. `reconnect`: True if a new client should be made.
     """
 
     known: Mapping[TopicPartition, Extent]
@@ -124,7 +126,10 @@ def extents(
 def leaders(
     client: KafkaAdminClient, topics: Iterable[str], only: Set[TopicPartition] | None = None
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, str]]:
-    """Return the partitions of topics by leader, and why others have none. Raises KafkaError if no broker answers."""
+    """Return the partitions of topics by leader, and the reason for each partition without one.
+
+    Raises KafkaError if no broker answers.
+    """
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     hidden: dict[TopicPartition, str] = {}
     for topic in client.describe_topics(names) if (names := sorted(topics)) else ():
@@ -182,7 +187,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
             return client(bootstrap_servers=servers, **{**python_options(settings.kafka.options), **options})
         except KafkaError as error:
             why = _reason(failures) or str(error)
-            # Hint for a user that forgot to name the settings.
+            # Hint for users that forgot to name their settings file.
             default = settings.kafka.bootstrap_servers == KafkaSettings().bootstrap_servers
             hint = "; if your settings name another address, give them with --config" if default else ""
             raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}{hint}") from error
@@ -190,7 +195,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
 
 @contextmanager
 def _attempts() -> Iterator[list[str]]:
-    """Collect why connections failed meanwhile: kafka-python raises only the timeout, and logs the reasons."""
+    """Collect why connections fail while the block runs: kafka-python raises only a timeout and logs the reasons."""
     failures: list[str] = []
     log = logging.getLogger("kafka.net.manager")
 

@@ -20,9 +20,10 @@ def is_url(location: str) -> bool:
 
 
 def absolute(location: str, folder: str = "") -> str:
-    """Return the absolute location; a relative one lies in `folder`, by default the current folder. Delta needs it.
+    """Return the absolute location, which Delta needs; a relative one lies in `folder` (default: current folder).
 
-    A URL stays as it is: as a path it would lose a slash, and with it the mark by which its password is hidden.
+    A URL stays as it is: as a path it would lose a slash, and then its password would no longer be recognised and
+    hidden.
     """
     if is_url(location) or "://" in location:
         return location

@@ -47,9 +47,9 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 class Login(NamedTuple):
     """How a SASL mechanism logs in.
 
-    module    the login module in sasl.jaas.config, and `needs` its required options
-    defaults  options that Java's client needs if the settings lack them
-    package   the Python package needed beside kafka-python
+    module    the login module in sasl.jaas.config; `needs`: its required options
+    defaults  options that the Java client needs, for settings that lack them
+    package   the Python package that kafka-python needs for it
     """
 
     module: str
@@ -64,7 +64,7 @@ _ON_LOGIN, _IN_CLIENT = "sasl.login.callback.handler.class", "sasl.client.callba
 _SECURITY = "org.apache.kafka.common.security"
 _IAM = "software.amazon.msk.auth.iam.IAM"
 _USER = ("username", "password")
-#: SASL mechanisms that Spark's Java client and kafka-python both have.
+#: SASL mechanisms that Spark's Java client and kafka-python both support.
 LOGINS = {
     "PLAIN": Login(f"{_SECURITY}.plain.PlainLoginModule", _USER),
     **dict.fromkeys(("SCRAM-SHA-256", "SCRAM-SHA-512"), Login(f"{_SECURITY}.scram.ScramLoginModule", _USER)),
@@ -89,7 +89,7 @@ LOGINS = {
         package="gssapi",
     ),
 }
-#: Seconds before its end at which a token is renewed.
+#: A token is renewed this many seconds before it expires.
 _TOKEN_SPARE_SECONDS = 60
 _JKS = bytes.fromhex("feedfeed")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -116,7 +116,8 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     translated |= _tls(options)
     if login is None:
         return translated
-    # The login as kafka-python makes it. MSK accepts tokens as well as Amazon's own mechanism, with the same rights.
+    # Give kafka-python its own form of the login. MSK accepts tokens as well as Amazon's own mechanism, with the same
+    # rights.
     if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
         return translated | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}
@@ -146,7 +147,7 @@ def jvm_flags(options: Mapping[str, str]) -> str:
 
 
 class OptionError(SettingsError):
-    """Options that no client accepts."""
+    """Options that none of our Kafka clients accepts."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"[kafka] options: {what}")
@@ -200,7 +201,7 @@ def _typed(name: str, value: str) -> bool | int | str:
 
 
 def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return options of TLS. kafka-python reads PEM files, so contents of Java's key stores are converted."""
+    """Return kafka-python's TLS options. It reads PEM files, so the contents of Java key stores are converted."""
     checked = options.get("ssl.endpoint.identification.algorithm")
     translated: dict[str, Any] = {} if checked is None else {"ssl_check_hostname": checked != ""}
     kinds = {
@@ -239,7 +240,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
                         file.name, password=options.get("ssl.key.password") if kind == "PEM" else ""
                     )
             except (OSError, ValueError, subprocess.SubprocessError) as error:
-                # Messages of libraries and of Java's keytool may contain a secret.
+                # Hide the cause: messages of libraries and of Java's keytool may contain a secret.
                 problem = f"cannot be read as {kind} with its password ({type(error).__name__})"
                 raise OptionError(f"ssl.{store}.location {problem}") from None
             except DependencyError as error:
@@ -248,7 +249,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Return the content of a store as PEM. Java accepts a store of either kind for the other."""
+    """Return the content of a key store as PEM. Like Java, accept a store of one type (JKS, PKCS12) for the other."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -275,7 +276,7 @@ def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Token provider of OAUTHBEARER. `fetch` returns a token, and until when to use it (epoch seconds)."""
+    """Token provider for OAUTHBEARER. `fetch` returns a token and the epoch second until which it can be used."""
 
     def __init__(self, fetch: Callable[[], tuple[str, float]], jaas: Mapping[str, str]) -> None:
         self._fetch, self._lock, self._token, self._until = fetch, threading.Lock(), "", 0.0
@@ -306,7 +307,7 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
     user = base64.b64encode(f"{jaas['clientId']}:{jaas['clientSecret']}".encode()).decode()
     request = urllib.request.Request(url, urllib.parse.urlencode(asked).encode(), {"Authorization": f"Basic {user}"})
-    # As in Java, the CA certificates for this address are named beside the credentials.
+    # As in Java, the CA certificates for this address are options of the login module.
     context = _tls(jaas).get("ssl_context") or ssl.create_default_context(cafile=_tls(jaas).get("ssl_cafile"))
     with urllib.request.urlopen(request, timeout=10, context=context) as response:
         answer = json.load(response)
@@ -314,7 +315,10 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
 
 
 def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
-    """Return a signer for Amazon: with the role or profile of the login module, else as its libraries choose."""
+    """Return a function that signs tokens for Amazon, with the role or profile of the login module if it names one.
+
+    Otherwise Amazon's libraries choose the credentials.
+    """
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")

@@ -26,7 +26,7 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: Seconds before a missing schema is requested again: registries are replicated.
+#: A schema that the registry lacks is requested again after this many seconds: replicas of a registry may lag.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -115,7 +115,7 @@ class _Client:
         return schema
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
-        """Parse the referenced schemas, their own references first."""
+        """Parse the schemas that a schema refers to, each after the schemas that it refers to itself."""
         import fastavro
 
         for reference in document.get("references") or ():
@@ -125,7 +125,7 @@ class _Client:
             fastavro.parse_schema(_plain(json.loads(other["schema"])), named_schemas=named)
 
     def _ask(self, path: str) -> Mapping[str, Any]:
-        """Return the registry's answer; retries until it answers or `patience_seconds` are over."""
+        """Return the registry's answer; retries for up to `patience_seconds`."""
         url = f"{self._settings.url.rstrip('/')}/{path}"
         deadline = time.monotonic() + self._settings.patience_seconds
         pause = _FIRST_PAUSE

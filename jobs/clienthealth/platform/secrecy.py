@@ -13,11 +13,12 @@ from pathlib import Path
 from clienthealth.model.errors import SettingsError
 
 HIDDEN = "(hidden)"
-#: Names of settings and options whose values are secrets, in Java's syntax too, because Spark hides by it.
+#: Names of settings and options whose values are secrets. The syntax is also valid in Java, because Spark uses this
+#: pattern to hide values.
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Each alternative keeps the text before the secret.
+#: Patterns of secrets in a text. What precedes the secret is kept.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"

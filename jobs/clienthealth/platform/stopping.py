@@ -8,7 +8,7 @@ import threading
 
 
 def stop_event() -> threading.Event:
-    """Return an event that SIGTERM or Ctrl-C set from now on; they no longer end the process by themselves."""
+    """Return an event that SIGTERM and Ctrl-C set from now on, instead of ending the process."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: set_by_signal(stop))
@@ -16,8 +16,9 @@ def stop_event() -> threading.Event:
 
 
 def set_by_signal(event: threading.Event) -> None:
-    """Set an event from a handler of signals, by a thread that takes no lock to start.
+    """Set an event from a signal handler, in a thread whose start takes no lock.
 
-    `set` locks: a signal that comes amid it, as Ctrl-C that a terminal and a parent pass on, waits for itself for ever.
+    `Event.set` takes a lock. If a second signal interrupted it (a terminal and a parent process may both send Ctrl-C),
+    the second call would wait for the first for ever.
     """
     _thread.start_new_thread(event.set, ())

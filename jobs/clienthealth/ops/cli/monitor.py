@@ -18,19 +18,19 @@ from clienthealth.model.errors import HeapError, ServiceError, StateError
 
 HELP = "read client metrics and logs, judge them, publish health, incidents and history"
 
-#: Exit code of a job that is worth a restart (EX_TEMPFAIL).
+#: Exit code of a failed job that a restart may repair (EX_TEMPFAIL).
 AGAIN = 75
-#: Exit code of a job that is worth a restart and exhausted its heap; the next run learns of it.
+#: Exit code of a failed job that exhausted its heap; it is restarted with --heap-ran-out.
 HEAP = 76
-#: Exit codes after wrong usage, or if the circumstances forbid the work: a restart would not help.
+#: Exit codes after which a restart would not help: success, wrong usage or circumstances, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: A job that ran for this long (seconds) has failed for a new reason.
+#: If a job ran for at least this long (seconds), its failure counts as a new one.
 WELL_SECONDS = 300.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options. All else is in the settings."""
+    """Add the options. Everything else is in the settings."""
     parser.add_argument("--heap-ran-out", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--once",
@@ -68,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
 def _alone(checkpoint: str) -> Iterator[None]:
     """Lock the checkpoint for the life of this process, if it is a folder that can be locked.
 
-    A second monitor on the same checkpoint ends and the first continues. Without a lock the checkpoint shows the
-    conflict too late for both. Raises StateError.
+    A second monitor on the same checkpoint then ends at once, and the first continues. Without the lock both would fail
+    later, when the checkpoint shows the conflict. Raises StateError.
     """
     from clienthealth.platform.locations import is_url
     from clienthealth.spark.failures import ANOTHER
@@ -83,7 +83,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # If the folder cannot be written, the job says what to do.
+        # The folder cannot be written: leave it to the job, whose error says what to do.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield

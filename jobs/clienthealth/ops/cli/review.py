@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clienthealth.review.model import Review
     from clienthealth.review.period import Period
 
-#: A name before a folder. A URL has a colon before its first equals sign.
+#: A name before a folder, as in `NAME=FOLDER`. A URL does not match: it has a colon before its first equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 _FROM = "an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); alone: all that it names"
@@ -90,7 +90,7 @@ def run_review(args: argparse.Namespace) -> int:
 def _reviews(
     spark: Any, settings: Settings, reviewed: Period, actions: Path | None, scratch: Path
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
-    """Make the review of each cluster and of all together. Returns the whole, the parts, and the files."""
+    """Make the review of each cluster and of all clusters together. Returns the whole, the parts, and the files."""
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.queries import build

@@ -11,13 +11,13 @@ from typing import Literal
 
 from clienthealth.settings import Settings
 
-#: `skipped`: not configured, or not possible because of an earlier failure.
+#: `skipped`: the subject is not configured, or cannot be checked because of an earlier failure.
 State = Literal["ok", "warning", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found: about what, how it is, and a sentence that says so (and what to do)."""
+    """The result of a check: its subject, its state, and a sentence that describes it and says what to do."""
 
     about: str
     state: State
@@ -28,9 +28,9 @@ Check = Callable[[Settings], Iterator[Finding]]
 
 
 def checks() -> tuple[tuple[str, Check], ...]:
-    """All checks, each with what to say before it where it takes long.
+    """Return all checks, each with a text to print before it if it takes long, else ''.
 
-    This machine, Kafka, the monitor, what shows the results; at last what has to start Spark.
+    Order: this machine, Kafka, the monitor, the servers that show results; last the check that has to start Spark.
     """
     from clienthealth.ops.doctor import brokers, machine, owned, servers
 

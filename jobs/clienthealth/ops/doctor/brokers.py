@@ -24,9 +24,9 @@ from clienthealth.platform import topics as declared
 from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
 
-#: The newest records of a topic that are looked at, enough for many clients.
+#: How many of a topic's newest records are examined: enough to see many clients.
 NEWEST = 500
-#: What Spark names the consumer groups of its readers after.
+#: Prefix of the consumer groups in which Spark reads.
 READERS = "spark-kafka-source-"
 DESCRIBE = "For their lag, grant it: kafka-acls.sh --operation Describe --topic '*' --group '*'."
 PUSHES = "pushes"
@@ -35,7 +35,7 @@ GRANT = "to have it checked: kafka-acls.sh --operation DescribeConfigs --cluster
 
 
 def kafka_works(settings: Settings) -> Iterator[Finding]:
-    """Connect, then look at each topic."""
+    """Check that the cluster answers, then check its plugin, topics and groups."""
     servers = settings.kafka.bootstrap_servers
     try:
         client = admin(settings, **CLIENT)
@@ -45,7 +45,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
     try:
         cluster = client.describe_cluster()
         brokers = cluster["brokers"]
-        # Brokers since 4.0 name those, too, that are registered and away.
+        # Brokers since 4.0 also list members of the cluster that are down.
         away = [broker["broker_id"] for broker in brokers if broker.get("is_fenced")]
         if away:
             down = ", ".join(map(str, away))
@@ -93,7 +93,7 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
 
 
 def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any], brokers: int) -> Iterator[Finding]:
-    """Leaders, rights, replication and configuration of a topic that is there."""
+    """Check the leaders, rights, replication and configuration of an existing topic."""
     name, about = topic["name"], f"topic {topic['name']}"
     read = name in (*settings.topics.metrics, *settings.topics.logs)
     states = name == settings.topics.health
@@ -116,7 +116,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
             lost, wanted = "states of clients that change rarely would vanish", "compact,delete"
         yield Finding(about, "failed", f"Its cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
     if read:
-        # Enough for a monitor that begins anew, and for one that was down over lunch.
+        # A new monitor reads this far back. That is also enough for one that was down over lunch.
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
         text = f"It keeps records {'for ever' if kept_ms < 0 else f'for {kept_ms / 3_600_000:.1f} h'}"
         if 0 <= kept_ms < needed * 1000:
@@ -128,7 +128,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """What the brokers say this user may do; brokers before 2.3 do not say."""
+    """Report which needed rights on the topic this user has; brokers before 2.3 do not tell."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
@@ -141,7 +141,7 @@ def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[
 
 
 def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
-    """May the monitor read as a group, and may the groups exporter see the groups of others."""
+    """Check that the monitor may read in its groups, and that the groups exporter may see other groups."""
     about = "groups"
     if trouble := extents(client, [OFFSETS_TOPIC]).trouble:
         yield Finding(about, "failed", f"{trouble}. The groups that are kept there are not known: is a broker down?")
@@ -164,7 +164,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
-        # Of a group that is not there yet, brokers say no more than that one may ask.
+        # For a group that does not exist yet, brokers tell only whether this user may describe it.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'look at'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
@@ -187,7 +187,7 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 
 
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
-    """Have the brokers our plugin, and do they ask their clients. Another way to hear them may do as well."""
+    """Check that the brokers have our plugin and ask clients to push. Without pushes, other exporters can serve."""
     try:
         with_plugin = brokers_with_plugin(client, nodes)
         present = subscriptions(client)
@@ -233,7 +233,7 @@ def _asked(
 
 
 def configuration(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
-    """What is checked of a topic's configuration; empty where this user may not read it."""
+    """Return the options of a topic that are checked; empty if this user may not read them."""
     names = ("cleanup.policy", "retention.ms", "compression.type", "min.insync.replicas")
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(names))
     configs = client.describe_configs([resource], config_filter="all")

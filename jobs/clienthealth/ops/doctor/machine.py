@@ -26,21 +26,21 @@ from clienthealth.platform.jars import has_compiler, java, version
 from clienthealth.platform.locations import is_url
 from clienthealth.settings import Settings
 
-#: Codec of Kafka → whether kafka-python has the library for it.
+#: Kafka codec → function that is True if kafka-python has the library for it.
 READABLE: Mapping[str, Callable[[], bool]] = {
     "gzip": codec.has_gzip,
     "snappy": codec.has_snappy,
     "lz4": codec.has_lz4,
     "zstd": codec.has_zstd,
 }
-#: A monitor that cannot write its checkpoint stops.
+#: Minimum free bytes on the disk of the checkpoint: a monitor that cannot write there stops.
 MIN_FREE_BYTES = 1_000_000_000
 CHECKPOINT, HISTORY = "monitor.checkpoint", "monitor.history"
 REMEDY = "pip install 'kafka-client-health[exporters]'"
 
 
 def java_works(_: Settings) -> Iterator[Finding]:
-    """Check that a Java is there on which Spark runs."""
+    """Check that there is a Java on which Spark runs."""
     try:
         path = java()
         number = version(path)
@@ -52,7 +52,7 @@ def java_works(_: Settings) -> Iterator[Finding]:
 
 
 def jars_present(_: Settings) -> Iterator[Finding]:
-    """Check that Spark's connectors are there; fetch missing ones."""
+    """Check that Spark's connectors are present; download missing ones."""
     if importlib.util.find_spec("pyspark") is None:
         yield Finding("jars", "skipped", "PySpark is not installed here, so this machine runs exporters only.")
         return
@@ -91,7 +91,7 @@ def of_topic(about: str, compression: str) -> Finding:
 
 
 def places_work(settings: Settings) -> Iterator[Finding]:
-    """Check that checkpoint, history and reviews can be kept at their places: write files, open tables."""
+    """Check that checkpoint, history and reviews can be kept where the settings say: write files, open tables."""
     places = {
         CHECKPOINT: settings.monitor.checkpoint,
         HISTORY: settings.monitor.history,
@@ -118,7 +118,7 @@ def places_work(settings: Settings) -> Iterator[Finding]:
 
 
 def _there(place: str) -> Path:
-    """Return the folder, or its nearest existing parent."""
+    """Return the folder, or its nearest parent that exists."""
     return next(folder for folder in (Path(place), *Path(place).parents) if folder.exists())
 
 
@@ -179,10 +179,10 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
 @contextmanager
 def _left_as_it_was(place: str) -> Iterator[None]:
-    """Delete folders that the check created: the doctor may run as another user than the monitor."""
+    """Delete the folders that the check created, because the doctor may run as another user than the monitor."""
     folders = () if is_url(place) else (Path(place), *Path(place).parents)
     made = [folder for folder in folders if not folder.exists()]
     yield
     for folder in made:
-        with suppress(OSError):  # Other programs have begun to use it.
+        with suppress(OSError):  # another program uses the folder already
             folder.rmdir()

@@ -15,7 +15,7 @@ from clienthealth.ops.doctor.records import newest
 from clienthealth.settings import Settings
 
 ABOUT = "owners"
-#: Newest states to look at: more clients than most fleets have.
+#: How many of the newest states are examined: more than most fleets have clients.
 NEWEST = 20_000
 _NAMED = 8
 
@@ -52,7 +52,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         return
     decoder, clients = msgspec.json.Decoder(_Record), []
     for record in records:
-        # The exporter counts records that are no state of a client.
+        # Skip records that are not a client's state; the exporter counts them.
         with suppress(msgspec.DecodeError):
             clients += [decoder.decode(record.value).client] if record.value is not None else []
     if not clients:

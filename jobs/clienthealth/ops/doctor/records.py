@@ -28,22 +28,23 @@ from clienthealth.settings.fields import LARGEST
 
 READ_SECONDS = 5.0
 TIMEOUT_MS = 10_000
-#: Options of each Kafka client of the doctor.
+#: kafka-python options of every Kafka client that the doctor creates.
 CLIENT = {"client_id": "kafka-health-doctor", "bootstrap_timeout_ms": TIMEOUT_MS, "request_timeout_ms": TIMEOUT_MS}
 _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = {
     "metrics": decode_metrics,
     "logs": decode_logs,
     None: decode_any,
 }
-#: Meaning of a topic without records: metrics are the basis of all verdicts, logs add to them.
+#: What it means that a topic is empty: verdicts are based on metrics, logs only add to them.
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "metrics": ("warning", "It has no records yet: nothing can be judged until somebody writes metrics to it."),
     "logs": ("skipped", "It has no records yet: what logs alone show cannot be judged."),
 }
 CLOCK = "clock"
-#: Tolerance (s) between a sample's time and ours; more shifts windows.
+#: Tolerated difference (s) between the time in a client's record and our clock; a larger one shifts windows.
 SKEW_WARNING_SECONDS = 5.0
-#: Delay (s) from a sample's time to its record: beyond it the client's clock is behind, or its collector delays it.
+#: Tolerated delay (s) from a client's measurement to its Kafka record; if longer, the client's clock is slow or its
+#: collector is late.
 DELAY_WARNING_SECONDS = 30.0
 NAMED = 3
 
@@ -176,7 +177,8 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
         return
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # Per client (seconds): how far its samples are ahead of our clock at most, and behind their records at least.
+    # Seconds by client: the most that its samples are ahead of our clock, and the least that they are behind their
+    # records.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:

@@ -18,10 +18,10 @@ from clienthealth.settings import Settings
 from clienthealth.spark.self_monitoring import LIMITS, PREFIX
 
 TIMEOUT_SECONDS = 10.0
-#: Timeout (s); the servers are near.
+#: Timeout in seconds for reading the metrics of the monitor, which is near.
 MONITOR_SECONDS = 5.0
 SKEW_SECONDS = 5.0
-#: Jobs of deploy/prometheus that the alerts name.
+#: Scrape jobs in deploy/prometheus to which the alerts refer.
 JOBS = ("kafka-client-health", "kafka-client-health-monitor")
 
 
@@ -126,7 +126,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
         why = getattr(reason, "strerror", None) or reason
         yield Finding("limits", "skipped", f"At most: {at_most}. The monitor does not answer at {url}: {why}.")
         return
-    # Metric name without prefix, and limit if any → value.
+    #: Metrics of the monitor: (name without prefix, limit's name or none) → value.
     values = {
         (sample.name.removeprefix(f"{PREFIX}_"), sample.labels.get("limit", "")): sample.value
         for family in families

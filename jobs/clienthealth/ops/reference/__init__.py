@@ -23,7 +23,7 @@ from clienthealth.settings.fields import keys
 from clienthealth.spark.self_monitoring import SelfMetrics
 
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
-#: Suffixes of metric names in Prometheus, by type.
+#: Suffix that Prometheus' client library adds to a metric's name, by the metric's type.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from clienthealth.platform import locations
 
-#: The installed packages; their second level are the rooms.
+#: The installed packages; the packages directly within them are the rooms.
 PACKAGES = ("clienthealth", "clienthealth_exporters")
 ROOT = locations.checkout()
-#: Source folders; `jobs` and `exporters` are no part of module names.
+#: Folders of source code; `jobs` and `exporters` are not part of module names.
 FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "deploy")
 
 
@@ -54,7 +54,7 @@ def imports(module: str, at_start: bool = False) -> Sequence[str]:
                 source = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1], source]).rstrip(".")
             inside = [f"{source}.{alias.name}" for alias in node.names]
             if not all(name in modules() for name in inside):
-                named.append(source)  # Otherwise only modules of the package are meant, not names in its __init__.
+                named.append(source)  # otherwise all names are modules of the package, and its __init__ is not needed
             named += inside
     return named
 
@@ -71,7 +71,7 @@ def _statements(node: ast.AST, at_start: bool) -> Iterator[ast.AST]:
 
 
 def room(module: str) -> str:
-    """Return the room of a module: `formats`, `exporters.jvm`."""
+    """Return the name of a module's room, such as `formats` or `exporters.jvm`."""
     package, _, rest = module.partition(".")
     first = rest.partition(".")[0]
     return first if package == "clienthealth" else f"exporters.{first}"
