@@ -27,9 +27,9 @@ CAPACITY = 20_000
 #: Seconds between two log lines about a waiting source or undelivered records.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
-#: Seconds for which `send` waits for a missing topic.
+#: Time limit (ms) of `send` if the topic is missing.
 MAX_BLOCK_MS = 5_000
-#: Kafka's errors with that meaning.
+#: Explanation of Kafka's errors about missing metadata of a topic.
 NO_METADATA = (
     "there is no such topic, or this user may not write to it, or the brokers do not answer; "
     "'kafka-health init' creates topics, 'kafka-health doctor' says what is wrong"
@@ -109,7 +109,7 @@ class Publisher:
         return self._under_way
 
     def _due(self, warning: str) -> bool:
-        """True once in WARNING_SECONDS for each warning."""
+        """True if this warning was not logged within the last WARNING_SECONDS."""
         now = time.monotonic()
         due = now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS
         if due:

@@ -1,10 +1,10 @@
 """`kafka-health export groups`: publish committed offsets of all groups, and the extents of their partitions.
 
-One canonical snapshot per group and reading goes to the topic of client metrics, from which the monitor computes lag.
-The log names groups that cannot be read when they begin to fail, and nothing is published of them. `--once` reads the
+Each reading publishes one snapshot per group to the topic of client metrics, from which the monitor computes lag. If a
+group cannot be read, nothing is published about it, and the log names it once when that begins. `--once` reads the
 groups once and prints them; with `--json` as the snapshots that would be published.
 
-One process may read several clusters, each in a thread of its own: a cluster that hangs delays no other.
+One process may read several clusters, each in a separate thread: a cluster that hangs does not delay the others.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Longest pause (s) before a new attempt to connect after a broker restart.
+#: Longest pause (ms) before a new attempt to connect after a broker restart.
 RECONNECT_MS = 1000
 #: Seconds from handing over a record until it is on its topic: the producer gathers records for 0.1 s.
 DELIVERY_SECONDS = 1.0
-#: Interval for a group on display. Clients commit each 5 s by default.
+#: Interval (s) at which a group is read for a display. Clients commit every 5 s by default.
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
 LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
@@ -69,13 +69,13 @@ def clusters(settings: Settings) -> list[Cluster]:
             raise SettingsError(
                 f"[groups] clusters: '{name}' is the name of two clusters; see [prometheus] cluster_name"
             )
-        # Environment variables configure the cluster of the settings.
+        # Environment variables configure only the cluster of the settings themselves.
         all_clusters.append(Cluster(name, load(file, environ={})))
     return all_clusters
 
 
 def only(settings: Settings, group: str) -> Settings:
-    """Return settings that read one group alone, at every reading, as for a display."""
+    """Return settings that read only this group, and at every reading, as a display needs it."""
     groups = replace(
         settings.groups,
         include=re.escape(group),
@@ -88,7 +88,7 @@ def only(settings: Settings, group: str) -> Settings:
 
 
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
-    """Yield the snapshot of the group that `only` left in the settings at each reading; none while it is not due.
+    """Yield the group's snapshot at each reading, none while it is not due. `settings`: those that `only` returns.
 
     Raises InputError if there is no such group, ServiceError if it cannot be read.
     """
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json and not args.once:
         raise InputError("--json goes with --once")
     if args.once:
-        # Read all before the exit code reports a failure.
+        # Read all clusters before the exit code reports a failure.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0
@@ -166,7 +166,7 @@ def serve(settings: Settings, stop: threading.Event) -> None:
             log.info("consumer groups of %s are read every %g s", each.kafka.bootstrap_servers, often)
         tasks = [threads.submit(GroupExporter(settings, cluster).run, stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
-        # A thread that ends by a defect ends all, and its error is raised.
+        # If one thread ends by an error of ours, all end, and the error is raised.
         stop.set()
     for task in tasks:
         task.result()
@@ -192,7 +192,7 @@ class GroupExporter:
         self._publisher: Publisher | None = None
         self._failing: dict[str, str] = {}
         self.interval_seconds = cluster.settings.groups.interval_seconds
-        #: Groups, partitions and whole readings that could not be read, since the start.
+        #: Number of groups, partitions and whole readings that could not be read since the start.
         self.failures_total = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -207,7 +207,7 @@ class GroupExporter:
             self.close()
 
     def cycle(self) -> int:
-        """Do one reading; returns the number of published snapshots. Failures are logged and counted."""
+        """Read all groups once; return the number of published snapshots. Failures are logged and counted."""
         try:
             reading = self._reader.read()
             if self._publisher is None:
@@ -235,7 +235,7 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count failures; log which began and which ended."""
+        """Count the failures; log which of them are new and which have ended."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])
@@ -272,8 +272,8 @@ class _Commit(NamedTuple):
 class Snapshots:
     """Make canonical snapshots from readings of one cluster, with the age of each commit.
 
-    Brokers do not tell when an offset was committed. `commit-timestamp-ms` is the time of the first reading that saw it
-    changed; a commit that is older than the exporter has none.
+    Brokers do not tell when an offset was committed. `commit-timestamp-ms` is the time of the first reading that saw a
+    changed offset. It is missing for a commit that is older than the exporter.
     """
 
     def __init__(self, cluster: str, service: str) -> None:

@@ -1,11 +1,11 @@
 """Read the groups of a cluster: committed offsets, extents of their partitions, and members.
 
-A reading lists all groups of all types, and asks for those that are due (see `Pace`). A share group commits no offset:
-the start of each of its share partitions stands for it, before which every record is acknowledged or given up.
+A reading lists all groups of all types, and asks for those that are due (see `Pace`). A share group commits no offset.
+Instead the start of each of its share partitions is used: every record before it is acknowledged or given up.
 
-Committed offsets come first and end offsets after them: records produced in between make the lag look larger, never
-negative. Each broker is asked separately, and a failed request is repeated in halves, so that one group, topic or
-broker that fails costs the others nothing.
+Committed offsets are read first, end offsets after them: records produced in between make the lag look larger, never
+negative. Each broker is asked separately. A failed request is split in halves and repeated, so that a group, topic or
+broker that fails does not affect the others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _message(name: str) -> Any:
 
 
 _MESSAGES: list[Any] = []
-#: Type of a group → the request that describes it. Every other type is described as a classic group.
+#: Type of a group → the request that describes it. Groups of all other types are described as classic groups.
 _DESCRIBE = {
     "consumer": _message("ConsumerGroupDescribe"),
     "streams": _message("StreamsGroupDescribe"),
@@ -55,12 +55,12 @@ _DESCRIBE = {
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 #: States of an empty group.
 MEMBERLESS = ("Empty", "Dead")
-#: A group waits for this share of the time since its last change.
+#: A group is read again after this share of the time since its last change.
 SHARE = 0.1
 
 
 class Member(NamedTuple):
-    """A member of a group. `epoch`: of its assignment; None in classic groups."""
+    """A member of a group. `epoch`: the epoch of its assignment; None in classic groups."""
 
     client_id: str
     consumer_id: str
@@ -69,8 +69,11 @@ class Member(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A group as its broker lists it. `type`: classic, consumer, streams or share; connect and the like, which commit
-    nothing, by their protocol."""
+    """A group as its broker lists it.
+
+    `type`: classic, consumer, streams or share. For groups that commit nothing, as those of Connect, it is their
+    protocol.
+    """
 
     broker: int
     type: str
@@ -197,7 +200,7 @@ class GroupReader:
                 self._admin = None
 
     def _listed(self, admin: KafkaAdminClient, attempt: _Attempt) -> dict[str, Listed]:
-        """Return all groups that the settings include."""
+        """Return all groups that the settings do not exclude."""
         brokers = [broker["broker_id"] for broker in admin.describe_cluster()["brokers"]]
 
         def listing(broker: int) -> dict[str, Listed] | Exception:
@@ -207,7 +210,7 @@ class GroupReader:
                 return error
             of_broker: dict[str, Listed] = {}
             for row in rows:
-                # Brokers before 3.8 report no type, and have classic groups only.
+                # Brokers before 3.8 report no type, because they have only classic groups.
                 group_type = row.get("group_type") or "classic"
                 if group_type == "classic" and row["protocol_type"] not in ("consumer", ""):
                     group_type = row["protocol_type"]
@@ -267,7 +270,7 @@ class GroupReader:
         states: Mapping[str, str],
         attempt: _Attempt,
     ) -> None:
-        """Read the members of groups whose state changed, of others every `members_interval_seconds`."""
+        """Read the members of groups whose state changed; those of other groups every `members_interval_seconds`."""
         now, every = self._clock(), self._settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 
@@ -286,7 +289,7 @@ class GroupReader:
         asked = {name: group for name, group in listed.items() if due(name)}
         for name, row in self._asked(ask, asked, failed, attempt).items():
             by_member = sorted(_assigned(row), reverse=True)
-            # Members of a share group share partitions: the first by its id stands for them.
+            # Members of a share group share partitions: the member with the first id is taken as the owner.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
             self._described[name] = _Description(members, owners, states[name], now)
@@ -344,7 +347,7 @@ def _raised(row: Any) -> bool:
 
 
 def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
-    """Yield the members of a described group with their partitions; in Streams those of their active tasks."""
+    """Yield the members of a described group with their partitions; in Streams the partitions of their active tasks."""
     topics = {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
         for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()
@@ -352,7 +355,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     for row in group.members:
         if hasattr(row, "member_assignment"):
             given = []
-            # Members write the assignment for each other, and a broker accepts any bytes.
+            # The assignment was written by another member, and a broker accepts any bytes.
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
@@ -368,7 +371,10 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """A group at its last reading: `at`, and `since` when it is unchanged. `committed`: a hash of its offsets."""
+    """A group at its last reading: `at` is the time of the reading, `since` the time from which it is unchanged.
+
+    `committed`: a hash of its offsets.
+    """
 
     state: str
     committed: int | None
@@ -380,11 +386,11 @@ class _Seen:
 class Pace:
     """The schedule of groups: a group in use is due every time, an unchanged or failing one less and less often.
 
-    Most groups of a large cluster are abandoned. Only its offsets show that a group committed, so a group with members
-    is read every time. A group without members changes only through an administrator; a member that joins changes its
-    state, which every listing shows.
+    Most groups of a large cluster are abandoned. Commits are visible only in a group's offsets, so a group with members
+    is read every time. A group without members changes only through an administrator; a member that joins changes the
+    group's state, which every listing shows.
 
-    Times are in seconds of one clock; `longest`: the longest wait of a group.
+    Times are in seconds of one clock; `longest`: the longest time until a group is read again.
     """
 
     def __init__(self, longest: float) -> None:
@@ -392,7 +398,7 @@ class Pace:
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Return the groups to read now. `states`: all existing groups; others are forgotten."""
+        """Return the groups to read now. `states`: the state of every existing group; others are forgotten."""
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
         wait = {
             name
@@ -411,7 +417,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return those of the groups that failed at their last reading, with the reason."""
+        """Return the `waiting` groups that failed at their last reading, with the reason."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

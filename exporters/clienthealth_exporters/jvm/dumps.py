@@ -1,7 +1,7 @@
-"""Thread dumps: the reasons to take one, as each failure mode defines them, and the log record that it becomes.
+"""Thread dumps: the reasons to take one, as each failure mode defines them, and the log record that a dump becomes.
 
-A reason is *strong*. It is *weak* if an idle client looks the same: then three dumps are enough until something
-changes.
+A reason is *weak* if an idle client looks the same, and *strong* otherwise. For weak reasons alone, three dumps are
+enough until something changes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ DUMP_DATASET = "kafka.thread-dump"
 MAX_DUMP_BYTES = 900_000
 WEAK_DUMPS = 3
 PAIR = 2
-#: Pauses between two dumps while the suspicion lasts, in multiples of the least pause.
+#: Pauses between two dumps while the suspicion lasts, in multiples of the shortest pause.
 PAUSES = (1, 1, 2, 4)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason to take a dump, in words."""
+    """A reason to take a dump, in words for the log record."""
 
     text: str
     strong: bool = True
@@ -65,7 +65,7 @@ class Suspicion:
 
 
 class DumpBudget:
-    """The number of dumps that all JVMs together may give: when a cluster fails, all clients look suspicious at once.
+    """A limit on the dumps of all JVMs together: when a cluster fails, all clients look suspicious at once.
 
     Thread-safe. Times are seconds of any clock.
     """
@@ -125,7 +125,7 @@ def _reading(snapshot: Snapshot) -> Reading:
 def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
     """Return a thread dump as one log record in the Elastic Common Schema with dotted keys.
 
-    In a dump that is too large the threads of Kafka come first.
+    If a dump is too large, the threads that touch Kafka are kept first.
     """
     record = {
         "@timestamp": datetime.fromtimestamp(ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),

@@ -1,8 +1,8 @@
 """`kafka-health export jvm`: read the Kafka clients of JVMs through their Jolokia agents.
 
 Each JVM is read separately, with one request for all its MBeans every interval. A snapshot of each client goes to the
-topic of client metrics, and a thread dump to the topic of client logs when a client looks suspicious. A JVM that does
-not answer delays no other; it is reported and asked less and less often.
+topic of client metrics. When a client looks suspicious, a thread dump goes to the topic of client logs. A JVM that does
+not answer does not delay the others; it is reported, and asked less and less often.
 
 A target is `[SERVICE=]URL`, followed by options of its clients that JMX does not show:
 `orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. With `metrics=pushed` its clients push their
@@ -37,15 +37,15 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: JVMs read at the same time; a JVM that hangs occupies a place until its timeout. Threads are made on demand.
+#: Number of JVMs read at the same time; a JVM that hangs occupies one of these threads until its timeout.
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
-#: Reads of a JVM without a Kafka client before a warning; an application may create its client late.
+#: Number of reads of a JVM without a Kafka client before a warning; an application may create its client late.
 READS_WITHOUT_CLIENTS = 6
-#: Options that a target may set for its clients. JMX does not even show a consumer's group.
+#: Options of its clients that a target may state. JMX does not even show a consumer's group.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
-#: Option of a target whose clients push their metrics.
+#: Option of a target that says that its clients push their metrics.
 PUSHED = "metrics=pushed"
 
 
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 class Targets:
-    """The targets given, and those of a file that may change. Raises InputError if there are none."""
+    """The targets that were given, and those of a file that may change. Raises InputError if there are none."""
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
         self._given = tuple(targets)
@@ -112,7 +112,7 @@ class Targets:
             raise InputError("no targets: give --target, --targets-file or [jvm] targets")
 
     def now(self) -> tuple[Target, ...]:
-        """Return all targets. An unreadable file is reported once, and its old list stays."""
+        """Return all targets. If the file is unreadable, that is reported once, and the list read before stays."""
         if self._file is not None:
             try:
                 stat = self._file.stat()
@@ -132,7 +132,7 @@ class Targets:
 
 
 class Exporter:
-    """Read every target on time."""
+    """Reads every target at its interval."""
 
     def __init__(self, settings: Settings, targets: Targets, publisher: Publisher) -> None:
         self._settings = settings
@@ -202,7 +202,7 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # A JVM that stays silent is logged once: a thousand of them would fill the log.
+            # A JVM that does not answer is logged once: a thousand such JVMs would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s is silent: %s; next try in %.0f s", self._target.service, error, interval)
             self._pause = interval

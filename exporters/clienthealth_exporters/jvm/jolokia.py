@@ -34,7 +34,7 @@ class JolokiaError(ServiceError):
 class Jolokia:
     """The agent at `url`. Proxies of the environment are ignored, because agents are near.
 
-    `timeout` (seconds) holds for the connection, for each wait for data, and from then on for the whole answer.
+    `timeout` (seconds) limits the connection, each wait for data, and the reading of the whole answer.
     """
 
     def __init__(self, url: str, timeout: float, user: str = "", password: str = "") -> None:

@@ -28,7 +28,7 @@ from clienthealth_exporters.prometheus.filters import FIELDS, Filters
 from clienthealth_exporters.prometheus.states import State, States
 
 PREFIX = "/api/v1/"
-#: Clients per page, by default and at most; maximum number of changes of incidents.
+#: Clients per page by default, clients per page at most, and the maximum number of changes of incidents.
 PAGE, MAX_PAGE = 60, 500
 
 
@@ -41,7 +41,7 @@ class Failure(msgspec.Struct, omit_defaults=True):
 
 
 class ClientSummary(msgspec.Struct):
-    """A client, or a consumer group (`kind` is group), in short. `status` is the word on the status page."""
+    """A client, or a consumer group (`kind` is group), in short. `status` is the word that the status page shows."""
 
     key: str
     service: str
@@ -62,10 +62,11 @@ class ClientSummary(msgspec.Struct):
 
 
 class ClientList(msgspec.Struct):
-    """A page of clients, the worst first; with `fields` each has only those. `at` is the time of the newest record.
+    """A page of clients, the worst first. `at` is the time of the newest record.
 
-    Poll with `since` = the `at` of the last answer to get clients whose record is as new or newer. `trouble` gives the
-    reason if the answer may be incomplete: before the whole topic is read, and while Kafka does not answer.
+    With the parameter `fields`, each client has only those fields. Poll with `since` = the `at` of the last answer to
+    get clients whose record is as new or newer. `trouble` gives the reason if the answer may be incomplete: before the
+    whole topic is read, and while Kafka does not answer.
     """
 
     clients: list[ClientSummary]
@@ -94,7 +95,7 @@ class EvidenceItem(msgspec.Struct):
 
 
 class ModeVerdict(msgspec.Struct, omit_defaults=True):
-    """The verdict on one mode; for a failure also meaning, action, and what was ruled out and what was not."""
+    """The verdict on one mode. For a failure also its meaning, the action, and what was and was not ruled out."""
 
     mode: str
     status: str
@@ -111,7 +112,7 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
     @classmethod
     def from_verdict(cls, verdict: Verdict, client: Client) -> Self:
-        """Return the verdict on a client, with words for a failure."""
+        """Return the API's form of a verdict on a client; the words are only for failures."""
         mode, shown = modes().get(verdict.mode), cls(verdict.mode, verdict.status, reason=verdict.reason)
         if verdict.unhealthy and mode is not None:
             explained, since = mode.explanation(verdict, client.library), amount(verdict.since_ms)
@@ -156,7 +157,7 @@ class Incident(msgspec.Struct):
 
 
 class IncidentChange(msgspec.Struct):
-    """A failure mode of a client took another status ("no longer": it is over), as seen by this exporter."""
+    """A change of a client's status in a failure mode ("no longer": the failure is over), as seen by this exporter."""
 
     client: str
     mode: str
@@ -165,7 +166,7 @@ class IncidentChange(msgspec.Struct):
 
 
 class IncidentList(msgspec.Struct):
-    """Failures that last, and the changes of the last hour, the newest first; each list at most as long as a page."""
+    """Failures that last, and the changes of the last hour, the newest first; each list at most a page long."""
 
     open: list[Incident]
     open_total: int
@@ -200,7 +201,7 @@ class ModeList(msgspec.Struct):
 
 
 class Problem(msgspec.Struct):
-    """The reason for a missing answer."""
+    """The answer to a request that failed: its reason."""
 
     error: str
 
@@ -234,7 +235,7 @@ class Api:
         self._view = view
 
     def __call__(self, request: Request) -> Response:
-        """Return the answer, 304 if the requester has it already, or a Problem."""
+        """Return the answer, 304 if the requester already has it, or a Problem."""
         path, _, key = request.path.removeprefix(PREFIX).partition("/")
         key = unquote(key)
         route = ROUTES.get(f"{path}/{{key}}" if key else path)
@@ -297,7 +298,7 @@ class Api:
         )
 
     def incidents(self, _key: str, query: Mapping[str, str]) -> IncidentList:
-        """Return lasting failures, and changes."""
+        """Return the failures that last, and the changes of the last hour."""
         limit, lasting, recent = _number(query, "limit", PAGE, MAX_PAGE), [], []
         failing = [state for state in self._states.live() if state.failures]
         for state in failing[:limit]:
@@ -329,7 +330,7 @@ class Api:
 
 
 class Route(NamedTuple):
-    """A path of the API: `answers` is its type, None for the document itself."""
+    """A path of the API. `answers` is the type of its answers; None for the path of the document itself."""
 
     says: str
     answer: Callable[[Api, str, Mapping[str, str]], Any]
@@ -349,7 +350,7 @@ ROUTES: Mapping[str, Route] = {
 
 
 def summary(view: View, state: State) -> ClientSummary:
-    """Return a client in short."""
+    """Return the summary of a client."""
     client, owner = state.client, owner_of(view.owners, state.client) if view.owners.rows else None
     return ClientSummary(
         **{name: getattr(client, name) for name in Client.__struct_fields__},

@@ -35,7 +35,7 @@ LAG_WORDS = {
     "REWIND": "The group's committed offset has gone back: records are read again.",
 }
 MAX_EVIDENCE = 12
-#: Number of a verdict's facts shown first; a reader takes in no more at a glance.
+#: Number of a verdict's facts that are shown first: a reader cannot take in more at a glance.
 DECIDING = 3
 MAX_PARTITIONS = 25
 
@@ -44,7 +44,8 @@ MAX_PARTITIONS = 25
 class View:
     """The data of a page besides the clients. Times in epoch seconds.
 
-    `trouble`: why the state cannot be trusted. `left_out`: number of records without room. `owners`: of services.
+    `trouble`: why the state cannot be trusted. `left_out`: number of records that were dropped for lack of room.
+    `owners`: the owners of services.
     """
 
     settings: Settings
@@ -61,7 +62,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def status_of(state: State) -> str:
-    """Return the word for a client: confirmed, suspected, lagging (groups), unknown, partial, ok or gone."""
+    """Return the status word of a client: confirmed, suspected, lagging (groups), unknown, partial, ok or gone."""
     if state.urgency >= 30:
         return "confirmed"
     if state.urgency >= 20:
@@ -75,7 +76,7 @@ def status_of(state: State) -> str:
 
 @cache
 def shape(status: str) -> Markup:
-    """Return a shape per status, so that statuses differ without colours."""
+    """Return a different shape for each status, so that statuses can be told apart without colours."""
     warn, none = {"fill": "var(--warn)", "stroke": "var(--warn-edge)"}, {"fill": "none", "stroke": "var(--none)"}
     dashed = {"stroke_width": 2, "stroke_dasharray": 2}
     drawn = {
@@ -103,7 +104,7 @@ def owner_of(owners: Owners, client: Client) -> Owner | None:
 
 
 def identity_parts(record: HealthRecord) -> list[str]:
-    """Return the names of the client and of its place."""
+    """Return the names of the client, and of the place where it runs."""
     client = record.client
     library = " ".join(part for part in (client.library, client.version) if part)
     host = client.host if client.instance.startswith(client.host) and client.host else ""
@@ -113,7 +114,7 @@ def identity_parts(record: HealthRecord) -> list[str]:
 
 
 def blindness(view: View) -> list[str]:
-    """Return why the page may not show the present state."""
+    """Return the reasons why the page may not show the present state."""
     found = [view.trouble] if view.trouble else []
     if view.newest is not None and view.now - view.newest > SILENT_SECONDS:
         found.append(
@@ -124,7 +125,7 @@ def blindness(view: View) -> list[str]:
 
 
 def since(view: View, verdict: Verdict) -> str:
-    """Return since when a failure lasts, and for how long."""
+    """Return since when a failure lasts and for how long, as text."""
     begun = amount(verdict.since_ms)
     if begun is None:
         return "since an unknown time"
@@ -132,15 +133,16 @@ def since(view: View, verdict: Verdict) -> str:
 
 
 def onset(view: View, record: HealthRecord) -> str:
-    """Return when the oldest of its failures began, '' if unknown."""
+    """Return when the oldest failure of the client began, '' if unknown."""
     begun = [at for verdict in record.verdicts if verdict.unhealthy and (at := amount(verdict.since_ms)) is not None]
     return wording.moment(min(begun) / 1000, view.now) if begun else ""
 
 
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
-    """Return the facts that decide, in order of time, and the others.
+    """Return the deciding facts in order of time, and the other facts.
 
-    The newest fact of each kind decides, then the newest of the rest: kinds that agree weigh more than repetitions.
+    The newest fact of each kind decides, then the newest of the rest: facts of different kinds that agree weigh more
+    than repetitions.
     """
     newest = list(reversed(verdict.evidence))
     of_each_kind = {fact.kind: fact for fact in verdict.evidence}.values()
@@ -156,7 +158,7 @@ def numbers_of(verdict: Verdict, cause: str) -> dict[str, Any]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return its failures in a few words: titles and causes, or a group's lag state."""
+    """Return the client's failures in a few words: titles and causes, or a group's lag state."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
@@ -167,25 +169,25 @@ def what_is_wrong(record: HealthRecord) -> str:
 
 
 def reasons(record: HealthRecord) -> list[str]:
-    """Return why a client cannot be judged."""
+    """Return the reasons why a client cannot be judged."""
     return sorted({str(verdict.reason) for verdict in record.verdicts if verdict.reason})
 
 
 def judged(record: HealthRecord) -> str:
-    """Return how many modes of a client were judged, and why the others were not."""
+    """Return how many modes of a client were judged, and why the other modes were not."""
     fine, blind = others(record)
     return f"nothing found, {len(fine)} of {len(fine) + len(blind)} judged; not judged: {', '.join(blind)}"
 
 
 def others(record: HealthRecord) -> tuple[list[str], list[str]]:
-    """Return the modes in which it is healthy, and those that are unknown with the reason."""
+    """Return the modes in which the client is healthy, and the unknown modes with the reason."""
     fine = [v.mode for v in record.verdicts if v.status == "ok"]
     blind = [f"{v.mode} ({v.reason})" if v.reason else v.mode for v in record.verdicts if v.status == "unknown"]
     return fine, blind
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Return the address of a mode's runbook: the configured place, else this server."""
+    """Return the address of a mode's runbook: at the configured place, else on this server."""
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
@@ -201,17 +203,17 @@ def plain(value: Any) -> str:
 
 
 def level(ratio: float) -> str:
-    """Return the severity of a share."""
+    """Return the severity of a used share (0 to 1): ok, warn or bad."""
     return "bad" if ratio >= LIMITS.buffer_full_ratio else "warn" if ratio >= LIMITS.buffer_used_ratio else "ok"
 
 
 def width(ratio: float) -> str:
-    """Return the length of a bar."""
+    """Return the length of the bar that shows a ratio, in per cent."""
     return f"{round(min(1.0, ratio) * 100)}%"
 
 
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
-    """Return its partitions, those in trouble first: name, state, lag, age, member."""
+    """Return the partitions, those in trouble first: name, state, lag, age, member."""
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
         return row.get("state") in LAG_ALARMS, number(row.get("records")) or 0
@@ -232,7 +234,11 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
 
 @dataclass(frozen=True)
 class Measurement:
-    """`value` None: unknown, or (`applies` False) not defined for this kind of client. `ratio`: share, if limited."""
+    """A measurement of a client, in words.
+
+    `value` None: unknown, or not defined for this kind of client (then `applies` is False). `ratio`: the used share of
+    the limit, None if there is no limit.
+    """
 
     name: str
     value: str | None = None
@@ -242,12 +248,12 @@ class Measurement:
 
     @property
     def text(self) -> str:
-        """The value in a few words."""
+        """The measurement in a few words."""
         return self.value or ("unknown" if self.applies else "–")
 
 
 def measurements(record: HealthRecord) -> list[Measurement]:
-    """Return all four, in a fixed order."""
+    """Return the four measurements (buffer, callback, topic queue, lag), always in this order."""
     kind = record.client.kind
     # librdkafka's producers count the waiting records of each topic, the Java client's do not.
     queues = any(row.get("used_ratio") is not None for row in record.rows("queues"))

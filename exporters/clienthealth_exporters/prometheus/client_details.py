@@ -22,7 +22,7 @@ from clienthealth_exporters.prometheus.states import State
 #: Height of the plot, and of the times below it, in pixels.
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
-#: Samples further apart (s) are not joined: the time between is unknown.
+#: Samples further apart than this (s) are not joined by a line: the measurement is unknown in between.
 _GAP_SECONDS = 180.0
 Point = tuple[float, float | None]
 
@@ -35,7 +35,7 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
-    """Return what a client's own page has beyond the overview, by the names in its template."""
+    """Return the parts of a client's page that the overview lacks, by their names in the template."""
     record = state.record
     drawn = None
     if track is not None:
@@ -45,7 +45,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: {v.status}, and still is") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
-    # As text for a ticket: with a button if scripts run, else to be marked by hand.
+    # The page as text for a ticket: copied by a button if scripts run, else selected by hand.
     client = record.client
     evidence = [f"{client.service} / {client.client_id} on {client.instance}, {wording.moment(view.now, view.now)}"]
     for verdict in record.verdicts:
@@ -61,7 +61,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         "plots": drawn,
         "incidents": sorted(incidents, reverse=True),
         "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
-        # An option that it does not report has the library's default, or another value.
+        # An option that the client does not report has the library's default, or another value.
         "options": sorted(record.config.items()),
         "advice": lint({**record.config, **_measured(record)}, record.client.kind),
         "known": list(_known(record)),
@@ -70,7 +70,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return the measurements with which its options are compared, by names that begin with `measured.`."""
+    """Return the measurements with which a client's options are compared, by names that begin with `measured.`."""
     figures = {
         "buffer_used_ratio": record.value("buffer_used_ratio", "last"),
         "waiting_threads": record.value("buffer", "waiting_threads"),
@@ -83,7 +83,7 @@ def _measured(record: HealthRecord) -> dict[str, str]:
 
 
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
-    """Return everything in its record besides verdicts: identity, and every figure."""
+    """Return everything in a client's record besides verdicts: its identity, and every figure."""
     client = record.client
     ref = {
         "service": client.service,
@@ -110,7 +110,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    # Between consecutive samples.
+    # Each stretch is drawn as one line; a gap or an unknown value begins a new stretch.
     stretches: list[list[tuple[float, float]]] = [[]]
     last = 0.0
     for at, value in points:
@@ -119,7 +119,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
         if value is not None:
             stretches[-1].append((_across(at, now), round(1 + (_HEIGHT - 2) * (1 - min(1.0, value / top)), 1)))
         last = at
-    # In UTC, the newest first.
+    # The times of the axis are in UTC, the newest first.
     quarters = range(int(now - now % _QUARTER_SECONDS), int(now) - HOUR_SECONDS, -_QUARTER_SECONDS)
     body = [
         *grid(

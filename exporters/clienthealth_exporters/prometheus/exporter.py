@@ -109,7 +109,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # A failed scrape is better: half a fleet would look like a whole one.
+                # A failed scrape is better than a partial page, which would make half a fleet look like a whole one.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -124,13 +124,13 @@ class Exporter:
             case html_page.SCRIPT_PATH:
                 return Response(html_page.script(), "text/javascript; charset=utf-8")
             case "/clients.json":
-                # The record as the monitor wrote it.
+                # Return the record exactly as the monitor wrote it.
                 records = ((b", " if number else b"") + state.raw for number, state in enumerate(self._states.live()))
                 return Response(itertools.chain((b"[",), records, (b"]",)), "application/json")
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
-                # From that path the page's relative links would be wrong.
+                # With a slash at the end of the path, the page's relative links would be wrong.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
@@ -163,13 +163,13 @@ class Exporter:
         return Page(kept, "".join(self._rendered(families)))
 
     def prepare(self) -> None:
-        """Make the lines of all clients in advance: 4 s of CPU for 20,000 clients before the exporter is ready."""
+        """Make the lines of all clients before the exporter is ready: it takes 4 s of CPU for 20,000 clients."""
         self._clients()
 
     def _clients(self) -> tuple[Packed, Mapping[str, int]]:
-        """Return the part of clients, groups and services, and the number of missing series by metric.
+        """Return the part of the page on clients, groups and services, and the number of missing series by metric.
 
-        It is made only after a change, and then once for all requests.
+        The part is made only after a change, and then once for all requests.
         """
         with self._making:
             states, owners = self._states.live(), self._owners.current()
@@ -185,7 +185,7 @@ class Exporter:
             return kept, lacking
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
-        """Return the text of metrics that are not a client's; a metric without samples has none."""
+        """Yield the text of the metrics that do not belong to a client; a metric without samples has no text."""
         return (exposition.rendered(family, samples, self._begin) for family, samples in metrics if samples)
 
     def _view(self) -> status_page.View:
@@ -207,7 +207,7 @@ class Exporter:
         return facets
 
     def _client(self, request: Request) -> Response:
-        """Return a client's page, also for a stale one or one of another shard: an alert may have named it."""
+        """Return a client's page, also for a stale client or one of another shard: an alert may have named it."""
         names = tuple(request.query.get(name, "") for name in ("service", "instance", "client_id"))
         service, instance, client_id = names
         for state in self._states.live():

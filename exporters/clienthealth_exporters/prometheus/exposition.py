@@ -36,8 +36,8 @@ _BY_INDICATOR = {
 class Lines:
     """The lines of one record on the page.
 
-    `labels`: the text of the labels of each of its scopes. `ends`: per metric, in the order of FAMILIES, the text after
-    these labels, a line each, '' for a metric without a value.
+    `labels`: the text of the labels of each of its scopes. `ends`: for each metric, in the order of FAMILIES, the rest
+    of its lines after these labels; '' for a metric without a value.
     """
 
     client_labels: str
@@ -53,10 +53,10 @@ class Lines:
 
 
 class Shown(NamedTuple):
-    """The lines of a record that go onto a page.
+    """The record's lines that go onto a page.
 
-    `group`: True for those in the scope of its group, too. `whole`: True for all but evidence, else only those that
-    every group has. `evidence`: True for those that decide failure modes.
+    `group`: True if the lines in the scope of its group are included. `whole`: True for all lines but evidence; False
+    for only those that every group has. `evidence`: True if the lines that decide failure modes are included.
     """
 
     lines: Lines
@@ -65,7 +65,7 @@ class Shown(NamedTuple):
     evidence: bool = False
 
     def has(self, family: Family) -> bool:
-        """True if the page has a metric's lines of it."""
+        """True if the page has this record's lines of a metric."""
         if family.evidence:
             return self.evidence
         return (self.whole or family.always) and (self.group or family.scope != "group")

@@ -16,7 +16,7 @@ from clienthealth_exporters.prometheus.states import State
 #: The fields to filter by, in the order of the form.
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: A field with more values is a text box with suggestions, instead of a list.
+#: A field with more values than this is a text box with suggestions, instead of a list.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
 
@@ -31,18 +31,18 @@ class Filters:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> Self:
-        """Return the filters in an address; senseless parts are ignored."""
+        """Return the filters in an address; invalid parts are ignored."""
         chosen = {name: text for name in FIELDS if (text := query.get(name, "").strip())}
         number = query.get("page", "")
         page = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
         return cls(query.get("q", "").strip(), chosen, max(1, page))
 
     def __bool__(self) -> bool:
-        """True if it leaves any client out."""
+        """True if the filters leave any client out."""
         return bool(self.text or self.chosen)
 
     def address(self, page: int = 1, **changed: str) -> str:
-        """Return the relative address of this view, or of a changed one. Not escaped for HTML."""
+        """Return the relative address of the page with these filters, or with changed ones. Not escaped for HTML."""
         fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
         query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
         return f"./?{query}" if query else "./"
@@ -78,7 +78,7 @@ class Facets:
         return cls(counts)
 
     def listed(self, name: str, chosen: str) -> list[str]:
-        """Return the values in a field's list."""
+        """Return the values that a field's list offers."""
         counts = self.counts[name]
         return [*sorted(counts), *([chosen] if chosen and chosen not in counts else [])]
 

@@ -23,9 +23,9 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: New and returning brokers are found after this time (ms): an admin client does not search for them itself.
+#: Interval (ms) at which new and returning brokers are looked for: an admin client does not do so by itself.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: kafka-python asks one random broker for this long (ms): if that one is frozen, the next is another.
+#: Time limit (ms) for the random broker that kafka-python asks: if that broker is frozen, another one is asked next.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
@@ -34,9 +34,9 @@ class HealthTopic:
     """Feeds every record of the topic to `put(key, value, timestamp_ms)`.
 
     It uses no consumer group: each exporter reads everything, so that several can run in parallel. Every few seconds it
-    asks the brokers for the end of the topic, which reveals a lost broker that polls hide. While a partition has no
-    leader, it reads the others. It calls `prepare` when the whole topic is read, before it reports that: prepared
-    answers need no time.
+    asks the brokers for the end of the topic, because polls do not show that a broker is lost. While a partition has no
+    leader, it reads the others. When the whole topic is read it first calls `prepare`, then reports that it has caught
+    up: answers that were prepared need no time.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class HealthTopic:
 
     @property
     def idle_seconds(self) -> float:
-        """Return the seconds since the last look at the topic, or attempt."""
+        """Return the seconds since the topic was last polled, or a poll was attempted."""
         return time.monotonic() - self._looked
 
     @property
@@ -67,7 +67,7 @@ class HealthTopic:
         return self._trouble
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set, also through the loss of brokers; only defects of ours raise."""
+        """Read until `stop` is set, also while brokers are lost; only errors in our own code raise."""
         while not stop.is_set():
             self._looked = time.monotonic()
             try:

@@ -1,7 +1,7 @@
 """The exporter's bounded memory of the last hours: measurements, incidents, services by hour.
 
-It begins when the exporter starts, because the topic has only the newest record of each client. 2,000 clients with an
-hour each took 12 MB. It also keeps records of clients without a state here that an alert may name.
+It begins when the exporter starts, because the topic has only the newest record of each client. One hour of 2,000
+clients took 12 MB. The memory also keeps the records of clients that have no state here but that an alert may name.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 #: The measurements kept of a client at each moment, and their places in `State.largest`; lag is separate.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: A sample each half minute for an hour, for this many clients; unhealthy clients push out others.
+#: One sample each half minute for an hour, for at most this many clients; unhealthy clients replace healthy ones.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
 MAX_SERVICES = 2000
-#: Unhealthy clients are few; beyond this number the one without data for longest is dropped.
+#: Maximum number of unhealthy clients; beyond it the one that has been without data for longest is dropped.
 MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 _WIDTH = 1 + len(PLOTTED)
@@ -40,7 +40,7 @@ _WIDTH = 1 + len(PLOTTED)
 
 @dataclass(frozen=True)
 class Change:
-    """A failure mode of a client took another status. `at` in epoch seconds."""
+    """A change of a client's status in a failure mode. `at` in epoch seconds."""
 
     at: float
     mode: str
@@ -81,12 +81,12 @@ class Track:
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]
 
     def changes(self) -> list[Change]:
-        """Return the newest first."""
+        """Return the changes of the client's statuses, the newest first."""
         return list(self._changes)[::-1]
 
 
 class History:
-    """Thread-safe. `begun`: the first moment in it, None if it is empty."""
+    """The memory of all clients. Thread-safe. `begun`: the first moment in it, None if it is empty."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class History:
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
             if state.key not in self._tracks and len(self._tracks) >= MAX_CLIENTS:
-                # It may push out a healthy client.
+                # An unhealthy client may replace a healthy one.
                 calm = (key for key, track in self._tracks.items() if track.unhealthy_at < at - HOUR_SECONDS)
                 oldest = next(calm, None) if any(status != "unknown" for _, status in state.statuses) else None
                 if oldest is not None:
@@ -148,7 +148,7 @@ def lag_of(record: HealthRecord) -> float | None:
 
 
 class NamedRecord(msgspec.Struct):
-    """The part of a client's record with its identity and its group."""
+    """The part of a client's record that holds its identity and its group."""
 
     service: str
     instance: str
@@ -163,9 +163,10 @@ class NamedRecord(msgspec.Struct):
 
 
 class Recall:
-    """Records of stale clients, and of clients of other shards, so that their pages exist.
+    """Records of stale clients, and of clients of other shards, so that they still have pages.
 
-    Thread-safe, bounded. Names of a client → its newest record on the wire, and when that was written.
+    Thread-safe, bounded. It maps the names of a client to its newest record as bytes, and the time when that was
+    written.
     """
 
     def __init__(self) -> None:
@@ -184,5 +185,5 @@ class Recall:
         return names in self._records
 
     def get(self, names: Names) -> tuple[str, bytes, float] | None:
-        """Return the key of a client, its record, and when it was written, in epoch seconds."""
+        """Return a client's key, its record, and when the record was written (epoch seconds)."""
         return self._records.get(names)

@@ -45,7 +45,10 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Burn:
-    """Windows in which the error budget burns `factor` times too fast. `pages`: True if it may page, else ticket."""
+    """A pair of windows, and the speed (`factor`) at which the error budget must not burn in both.
+
+    `pages`: True if the alert may page, False if it only opens a ticket.
+    """
 
     long: str
     short: str
@@ -54,7 +57,7 @@ class Burn:
     pages: bool = False
 
 
-#: Those of the SRE workbook, with the fourth of kubernetes-mixin; alerts/rules/slo.yml.j2 uses them.
+#: The windows of the SRE workbook; the fourth pair is that of kubernetes-mixin. alerts/rules/slo.yml.j2 uses them.
 BURNS = (
     Burn("1h", "5m", 14.4, "2m", pages=True),
     Burn("6h", "30m", 6, "15m", pages=True),

@@ -16,11 +16,11 @@ from clienthealth.measure.lag_state import STATE_ORDER
 from clienthealth.model.health_record import HealthRecord, amount
 from clienthealth.model.tables import table
 
-#: Extra label values and the sample.
+#: A sample with the values of its extra labels.
 Sample = tuple[tuple[str, ...], float]
 #: The labels of a client's series.
 CLIENT = ("service", "host", "instance", "client_id")
-#: Number of healthy clients of the same service and kind whose evidence is also served, for comparison.
+#: Number of healthy clients, per service and kind, whose evidence is also served for comparison.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: The labels that identify the subject of a series. The fixed labels of the installation come before them.

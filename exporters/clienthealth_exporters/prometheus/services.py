@@ -1,6 +1,6 @@
 """Sums over the clients of each service: the number in each state, and the worst of each measurement.
 
-They are served with any cap and profile, so that no share and no budget is wrong for lack of series.
+They are served whatever the cap on series and the profile are: missing series would make shares and budgets wrong.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 #: The states of an existing client in the sums.
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
-#: Maximum number of a service's kinds, libraries and versions: clients' own claims have no bound.
+#: Maximum number of kinds, libraries and versions per service: clients state these themselves, in any number.
 VERSIONS = 20
 #: Metrics of a service that are the worst of its clients.
 WORST = [family for family in ALL_FAMILIES if family.largest]
 
 
 def standing(record: HealthRecord) -> str:
-    """Return a client's state in the sums; one without data for long is unknown, whatever it was before.
+    """Return a client's state in the sums; a client without data for long is unknown, whatever it was before.
 
     A group is judged by its lag alone, and does not lower the share of failing clients.
     """
@@ -36,7 +36,7 @@ def standing(record: HealthRecord) -> str:
 
 
 def largest(record: HealthRecord) -> tuple[float | None, ...]:
-    """Return the client's value of each measurement whose maximum services have, None if unknown."""
+    """Return the client's values of the measurements that services show as a maximum, None for unknown ones."""
     if record.departed:
         return (None,) * len(WORST)
     return tuple([
@@ -113,7 +113,7 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
 
 
 def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:
-    """Return the owners of services and groups, if known. `cluster`: of groups that consumers report."""
+    """Yield the owners of services and groups, if known. `cluster`: the cluster of the groups that consumers report."""
     if not owners.rows:
         return
     services: dict[str, Owner] = {}

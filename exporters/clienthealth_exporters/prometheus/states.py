@@ -28,18 +28,19 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
-#: The limits of `largest`, None for no limit.
+#: The limit of each measurement in `largest`, None for no limit.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
-#: The subjects of records.
+#: What a record describes: a client or a consumer group.
 CLIENTS, GROUPS = "clients", "groups"
 #: States of a consumer group that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: A client's state is unknown if the monitor has published none for this long (s), not even its departure: there is no
 #: input, or the monitor has stopped. Departures are published sooner; a longer window adds its length.
 SILENT_SECONDS = 180
-#: Maximum rate of log lines about unreadable records; all are counted.
+#: Least time (s) between two log lines about unreadable records; all of them are counted.
 COMPLAINT_SECONDS = 60
-#: If there is no room, the search for evictable clients runs at most this often, and finds this many at once.
+#: While there is no room: least time (s) between two searches for evictable clients, and the share of all clients that
+#: one search finds.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -82,17 +83,17 @@ class State:
 
     @property
     def worth(self) -> tuple[bool, bool]:
-        """The rank for eviction when there is no room: stale healthy clients go first, then healthy ones."""
+        """The rank for eviction when there is no room: stale healthy clients go first, then other healthy ones."""
         return self.urgency >= _URGENCY["suspected"], not self.departed
 
     @property
     def group(self) -> str:
-        """Its consumer group, '' without one."""
+        """The client's consumer group, '' without one."""
         return group_of(self.client)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Its identity: a group may be reported under several services."""
+        """The identity of the client or group: a group may be reported under several services."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -142,7 +143,7 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
-        #: Called with the state before and after, None if there is none.
+        #: Called with a client's state before and after a change; None if it has no state.
         self.changed: Callable[[State | None, State | None], None] = lambda before, after: None
         self._recall = Recall()
 
@@ -183,18 +184,18 @@ class States:
 
     @property
     def newest(self) -> float | None:
-        """Return the newest event time of any record, epoch seconds; None before the first. Groups count alone."""
+        """Return the newest event time of clients' records, else of groups' (epoch s); None before the first."""
         newest_of = self.newest_of
         return newest_of.get(CLIENTS, newest_of.get(GROUPS))
 
     @property
     def newest_of(self) -> Mapping[str, float]:
-        """Return the newest event time of clients and of consumer groups, each if it has records."""
+        """Return the newest event time of clients and that of consumer groups; a subject without records is absent."""
         with self._lock:
             return dict(self._newest)
 
     def live(self) -> list[State]:
-        """Return all clients that are not stale for their time to live, the worst first; one state per client.
+        """Return all clients that are within their time to live, the worst first; one state per client.
 
         The list must not be changed: it is the same object until something changes.
         """
@@ -234,7 +235,7 @@ class States:
         return self._state(key, raw, round(1000 * written))
 
     def _forgotten(self, state: State) -> None:
-        """Keep the record, because an alert may have named the client."""
+        """Keep the record of a client that is dropped, because an alert may have named the client."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or names in self._recall or (track and track.unhealthy_at):
@@ -243,7 +244,7 @@ class States:
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
         """Return the lines on the page for some states. A group's own record gives its lag, else a consumer's does.
 
-        At most `most` clients, or groups, have series, the first ones; each other one raises its metric in `dropped`,
+        Only the first `most` clients, or groups, have series. Each of the others is counted in `dropped`, by metric,
         and its lines need not be made.
         """
         groups = {state.group for state in states if state.client.kind == "group"}
@@ -271,7 +272,7 @@ class States:
         if len(self._states) < most:
             return True
         if self._clock() >= self._looked + ROOM_SECONDS:
-            # The last of the list is evicted first.
+            # The last client in the list is evicted first.
             self._looked = self._clock()
             lesser = [state for state in self._states.values() if state.worth < (True, True)]
             lesser.sort(key=attrgetter("worth", "written"))
@@ -283,7 +284,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # The list is used up: there may be more.
+                # The list is used up, but there may be more evictable clients.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))
@@ -296,7 +297,7 @@ class States:
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # The shard that serves it counts it.
+            # The client is counted by the shard that serves it.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or client.names in self._recall:
@@ -349,7 +350,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of unhealthy clients and of some healthy ones of the same service and kind (`PEERS`)."""
+    """Return the keys of unhealthy clients, and of some (`PEERS`) healthy ones of the same service and kind."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}
@@ -374,7 +375,7 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 
 
 def urgency(record: HealthRecord) -> int:
-    """Return how urgent a client is, by its status; a group by its lag state, below suspected clients."""
+    """Return how urgent a client is, by its status; a group, by its lag state, is below suspected clients."""
     if record.client.kind != "group":
         return _URGENCY[record.standing]
     state = record.text("group", "status")

@@ -1,7 +1,7 @@
 """The status page: what is wrong and whose it is, then every client, the worst first.
 
-It is readable without Grafana, at night and on a phone. Log text is hostile: the templates escape whatever comes from a
-record.
+The page is readable without Grafana, at night and on a phone. Log text is hostile: the templates escape everything that
+comes from a record.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: Number of unhealthy clients shown in full (others in a line each), and of rows on causes and services.
+#: Number of unhealthy clients shown in full (each of the others gets one line), and number of rows on causes and
+#: services.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
 NAMED_SERVICES = 3
-#: Fewer clients need no such rows beside their cards.
+#: Least number of unhealthy clients for the rows on causes and services; with fewer, their cards are enough.
 SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
 MAX_SILENT = 100
-#: The unhealthy shares from which an hour is drawn in each strength; a letter repeats it without colours.
+#: Least unhealthy share of an hour, its colour, and the sign that says the same without colours.
 LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
-#: In a checkout this is a link to alerts/runbooks; a wheel carries the files.
+#: Folder of the runbooks: in a checkout a link to alerts/runbooks; a wheel contains the files.
 FOLDER = Path(__file__).parent / "runbooks"
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _NAME = re.compile(r"[a-z0-9-]+")
@@ -61,7 +62,10 @@ _WORDS = (*_ILL, *_TITLES)
 
 @dataclass(frozen=True)
 class Cause:
-    """Clients that have one failure for one cause. `services`: those with most of them; `more`: number of others."""
+    """Clients that have the same failure for the same cause.
+
+    `services`: the services with most of these clients; `more`: number of other services.
+    """
 
     mode: str
     title: str
@@ -95,7 +99,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1
     services = _services(ill, ordered, view.owners) if summed_up else []
-    # By team, that of the worst client first; clients without an owner have the team ''.
+    # Services by team: the team with the worst client first. Clients without an owner have the team ''.
     teams: dict[str, list[Service]] = {}
     for one in services[:MAX_OWNED]:
         teams.setdefault(one.owner.team if one.owner else "", []).append(one)
@@ -171,12 +175,12 @@ def fleet(view: View, states: list[State], history: History) -> str:
 
 
 def missing(view: View, name: str, shard: str) -> str:
-    """Return the page for a client that is not known, or no longer. `shard`: the other one that would serve it."""
+    """Return the page for a client that is not known, or no longer. `shard`: the other shard that would serve it."""
     return page("missing.html.j2", view=view, refresh=None, name=name, shard=shard)
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """Yield failures by mode and cause, those with most confirmed clients first."""
+    """Yield the failures by mode and cause, those that are confirmed for most clients first."""
     found: dict[tuple[str, str], Counter[str]] = {}
     where: dict[tuple[str, str], Counter[str]] = {}
     for state in ill:
@@ -196,7 +200,7 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
 def _sections(
     shown: Mapping[str, Sequence[State]], matching: Mapping[str, Sequence[State]], opened: bool
 ) -> list[dict[str, Any]]:
-    """Return the clients that are not unhealthy, by status; a long section is closed unless it was requested."""
+    """Return the clients that are not unhealthy, by status; a long section is closed unless the user asked for it."""
     return [
         {
             "id": title.split()[0].lower(),
@@ -211,7 +215,7 @@ def _sections(
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
-    """Return the services of unhealthy clients, the one with most of them first."""
+    """Return the services of unhealthy clients, the one with most of these clients first."""
     counts: dict[str, Counter[str]] = {}
     for state in ill:
         counts.setdefault(state.client.service, Counter())[status_of(state)] += 1
@@ -232,7 +236,7 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
 
 
 def _cell(share: float | None) -> tuple[str, str, str]:
-    """Return strength, letter and words of an hour."""
+    """Return the strength of the colour, the letter and the words that show an hour's unhealthy share."""
     if share is None:
         return "none", "", ""
     _, level, mark = [row for row in LEVELS if share >= row[0]][-1]
@@ -265,7 +269,7 @@ def runbook_index() -> str:
 
 
 def runbook_html(text: str) -> str:
-    """CommonMark with tables; headings have ids, and a wide table scrolls by itself."""
+    """Return Markdown (CommonMark with tables) as HTML; headings have ids, and a wide table scrolls by itself."""
     tokens = _MARKDOWN.parse(_COMMENT.sub("", text))
     for token, following in pairwise(tokens):
         if token.type == "heading_open":

@@ -1,7 +1,8 @@
 """Incidents for automation: each change of a client's failure is one CloudEvent, sent to a webhook.
 
-A thread of its own sends, in order, and repeats what is not taken; the reader of the topic never waits for it. What was
-before the exporter had read all of the topic is no news. Several exporters send the same change with the same id.
+A separate thread sends the events in order, and sends an event again if the receiver did not take it; the reader of the
+topic never waits for that thread. Changes from before the exporter had read the whole topic are not sent. Several
+exporters send the same change with the same id.
 """
 
 from __future__ import annotations
@@ -29,20 +30,21 @@ from clienthealth_exporters.prometheus.states import State
 
 log = logging.getLogger(__name__)
 
-#: Events that wait: with more the oldest is dropped. Facts of an event, and characters of each.
+#: Maximum number of waiting events (beyond it the oldest is dropped), of facts in an event, and of characters in a
+#: fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: Pauses after attempts that failed; the last is the longest. An event that is so old is given up.
+#: Pauses (s) after failed attempts, the longest last; and the age (s) at which an event is given up.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
-#: Answers after which another attempt can succeed; every other one below 500 refuses the event.
+#: HTTP statuses below 500 after which another attempt can succeed; every other one means that the event is refused.
 LATER = frozenset({408, 425, 429})
-#: Complaints about the same trouble.
+#: Least time (s) between two warnings about the same problem.
 WARNING_SECONDS = 60.0
 TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "closed"}
 
 
 class Webhook:
-    """Sends events while it is open. Raises SettingsError where the secret cannot be read."""
+    """Sends events while it is open. Raises SettingsError if the secret cannot be read."""
 
     def __init__(
         self, settings: Settings, trouble: Callable[[], str | None], pauses: tuple[float, ...] = PAUSES
@@ -66,7 +68,7 @@ class Webhook:
         self._thread.start()
 
     def note(self, before: State | None, after: State | None) -> None:
-        """A client's state took the place of another; None where there is none. Never waits."""
+        """Queue the events for a client's change from one state to another (None: no state). Never waits."""
         self._begun = self._begun or self._trouble() is None
         if not self._begun:
             return
@@ -79,7 +81,7 @@ class Webhook:
             self._changed.notify_all()
 
     def close(self, seconds: float = 5.0) -> None:
-        """Send what waits, but not for long."""
+        """Send the waiting events, for at most about `seconds`."""
         until = time.monotonic() + seconds
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting, max(0.0, until - time.monotonic()))
@@ -89,7 +91,10 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """What has changed, by mode. A failure goes on until there is evidence that it is over: `unknown` is none."""
+        """Yield an event for each mode whose status changed.
+
+        `unknown` does not end a failure: it goes on until there is evidence that it is over.
+        """
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]
@@ -133,7 +138,7 @@ class Webhook:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
                     self._dropped("not taken within an hour")
                     done = True
-                # Meanwhile it may have been dropped for others.
+                # The event may have been dropped meanwhile to make room for newer ones.
                 if done and self._waiting and self._waiting[0][1] is event:
                     self._waiting.popleft()
                     self._changed.notify_all()
@@ -178,7 +183,7 @@ class Webhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would lead the events elsewhere, and as GET: it is an answer that refuses them."""
+    """Treats a redirect as a refusal: following it would send the events elsewhere, and as GET."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -55,16 +55,16 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: The module for each library, by the package of its classes.
+#: Package of a client's class → the module here that handles this library.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
-#: Names of service and instance in the environment; the first one that is set counts.
+#: Environment variables for service and instance; the first one that is set counts.
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), ("KAFKA_HEALTH_INSTANCE",)
 #: Maximum number of waiting log lines; beyond it the oldest are dropped.
 MAX_LINES = 1000
 #: A topic that rejects log lines is not tried again for this long (s).
 PAUSE_SECONDS = 60.0
 
-#: Instance and client id of every client under report: kafka-python gives consumers the same id by default.
+#: Instance and client id of every client that is reported on: kafka-python gives consumers the same id by default.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 
@@ -81,13 +81,13 @@ def report(
 ) -> Any:
     """Report on producers and consumers from now on; returns the Reporter.
 
-    A class of confluent-kafka gives a class like it, whose clients all report.
+    For a class of confluent-kafka it returns a class like it instead, whose clients all report.
 
     `service`: by default $KAFKA_HEALTH_SERVICE or $OTEL_SERVICE_NAME. `instance` names the process: by default
     $KAFKA_HEALTH_INSTANCE, or host:pid. `logs_topic`: for confluent-kafka by default `client-logs`, else none; `""` for
     none. `kafka_options` are the options of the reporter's own producer; by default it uses the cluster and the
     security of the first client. Raises TypeError for anything but a producer or consumer, or without a service; both
-    show at the start of an application.
+    errors appear as soon as the application starts.
     """
     if not clients:
         raise TypeError("no client to report on")
@@ -161,11 +161,11 @@ class Reporter:
         self._no_lines_before = 0.0
         self.sender: Sender | None = None
         self.at_end: Callable[[], None] = lambda: None
-        #: Delivered snapshots, and dropped ones.
+        #: Number of snapshots that were delivered, and of those that were dropped.
         self.delivered_total = self.dropped_total = 0
 
     def watch(self, watched: Watched) -> None:
-        """Report on one more client. A client id that is in use already gets a number behind it."""
+        """Report on one more client. If its client id is already in use, a number is appended."""
         wanted, number = watched.client_id, 1
         with _LOCK:
             while (self._process.instance, watched.client_id) in _TAKEN:
@@ -234,7 +234,7 @@ class Reporter:
             _TAKEN.discard((self._process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes producers itself, after this; then `_finish` knows the undelivered records.
+        # kafka-python closes producers itself at exit, after this; then `_finish` knows the undelivered records.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -256,10 +256,10 @@ class Reporter:
                 for watched in due:
                     watched.due = now + self._interval * watched.patience
                     if watched.client() is None and watched in self._watched:
-                        # It is gone without a close(); this was its last known state.
+                        # The client is gone without a close(); this was its last known state.
                         self._forget(watched)
                 if not self._watched and not self._last:
-                    # Another client of the same class starts another thread.
+                    # Another client of the same class will start a new thread.
                     self._thread = None
                     break
                 following = min((watched.due for watched in self._watched), default=now)
@@ -270,7 +270,7 @@ class Reporter:
             self.sender.close()
 
     def _publish(self, due: list[Watched]) -> None:
-        """Send the last snapshots of ended clients, due snapshots, and the lines since."""
+        """Send last snapshots of ended clients, snapshots that are due, and the log lines since the last report."""
         ended = [self._last.popleft() for _ in range(len(self._last))]
         snapshots = [(key, value) for key, value, _ in ended] + [self._encoded(watched) for watched in due]
         delivered = 0
@@ -293,7 +293,7 @@ class Reporter:
 
 
 class _Lines(logging.Handler):
-    """Keeps the lines of a library for the reporter, but not those of the reporter's own producer."""
+    """Keeps the log lines of a library for the reporter, except those of the reporter's own producer."""
 
     def __init__(self, reporter: Reporter) -> None:
         super().__init__()

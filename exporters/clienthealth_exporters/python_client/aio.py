@@ -23,7 +23,7 @@ from clienthealth_exporters.python_client.probes import (
     quietly,
 )
 
-#: Options for reaching the cluster, taken from the client under report.
+#: Options for reaching the cluster, taken from the client that is reported on.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
@@ -84,7 +84,7 @@ def _watched_producer(base: Any) -> type:
             count.taken()
 
             def settled(future: asyncio.Future[Any]) -> None:
-                # Reading its exception would hide that the application never did.
+                # Reading the future's exception would suppress the warning that the application never read it.
                 if future.cancelled() or getattr(future, "_exception", None) is not None:
                     count.gave_up()
                 elif sampled:
@@ -144,7 +144,7 @@ class Sender:
         return self._loop.run_until_complete(asyncio.wait_for(self.send(records), DELIVERY_SECONDS))
 
     async def send(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send, on the loop."""
+        """Send the records; runs on the loop of the reporter's thread."""
         if self._producer is None:
             producer = aiokafka.AIOKafkaProducer(**self._options)
             try:

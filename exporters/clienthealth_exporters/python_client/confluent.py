@@ -33,12 +33,12 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: The place of the callback among the arguments of `produce()` after the topic, and its alias, if there is one.
+#: The place of the callback among the arguments of `produce()` after the topic.
 _POSITION = 3
 
 
 class Reported:
-    """The reports of a client of the class, until the reporter's thread takes them.
+    """Collects what a client of the class reports, until the reporter's thread takes it.
 
     heard  is called with a line (level, text) of the library's log or of an error, and without one for new statistics
     """
@@ -47,7 +47,7 @@ class Reported:
         self.config, self._on_line = dict(config), on_line
         self._stats: str | None = None
         only_errors = str(config.get("delivery.report.only.error", "")).lower()
-        #: Without delivery reports none is missing.
+        #: False if the library reports only failures: then it is not known how many records are still in flight.
         self.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
 
     def wrapped(self, interval_seconds: float) -> dict[str, Any]:
@@ -55,13 +55,13 @@ class Reported:
         config = {"statistics.interval.ms": round(1000 * interval_seconds), **self.config}
         config["stats_cb"] = self._calling(self.keep_statistics, config.get("stats_cb"))
         if config.get("logger") is not None:
-            # It includes the lines of errors.
+            # The logger also gets the lines of errors.
             config["logger"] = _Tee(config["logger"], self._on_line)
         else:
             config["error_cb"] = self._calling(
                 lambda error: self._on_line(logging.ERROR, f"{error.name()}: {error.str()}"), config.get("error_cb")
             )
-        # It is called for each record without its own callback.
+        # The library calls this for each record that has no callback of its own.
         config.pop("on_delivery", None)
         return config
 
@@ -70,7 +70,7 @@ class Reported:
         return self._stats is not None
 
     def taken(self, _client: Any = None) -> tuple[Mapping[str, float], list[dict[str, Any]]]:
-        """Return the measurements of the newest statistics, once; empty without new ones."""
+        """Return the measurements of the newest statistics, each only once; empty if there are no new ones."""
         text, self._stats = self._stats, None
         if text is None or not (decoded := FORMAT.decode(Record(text=text, document=msgspec.json.decode(text)))):
             return {}, []
@@ -107,7 +107,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
     if not issubclass(base, confluent_kafka.Producer | confluent_kafka.Consumer):
         raise TypeError(f"{base.__name__} is neither a Producer nor a Consumer")
     calls = _ProducerCalls if issubclass(base, confluent_kafka.Producer) else _ConsumerCalls
-    # The class lacks what a version of the library lacks.
+    # The new class lacks the methods that this version of the library lacks.
     methods = {
         name: getattr(calls, name) for name in dir(calls) if callable(getattr(calls, name)) and hasattr(base, name)
     }
@@ -269,5 +269,5 @@ class Sender:
         return max(0, len(records) - len(failed) - int(left))
 
     def close(self) -> None:
-        """Nothing is in flight: librdkafka ends with the object."""
+        """Do nothing: no record is in flight, and librdkafka ends with the object."""
         self._producer = None

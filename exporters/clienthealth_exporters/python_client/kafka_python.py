@@ -1,6 +1,6 @@
 """kafka-python 3: probe the calls of a producer or consumer, and send reports.
 
-The object gets a subclass of its own class. Its users call through the probe, and `isinstance` and identity stay as
+The client's class is replaced by a subclass, so that calls go through the probe while `isinstance` and identity stay as
 they are. Nothing refers back to the client, so it is closed and freed as before. Arguments, results and exceptions pass
 through unchanged.
 """
@@ -29,7 +29,7 @@ from clienthealth_exporters.python_client.probes import (
 )
 
 log = logging.getLogger(__name__)
-#: Options for reaching the cluster, taken from the client under report.
+#: Options for reaching the cluster, taken from the client that is reported on.
 _CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
 #: kafka-python 3.0 measures these in seconds although it documents milliseconds.
 _FACTORS = {"record-queue-time-avg": 1000.0, "record-queue-time-max": 1000.0}
@@ -63,7 +63,7 @@ def watch(client: Any, probe: Any) -> None:
 
 
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
-    """Follow a record that `send()` took, and time the callbacks that are added later."""
+    """Follow a record that `send()` accepted, and time the callbacks that are added to its future later."""
     if probe.sampled(began):
         future.add_callback(probe.delivered, topic, began)
     else:
@@ -77,7 +77,7 @@ def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> Non
 
 
 def _closing(base: Any) -> Callable[..., Any]:
-    """Return the `close` of `base`, which then also informs the probe."""
+    """Return a `close` that does what the `close` of `base` does, and then informs the probe."""
 
     @functools.wraps(base.close)
     def close(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -151,7 +151,8 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
     """Return kafka-python's `metrics()` under the names that the monitor knows.
 
-    An average of nothing is 0 there; its infinite maximum reveals that.
+    kafka-python gives 0 as the average of no values; such an average is recognised by its infinite maximum, and left
+    out.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}
@@ -193,7 +194,7 @@ class Sender:
         """Send, and wait for the acknowledgements."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # At exit it must outlive the clients under report, which kafka-python closes after it.
+            # At exit this producer must outlive the clients that it reports on, which kafka-python closes after it.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

@@ -19,11 +19,12 @@ log = logging.getLogger(__name__)
 ATTRIBUTE = "_kafka_health_probe"
 #: Time limit (s) for the acknowledgement of reports.
 DELIVERY_SECONDS = 5.0
-#: Maximum number of an application's topics or partitions in its reports.
+#: Maximum number of topics or partitions of an application in its reports.
 MAX_TOPICS = 500
-#: Least time (s) between two timed records: at a high rate neighbours have the same time.
+#: Least time (s) between two records that are timed: at a high rate, neighbouring records take the same time.
 SAMPLING_SECONDS = 0.001
-#: From one microsecond upward each bucket is a fifth wider than the one before; the last holds an hour and more.
+#: From one microsecond upward each bucket of durations is a fifth wider than the one before; the last one holds an
+#: hour and more.
 SMALLEST_SECONDS = 1e-6
 GROWTH = 2**0.25
 BUCKETS = 128
@@ -44,7 +45,7 @@ def named_like(made: type, base: type) -> type:
 
 
 class Sender(Protocol):
-    """Sends reports to the cluster, with the application's library; used by the reporter's thread alone."""
+    """Sends reports to the cluster with the application's library; used only by the reporter's thread."""
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
         """Send topics, keys and values, and wait; return how many were acknowledged. May raise anything."""
@@ -55,13 +56,13 @@ class Sender(Protocol):
 
 @dataclass(eq=False)
 class Watched:
-    """A client under watch, held weakly.
+    """A client that is reported on, held weakly.
 
-    more      client → the library's measurements, by names of CLIENT_METRICS, for those that the probe lacks, and by
-              topic, in place of the probe's own; None: the library has none
-    fresh     True if the library has new measurements, which are reported at once
-    patience  a report without that follows after this many intervals
-    due       when the next report is, on the monotonic clock
+    more      client → the library's own measurements that the probe lacks, by names of CLIENT_METRICS, and its
+              measurements by topic, which replace the probe's; None: the library has none by topic
+    fresh     True if the library has new measurements, which are then reported at once
+    patience  number of intervals after which a report follows also without new measurements
+    due       time of the next report, on the monotonic clock
     """
 
     client: weakref.ref[Any]
@@ -89,7 +90,7 @@ class Summary(NamedTuple):
 class Durations:
     """Durations in a fixed amount of memory: their number, sum, maximum, and a histogram for quantiles.
 
-    Not safe for several threads at once: the owner holds a lock.
+    Not safe for several threads at once: the caller must hold a lock.
     """
 
     __slots__ = ("_buckets", "_count", "_max", "_sum")
@@ -125,7 +126,7 @@ class Durations:
 
 
 class _Topic:
-    """Records of one topic. The lock is the probe's."""
+    """Counts the records of one topic. It is protected by the probe's lock."""
 
     __slots__ = ("_lock", "acknowledged", "failed", "refused", "sent")
 
@@ -139,7 +140,7 @@ class _Topic:
             self.sent += 1
 
     def not_taken(self) -> None:
-        """Count a record for which `send()` raised an error: it failed, was never sent, and waits in no queue."""
+        """Count a record for which `send()` raised an error: it was never sent, is failed, and waits in no queue."""
         with self._lock:
             self.failed += 1
             self.refused += 1
@@ -154,9 +155,9 @@ class _Topic:
 
 
 class ProducerProbe:
-    """Sent, acknowledged and failed records, and the times of acknowledgements and of the application's callbacks.
+    """Counts sent, acknowledged and failed records; times acknowledgements and the application's callbacks.
 
-    Every record is counted. At most one a millisecond is timed to its acknowledgement.
+    Every record is counted. The time to the acknowledgement is taken of at most one record per millisecond.
     """
 
     kind: Kind = "producer"
@@ -164,7 +165,7 @@ class ProducerProbe:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
         self.clock = clock
-        # Reentrant: a garbage collection inside may run the application's code.
+        # Reentrant: while it is held, a garbage collection may run the application's code.
         self._lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
         self._other_topics = _Topic(self._lock)
@@ -187,7 +188,7 @@ class ProducerProbe:
         return counts
 
     def sampled(self, began: float) -> bool:
-        """True if this record is to be timed."""
+        """True if the time to this record's acknowledgement is to be taken."""
         due = began >= self._next_sample
         if due:
             self._next_sample = began + SAMPLING_SECONDS
@@ -201,7 +202,7 @@ class ProducerProbe:
             self._latencies.add(seconds)
 
     def timed(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """Return the callback with its duration counted. Callbacks of a producer run one after the other."""
+        """Return a callback that runs this one and counts its duration. A producer runs one callback at a time."""
         clock = self.clock
 
         def run(*outcome: Any) -> object:
@@ -216,7 +217,7 @@ class ProducerProbe:
         return run
 
     def metrics(self) -> dict[str, float]:
-        """Return counts, and times since the last call; a running callback counts with its time so far."""
+        """Return the counts, and the times since the last call; a running callback counts with its time so far."""
         began = self._callback_began
         with self._lock:
             latency, callback = self._latencies.drain(), self._callbacks.drain()
@@ -258,7 +259,7 @@ class ProducerProbe:
 
 
 class ConsumerProbe:
-    """Time in and between polls, records consumed, and the lag of each partition when it was last read."""
+    """Measures time in and between polls, records consumed, and the lag of each partition when it was last read."""
 
     kind: Kind = "consumer"
 
@@ -295,7 +296,7 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # The assignment changes rarely, and never without partitions that are new here.
+                    # The assignment changes rarely, and a change always shows as a partition that is new here.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]
