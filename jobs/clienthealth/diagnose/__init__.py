@@ -1,1 +1,1 @@
-"""Judge what people attach, and one process that is watched, and report on it."""
+"""Post-mortem of attached files, and diagnosis of a running process: judge the clients and report on them."""

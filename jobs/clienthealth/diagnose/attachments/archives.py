@@ -1,9 +1,9 @@
-"""Unpack files: streams while they are read, archives into a folder.
+"""Unpack files: packed streams while they are read, archives into a folder.
 
-An archive is not trusted. Names are made harmless, and links are left out. The unpacked size is bounded by a multiple
-of the packed one, so that a few bytes cannot fill the disk.
+An archive is not trusted. Names are made harmless, and links are left out. The unpacked size is limited to a multiple
+of the packed size, so that a few bytes cannot fill the disk.
 
-The first bytes or the name of a file that is not text show what it is: packed, or no evidence at all.
+If a file is not text, its first bytes or its name show what it is: packed, or no evidence at all.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for en
 
 
 def packing(head: bytes) -> Packing | None:
-    """Return how a file is packed, by its first bytes; None if it is not."""
+    """Return how a file is packed, by its first bytes; None if it is not packed."""
     if head[_TAR_AT : _TAR_AT + len(_TAR_MAGIC)] == _TAR_MAGIC:
         return "tar"
     return next((name for magic, name in _PACKED if head.startswith(magic)), None)
 
 
 def no_evidence(name: str, head: bytes) -> str | None:
-    """Return why a file is not read: in words, what it is; None for possible evidence."""
+    """Return what a file is, in words, if it cannot be evidence and is not read; None if it may be evidence."""
     known = _FILES["names"].get(name.lower()) or _begun(head, "begins")
     return known or _BY_ENDING.get(name.lower().rpartition(".")[2] if "." in name else "")
 
 
 def closed(head: bytes) -> str | None:
-    """Return the type of an archive that cannot be opened, None for all else."""
+    """Return the type of an archive that cannot be opened, None for any other file."""
     return _begun(head, "closed")
 
 
@@ -74,7 +74,8 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size: this, and this many times the packed size; logs pack to a hundredth, bombs better.
+#: Maximum unpacked size: BASE_BYTES plus MAX_RATIO times the packed size. Logs pack to a hundredth, zip bombs to far
+#: less.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
@@ -87,12 +88,12 @@ class Readable(Protocol):
     """A reader of bytes."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most so many bytes; b'' at the end."""
+        """Return at most `size` bytes; b'' at the end."""
         ...
 
 
 class Unpacked:
-    """The content of a packed stream. Raises UnreadableError if it is cut, damaged, or too large."""
+    """The content of a packed stream. Raises UnreadableError if the content is cut, damaged, or too large."""
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
         if packing == "zst" and find_spec("zstandard") is None:
@@ -118,7 +119,7 @@ class Unpacked:
 class _Zstd:
     """A reader of zstd that reports cut data as the standard library's readers do (zstandard's does not)."""
 
-    #: Small input chunks, so that little comes out at a time.
+    #: Small input chunks, so that each yields little unpacked data at a time.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -161,9 +162,10 @@ def limit_of(size: int) -> int:
 
 
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
-    """Unpack a zip or tar into an empty folder; yield name, reason and possible evidence of what was left out.
+    """Unpack a zip or tar into an empty folder.
 
-    Raises UnreadableError if the whole of it cannot be read (files that were unpacked before stay).
+    For each member that is left out, yields its name, the reason, and whether it may be evidence. Raises
+    UnreadableError if the archive as a whole cannot be read (files that were unpacked before stay).
     """
     try:
         yield from (_zip if packing == "zip" else _tar)(raw, folder, limit)
@@ -199,7 +201,7 @@ def _zip(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 
 def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     left = limit
-    # Members are read in their order: a stream need not be able to go back.
+    # Members are read in their order, because the stream may be unable to seek backwards.
     with tarfile.open(fileobj=cast(IO[bytes], raw), mode="r|") as archive:
         for number, member in enumerate(archive):
             if number >= MAX_MEMBERS:
@@ -212,7 +214,7 @@ def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
-    """Write a member to the folder; return its number of bytes."""
+    """Write a member of an archive to the folder; return the number of bytes written."""
     path = folder / safe(name)
     size = 0
     head = content.read(CHUNK)

@@ -1,9 +1,9 @@
 """Split a log into entries, making only those that contain a text of Kafka's clients.
 
-Blocks without any such text are only counted. Around each such text, lines are taken apart: the prefix is removed, and
-a line either begins an entry or belongs to the one above (stack traces, the values of a configuration). Lines of
-several writers, distinguished by their prefix, are collected for each writer. A thread dump within the log is one
-entry.
+Blocks without any such text are only counted. The lines around each such text are parsed: the prefix is removed, and a
+line either begins an entry or belongs to the entry above (stack traces, the values of a configuration). If several
+writers, distinguished by their prefix, share a log, the lines of each are collected separately. A thread dump within
+the log is one entry.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Number of bytes before and behind a Kafka text that are taken apart.
+#: Number of bytes before and after a Kafka text whose lines are parsed.
 BACK, AHEAD = 1 << 14, 1 << 16
-#: A longer entry is cut.
+#: Maximum bytes of an entry; a longer one is cut.
 MAX_PART = 1 << 22
-#: No entry has more unindented lines, no dump more bytes.
+#: Maximum number of unindented lines in an entry, and of bytes in a thread dump.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: Zones differ by quarters of an hour, by 14 hours at most; clocks of a shipper and an application by less than this.
+#: Time zones differ by quarters of an hour, at most by 14 hours (56 quarters). The clocks of a shipper and an
+#: application differ by less than ZONE_EXACT_MS.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
-#: Number of different burst lines that are remembered.
+#: Number of different lines of bursts that are remembered.
 _REMEMBERED = 20_000
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
-#: Lines that belong to the one above in any layout; and lines of thread dumps.
+#: Lines that belong to the entry above in any layout; then lines of thread dumps.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked )"
@@ -44,13 +45,13 @@ _IN_DUMP = re.compile(
     rb"[0-9][A-Z]{2,5}|NULL\b|=====|-----|Name: |State: |Total blocked|Stack trace|Process \d|Python v|"
     rb"Java.{1,40}stack info"
 )
-#: Not the line of an exception, and with a level near its beginning.
+#: A line with a level near its beginning that does not belong to an exception.
 _LEVELLED = re.compile(rb"(?!\s*(?:at |Caused by|Suppressed))[^\n]{0,60}?\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 _JSON_TIME = re.compile(rb'"(?:@?time(?:stamp)?|ts|asctime|date)" ?: ?"?([^",}]{10,40})')
 _TITLE = b"Full thread dump "
 
 _DUMPS = tuple(text.encode() for text in DUMP_LITERALS)
-#: Texts that identify metrics in a line of a log.
+#: Texts that show that a line of a log contains metrics.
 METRICS = (
     b'"txmsgs"',
     b'\\"txmsgs\\"',
@@ -71,12 +72,12 @@ def _scanner() -> Scanner:
 class Entry:
     """A record found in a log.
 
-    line     its number from 0; `numbers`: of each of its lines
-    ts_ms    None if neither it nor an earlier line has a time; `stamp`: its own time
-    value    its text, without the shipper's prefix of each line
-    key      its writer, '' if all lines have one writer
+    line     number of its first line, from 0; `numbers`: the numbers of all its lines
+    ts_ms    its time, or that of an earlier line; None if there is neither. `stamp`: its own time
+    value    its text, without the prefix that a shipper puts before each line
+    key      the writer of the entry, '' if all lines have one writer
     dump     True if it may contain a thread dump
-    repeats  number of entries of a burst for which it stands
+    repeats  number of repeated entries that this one stands for
     """
 
     line: int
@@ -105,10 +106,10 @@ class Splitter:
     """Takes the blocks of one file, and yields its entries about Kafka.
 
     lines    number of lines so far; first_ms, last_ms: their time range
-    telling  number of lines with a Kafka text that were taken apart
-    glued    number of these that look like entries of their own, yet seem to belong to the one above
-    storms   number of entries that repeated another one within a tenth of a second: one more entry stands for all
-             of these
+    telling  number of parsed lines with a Kafka text
+    glued    number of these lines that look like entries of their own, but were added to the entry above
+    storms   number of entries that were left out because they repeat another one within a tenth of a second; one more
+             entry stands for all of these
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -122,7 +123,7 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: The entries that stand for omitted ones, by their whole line, or by writer, text and sample.
+        #: The entries that stand for those left out. Key: the whole line, or writer, text and tenth of a second.
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -130,19 +131,19 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """Return what its writers' clocks lack of their shipper's; None where that is not known, or differs."""
+        """Return by how much the writers' clocks are behind the shipper's; None if unknown, or if they differ."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 
     def take(self, block: bytes) -> Iterator[Entry]:
-        """Yield the entries that end in a block of whole lines."""
+        """Yield the entries that end in this block of whole lines."""
         block = plain(block)
         hits = _scanner().find(block)
         done = 0
         for begin, end in _spans(block, hits, self._hot):
             if begin <= done:
                 if done == 0 and not self._hot:
-                    # Lines above may begin an entry that goes on here.
+                    # Lines further up may begin an entry that continues here.
                     yield from self._apart(self._tail, 0, len(self._tail), (), self.lines - self._tail.count(b"\n"))
                 begin = done
             else:
@@ -159,7 +160,7 @@ class Splitter:
         self._tail = block[block.find(b"\n", begin) + 1 if begin else 0 :] if not self._hot else b""
 
     def close(self) -> Iterator[Entry]:
-        """Yield the entries that are complete at the end."""
+        """Yield the entries that are still open at the end of the file."""
         for key, (part, time) in list(self._parts.items()):
             yield from self._line(part, key, time, self.lines, True)
         self._parts.clear()
@@ -168,14 +169,14 @@ class Splitter:
         yield from self._repeated()
 
     def _repeated(self) -> Iterator[Entry]:
-        """Yield the entries that stand for those omitted since."""
+        """Yield the entries that stand for the repeated ones left out since the last call."""
         for left_out in self._left_out.values():
             if left_out.repeats:
                 yield replace(left_out)
                 left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
-        """Remember the time of the last dated line for lines without a time."""
+        """Remember the time of the block's last dated line, for lines without a time."""
         end = len(block)
         for _ in range(5):
             begin = block.rfind(b"\n", 0, max(end - 1, 0)) + 1
@@ -189,7 +190,7 @@ class Splitter:
             self.first_ms = first if self.first_ms is None or (first is not None and not self.lines) else self.first_ms
 
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
-        """Take a part of a block with whole lines apart. `hits`: places of Kafka texts in the block."""
+        """Parse the lines of a part of a block, and yield its entries. `hits`: places of Kafka texts in the block."""
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
             after = at + len(line) + 1
@@ -198,7 +199,7 @@ class Splitter:
                 next_hit += 1
             at = after
             if relevant and self._is_left_out(line):
-                # The same line, time included: nearly all lines of a burst end here.
+                # The same line, including its time: nearly all lines of a burst are left out here.
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.parted(line)
@@ -216,7 +217,7 @@ class Splitter:
             number += 1
 
     def _is_left_out(self, key: bytes | tuple[bytes, bytes, int]) -> bool:
-        """True if an equal entry was yielded: one more entry will stand for this one, too."""
+        """True if an equal entry was yielded before: one more entry will stand for all its repetitions."""
         known = self._left_out.get(key)
         if known is None:
             return False
@@ -225,7 +226,7 @@ class Splitter:
         return True
 
     def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
-        """Omit entries equal to this one from now on."""
+        """Remember this entry, so that equal ones are left out from now on."""
         if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
             self._left_out.clear()
@@ -292,10 +293,10 @@ class Splitter:
             if own is None:
                 own = sent_ms
             elif sent_ms is not None and shipped[:1].isdigit():
-                # A time in local time is off by its zone; the shipper names its own.
+                # A time in local time differs from UTC by its zone; the shipper's time names its zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # A difference that no zone has means that the shipper was late.
+                # If no time zone has this difference, the shipper was late.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -318,7 +319,10 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 
 
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of the block, whole lines each, to take apart. `hot`: bytes at its begin that always count."""
+    """Yield the parts of the block, whole lines each, that must be parsed.
+
+    `hot`: number of bytes at the block's beginning that are always included.
+    """
     spans: list[tuple[int, int]] = [(0, hot)] if hot else []
     for hit in hits:
         begin, end = max(0, hit - BACK), hit + AHEAD
@@ -341,17 +345,17 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Letters by their frequency in logs: rare letters identify a text.
+#: Letters by their frequency in logs: a rare letter identifies a text better.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
 class Scanner:
-    """Finds many texts in a block of bytes at the speed of memory.
+    """Finds many texts in a block of bytes, as fast as memory can be read.
 
-    A text of seven bytes or more contains, wherever it stands, four bytes that begin at a multiple of four. So numpy
-    checks only every fourth place for the four-byte pieces of the rarest seven bytes of each text; each hit is then
-    compared in full. Searching forty texts one by one, or by one regular expression, is fifty times slower. Texts
-    shorter than seven bytes are searched one by one: have few of them.
+    A text of seven bytes or more always contains four bytes that begin at a multiple of four, wherever the text begins.
+    So numpy checks only every fourth place for the four-byte pieces of the rarest seven bytes of each text; each hit is
+    then compared in full. Searching forty texts one by one, or by one regular expression, is fifty times slower. Texts
+    shorter than seven bytes are searched one by one, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:
@@ -370,7 +374,7 @@ class Scanner:
                 self._table[piece * _FACTOR >> _SHIFT] = True
 
     def find(self, block: bytes) -> list[int]:
-        """Return where texts begin in the block, in rising order, each place once."""
+        """Return the start indices of all texts in the block, sorted and without duplicates."""
         words = np.frombuffer(block, np.uint32, len(block) // _STRIDE)
         maybe = np.flatnonzero(self._table[words * _FACTOR >> _SHIFT])
         begins = set()

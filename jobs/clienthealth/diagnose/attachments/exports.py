@@ -1,7 +1,7 @@
 """Read logs downloaded from a search: Kibana, Elasticsearch, Loki, Grafana, CloudWatch, Google, Datadog or Splunk.
 
-Under any field names, a row has a message and a time. Rows become lines of text, the oldest first, each with its time
-before it if that is known, so that all later steps read only logs.
+A row has a message and a time, under names that differ by tool. Rows become lines of text, the oldest first, each after
+its time if that is known. All later steps can then treat the download as a log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
-#: Names of the field with the application's line, and of the field with the time.
+#: Possible names of the field with the application's line, and of the field with the time.
 _MESSAGES = ("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE")
 _TIMES = ("@timestamp", "timestamp", "_time", "time", "ts", "date", "datetime", "eventTime", "receiveTimestamp", "tsNs")
 _COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
@@ -27,7 +27,7 @@ csv.field_size_limit(1 << 30)
 
 
 class Row(NamedTuple):
-    """A line of a log from a search. `ts_ms`: None if unknown."""
+    """A line of a log that was found by a search. `ts_ms`: None if unknown."""
 
     ts_ms: int | None
     text: str
@@ -52,7 +52,7 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 
 
 def of_table(text: str) -> list[Row] | None:
-    """Return the rows of a table (CSV, tabs or semicolons) with a column of messages; None if it is not one."""
+    """Return the rows of a table (separated by commas, tabs or semicolons) with a column of messages, else None."""
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]
     for delimiter in (",", "\t", ";"):
@@ -70,7 +70,7 @@ def of_table(text: str) -> list[Row] | None:
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
-    """Return the rows in JSON documents of any nesting; [] if nothing in them looks like one."""
+    """Return the rows in JSON documents of any nesting; [] if the documents contain no rows."""
     rows = list[Row]()
     for document in documents:
         rows += _rows(document, None, 0)
@@ -85,7 +85,7 @@ def _lines(rows: Sequence[Row]) -> bytes:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        # If the newest row came first, rows of one moment are in reverse order, too.
+        # If the export lists the newest row first, rows with equal times are in reverse order, too.
         in_turn = rows if timed and timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     stamps = (None if row.ts_ms is None else datetime.fromtimestamp(row.ts_ms // 1000, UTC) for row in rows)

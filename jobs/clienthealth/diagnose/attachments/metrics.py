@@ -24,7 +24,7 @@ from clienthealth.model.values import epoch, integer, number
 from clienthealth.read.logs.times import Times
 from clienthealth.read.mbeans import snapshots
 
-#: The name of a client whose metrics name none.
+#: Client id for metrics that do not name their client.
 UNNAMED = "unnamed"
 MAX_TEXT = 1 << 22
 _BRACES = 40
@@ -59,11 +59,11 @@ _BEFORE_TIME = re.compile(
     r"(?:Every [\d.,]+s: .{0,300}?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ))?[\s#=*$>-]*"
     r"(?:[Dd]ate|[Tt]ime(?:stamp)?|[Ss]craped?(?: at)?)?\s*[:=]?\s*"
 )
-#: The begin of JSON objects and lists: at a line's begin, or anywhere; and what separates them.
+#: The beginning of JSON objects and lists, anywhere or at the beginning of a line; then what separates them.
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: Maximum number of readings of a text: locating an error costs as much as reading everything before it.
+#: Maximum number of attempts to parse a text: locating an error costs as much as reading everything before it.
 _AGAIN, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -71,7 +71,7 @@ Labels = Mapping[str, str]
 
 
 class Reading(NamedTuple):
-    """The lines of one moment. `line`: number of the first; ts_ms: None if unknown."""
+    """The lines of one moment. `line`: number of the first of them; `ts_ms`: None if unknown."""
 
     line: int
     ts_ms: int | None
@@ -79,7 +79,7 @@ class Reading(NamedTuple):
 
 
 def kind_of(head: str) -> str | None:
-    """Return the kind of metrics by their first lines; None if they are not metrics."""
+    """Return the kind of metrics in a text, by its first lines; None if they are not metrics."""
     rows = [line for line in head.splitlines()[:2_000] if line.strip()]
     if any(_is_csv(line) for line in rows[:20]):
         return "JmxTool (CSV)"
@@ -120,7 +120,10 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """Yield the samples; a single one without a time, as of a scrape, gets the time in its file's name (`named_ms`)."""
+    """Yield the samples. A single sample without a time, as of a scrape, gets the time in its file's name.
+
+    `named_ms` returns that time, None if the name has none.
+    """
     begin = list(islice(found, 2))
     if [reading.ts_ms for reading in begin] == [None] and (ts_ms := named_ms()) is not None:
         for snapshot in begin[0].snapshots:
@@ -130,7 +133,7 @@ def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Itera
 
 
 class _Table:
-    """JmxTool's CSV: MBean and attribute of each column in the first line."""
+    """Reads JmxTool's CSV: its first line names MBean and attribute of each column."""
 
     def __init__(self, header: str) -> None:
         self.columns = [name.strip().rpartition(":") for name in next(csv.reader([header]))]
@@ -148,7 +151,7 @@ class _Table:
 
 
 class _Pile:
-    """The values of one moment, until one of them comes again or a time follows."""
+    """Collects the values of one moment, until one of them occurs again or a time follows."""
 
     def __init__(self, jvm: ClientProcess, file_ms: int) -> None:
         self.jvm, self.file_ms = jvm, file_ms
@@ -197,7 +200,7 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def close(self, count: int = 0) -> Iterator[Reading]:
-        """Yield the sample that is complete."""
+        """Yield the sample collected so far, if there is one."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
         said = self._exposed(at) + snapshots(self.mbeans, self.jvm, at)
@@ -238,7 +241,7 @@ def rounds(document: object) -> list[Any]:
 
 
 class Document(NamedTuple):
-    """A JSON object or array in a text. `lines`: the numbers of its lines there."""
+    """A JSON object or array in a text. `lines`: the numbers of the lines that it covers."""
 
     text: str
     value: Any
@@ -247,7 +250,7 @@ class Document(NamedTuple):
 
 
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
-    """Yield JSON objects and lists that begin a line, or follow another one; with `begins`, anywhere."""
+    """Yield JSON objects and lists that begin a line or follow another one. `begins`: other allowed places."""
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _AGAIN * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
         begin = opened.end() if begins is _AT_LINE else opened.start()
@@ -275,7 +278,7 @@ def between(text: str, found: Iterable[Document]) -> str:
 
 
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
-    """Return metrics in an entry of a log: of librdkafka, Jolokia or kafka-python, for their formats."""
+    """Return the metrics in an entry of a log: records of librdkafka, Jolokia or kafka-python for their decoders."""
     records = []
     if '\\"txmsgs\\"' in text:
         text = text.replace('\\"', '"')
@@ -288,13 +291,13 @@ def in_entry(text: str, ts_ms: int) -> list[bytes]:
 
 
 def _is_reading(value: Any) -> bool:
-    """True if it is librdkafka's statistics or an answer of Jolokia."""
+    """True if the JSON value is librdkafka's statistics or an answer of Jolokia."""
     listed = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
     return any({"brokers", "topics"} <= one.keys() or {"request", "value"} <= one.keys() for one in listed)
 
 
 def _printed(text: str) -> dict[str, dict[str, Any]] | None:
-    """Return the first Python dict in the text that a client's `metrics()` gives."""
+    """Return the first Python dict in the text that looks like the result of a client's `metrics()`."""
     at = text.find("{'")
     for _ in range(_BRACES):
         end = _closing(text, at) if at >= 0 else 0
@@ -311,7 +314,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return where the brace that opens here is closed, 0 if nowhere; names contain no braces."""
+    """Return the index of the brace that closes the one at `at`, 0 if it is not closed; names contain no braces."""
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

@@ -1,9 +1,10 @@
 """Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
-A folder or archive is one process, and so are files that are given together; folders in it are processes of their own,
-unless they only sort its files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` are a second process, named X. Logs
-of several names (`worker-1.log`, `worker-2.log`) are separate processes if each of the other files is named after one
-of them, because nothing then shows that they are one. Prefixes of lines name processes in the same way.
+A folder or archive is taken as one process, and so are files that are given together. Folders inside it are separate
+processes, unless they only sort its files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` are a second process,
+named X. Logs of several names (`worker-1.log`, `worker-2.log`) are separate processes if each of the other files is
+named after one of them, because then nothing shows that they are one process. Prefixes of lines name processes in the
+same way.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from clienthealth.diagnose.attachments.text import Read
 from clienthealth.model.errors import InputError
 from clienthealth.read.recordings import second_process
 
-#: Why the end of a text is doubtful.
+#: The doubt about an incomplete text.
 CUT = "its last line does not end"
 
 
@@ -31,23 +32,23 @@ CUT = "its last line does not end"
 class Input:
     """One file, part of an archive, or standard input.
 
-    name       as the person knows it: `support.zip/logs/app.log`, `-`
-    what       what it is, for people: `log`, `thread dump (jcmd)`, `metrics`, `no evidence`
+    name       the name that the user knows: `support.zip/logs/app.log`, `-`
+    what       the kind of content, for people: `log`, `thread dump (jcmd)`, `metrics`, `no evidence`
     read       number of its lines (for metrics: records)
-    used       number of those on which a judgement can rest
+    used       number of those that can support a verdict
     start_ms   time of the first used item, epoch ms; None without times
-    end_ms     time of the last
-    dated      False if its times are those of a clock on an unknown day
+    end_ms     time of the last used item
+    dated      False if its items have a time of day but no date
     named      kind of the time in its name, if its times come from there: a clock, with or without the day; else ''
     local      True if its times name no zone, so that they are taken as UTC
-    zone_ms    what makes a time of its process's clock one of UTC, by its shipper or its file's date; None if unknown
-    emptied    number of its last records in which a process answers and names no client, after others that did
+    zone_ms    what to add to its times to get UTC, known from its shipper or its file's date; None if unknown
+    emptied    number of its last records in which a process answers but names no client, while earlier records did
     timed      False if times are made up: only the order is known, and no duration is claimed
-    left_out   why the rest does not count → number of lines; lines that are not about Kafka are not listed
-    unread     why evidence could not be read → number of lines: clients that it may be about cannot be called healthy
+    left_out   reason for leaving lines out → number of lines; lines that are not about Kafka are not listed
+    unread     reason why evidence could not be read → number of lines: clients it may be about cannot be called healthy
     process    its process: service and place of its clients; None if unknown
     topics     the names under which evidence refers to it (`Source.topic`)
-    speaks     True if it names a Kafka client, or a class of its library, whether that counts or not
+    speaks     True if it names a Kafka client, or a class of its library, even in lines that are left out
     """
 
     name: str
@@ -70,11 +71,11 @@ class Input:
 
     @property
     def clocked(self) -> bool:
-        """True if it has times of its own."""
+        """True if its times are its own."""
         return self.timed and self.dated and (self.start_ms is not None or not self.used)
 
 
-#: Words for a file's content or part, which name no process.
+#: Words in file names that describe a file's content or part, and so do not name a process.
 _GENERAL = re.compile(
     r"app|application|audit|client|console|csv|debug|dump|dumps|err|error|gc|info|json|"
     r"jsonl|kafka|log|logs|main|messages|metrics|ndjson|out|output|root|server|stack|stacks|"
@@ -89,7 +90,7 @@ def own_processes(names: Sequence[str]) -> dict[str, str]:
     """Return file → process for logs of several processes and the files named after these; {} for one process."""
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
-    # The rotated parts of a log are one.
+    # The rotated parts of a log are one log.
     logs = {log for log in logs if not (len(log) > 1 and log[-1].isdigit() and log[:-1] in logs)}
     if len(logs) < 2 or () in logs:
         return {}
@@ -108,7 +109,10 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def named(writer: str) -> tuple[str, str]:
-    """Return service and instance of a writer of lines: `web-1` is web's; `pod/web-7d9f-x/app`, `host app[12]` too."""
+    """Return service and instance of a writer of lines.
+
+    `web-1` is an instance of web; `pod/web-7d9f-x/app` and `host app[12]` are split, too.
+    """
     last = writer.split(" ")[-1] if " " in writer else writer
     name = re.sub(r"\[\d+\]$", "", last)
     parts = name.removeprefix("pod/").split("/")
@@ -117,7 +121,7 @@ def named(writer: str) -> tuple[str, str]:
 
 
 def stem(name: str) -> str:
-    """Return a file's name without its endings."""
+    """Return a file's name without its extensions."""
     bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz)$", "", name, flags=re.IGNORECASE)
     return bare.removesuffix(".tar").rsplit(".", 1)[0] or name
 
@@ -135,9 +139,9 @@ _SORTING = re.compile(
 
 @dataclass
 class Stream:
-    """A file to be read: `head` is its begin, `read` goes on from there. `file_ms`: its last modification.
+    """A file to be read: `head` is its beginning, `read` returns the rest. `file_ms`: time of its last modification.
 
-    process: (service, instance), unless its content names it; file: its name within that
+    process: (service, instance), unless its content names another one; file: its name within the process
     """
 
     input: Input
@@ -240,9 +244,9 @@ class Opener:
     def _content(
         self, head: bytes, raw: Readable, shown: str, parent: _Parent, file_ms: int | None, size: int | None
     ) -> Iterator[Stream]:
-        """Yield what a file holds: itself, or its packed content."""
+        """Yield the streams in a file: the file itself, or its unpacked content."""
         name = shown.rpartition("/")[2]
-        # A file that a person names is read whatever its name is.
+        # A file that the user names is read whatever its name is.
         if what := archives.no_evidence("" if parent.given else name, head):
             self._input(shown, parent, what)
             return
@@ -257,7 +261,7 @@ class Opener:
         if parent.depth >= MAX_DEPTH:
             self._input(shown, parent, "an archive", f"packed more than {MAX_DEPTH} times")
             return
-        # An unknown size counts as that of a large attachment.
+        # A file of unknown size is treated like a large attachment.
         limit = limit_of(size if size is not None else 1 << 24)
         within = replace(parent, depth=parent.depth + 1)
         try:
@@ -277,7 +281,7 @@ class Opener:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
         if packing == "zip":
-            # A zip is read from its end.
+            # A zip has its index at the end, so it needs a file that can be read backwards.
             spool = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             shutil.copyfileobj(content, spool, CHUNK)
             spool.seek(0)
@@ -303,7 +307,10 @@ class Opener:
             self._input(shown, parent, "an archive", damage)
 
     def _input(self, shown: str, parent: _Parent, what: str = "", unread: str = "") -> Input:
-        """Enter a file into the list. `what`: of one that is not read; `unread`: of possible evidence."""
+        """Add a file to the list of inputs.
+
+        `what`: kind of a file that is not read; `unread`: why possible evidence in it is not read.
+        """
         entered = Input(f"{parent.shown}{shown}", what, process=(parent.service, parent.instance))
         if unread:
             cannot_read(entered, unread)
@@ -319,7 +326,7 @@ def cannot_read(attached: Input, why: str, count: int = 1) -> None:
 
 
 class _Joined:
-    """The part of a stream that was read already, and the rest of it."""
+    """A stream put together again from the part that was already read and the rest."""
 
     def __init__(self, head: bytes, rest: Readable) -> None:
         self._head, self._rest = head, rest
@@ -329,14 +336,14 @@ class _Joined:
             return self._rest.read(size)
         size = len(self._head) if size < 0 else size
         data, self._head = self._head[:size], self._head[size:]
-        # Readers of archives expect to get as much as they ask for.
+        # Readers of archives expect to get as many bytes as they ask for.
         while len(data) < size and (more := self._rest.read(size - len(data))):
             data += more
         return data
 
 
 def _head(read: Read) -> bytes:
-    """Return the first bytes, enough to recognise a file; damage shows when the rest is read."""
+    """Return the first bytes, enough to recognise a file; if it is damaged, that shows when the rest is read."""
     head = b""
     while len(head) < HEAD:
         try:
