@@ -22,7 +22,7 @@ FOLDER = ROOT / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Figure:
-    """A line of the page's first table. `within`: True if the target is an upper limit; `peer`: the peer's figure."""
+    """A line of the page's first table. `within`: the target is the most or the least; `peer`: the peer's figure."""
 
     what: str
     value: float

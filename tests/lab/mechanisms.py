@@ -101,7 +101,7 @@ def _slow(name: str, role: Role, how: str, ms: str, where: str, **more: object) 
 
 _DEADLOCKS = (
     _held("get"),
-    # From 4.1 on the client refuses this option.
+    # From 4.1 on the client refuses flush() in a callback.
     _held("flush", since=((0, 0), (4, 1))),
     _held("latch"),
     _held("join"),

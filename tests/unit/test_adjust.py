@@ -50,7 +50,7 @@ def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -
 
 
 def answers(*totals: int) -> tuple[Reading, ...]:
-    """Return samples every 10 s with these totals of answers to a steady number of requests."""
+    """Return samples every 10 s: the number of requests grows steadily, the total numbers of answers are given."""
     return tuple(
         Reading(
             10_000 * at,

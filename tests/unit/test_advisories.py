@@ -86,7 +86,7 @@ def test_a_version_gets_the_advice_of_its_project(
 def test_a_mistake_is_reported_with_file_and_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, key: str
 ) -> None:
-    """Like mistakes in a mode's file."""
+    """A mistake in the file of known bugs is reported like a mistake in a mode's file."""
     lines = {
         "bug": 'bug = "B-1"',
         "since": 'since = "1.0.0"',

@@ -182,7 +182,7 @@ DANGEROUS = re.compile(
 
 @each_runbook
 def test_a_runbook_begins_with_what_to_do(path: Path) -> None:
-    """On one screen: keep evidence, decide, restart or not, resend or not."""
+    """The first screen says: keep evidence, decide, restart or not, resend or not."""
     title, first = path.read_text("utf-8").split("\n\n", 1)
     assert title.startswith("# ") and first.startswith("## Do this now\n")
     now = re.split(r"^#{2,3} |^<!--", first, flags=re.MULTILINE)[1]
@@ -219,7 +219,7 @@ def test_queries_of_runbooks_read_known_metrics(path: Path) -> None:
 
 @each_runbook
 def test_queries_of_runbooks_are_about_one_cluster_and_environment(path: Path) -> None:
-    """Otherwise, healthy clients of another cluster could make this failure look resolved."""
+    """Without this selection, healthy clients of another cluster could make this failure look resolved."""
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     for line in "".join(blocks).splitlines():
         selectors = [n for n in nodes(promql.parse(line.partition(" # ")[0])) if isinstance(n, promql.VectorSelector)]
@@ -252,7 +252,7 @@ def test_burn_rates_can_be_reached(burn: Burn) -> None:
 
 
 def test_every_scrape_of_the_exporter_honours_its_labels() -> None:
-    """Otherwise Prometheus replaces the client's instance with the exporter's own address."""
+    """Without honor_labels, Prometheus replaces the client's instance with the exporter's own address."""
     scraping = [
         path
         for path in (ROOT / "deploy").rglob("*")

@@ -1,4 +1,4 @@
-"""The open benchmark: its loader finds all recordings, its copies hide the truth, it scores as its page says."""
+"""Test the open benchmark: it loads all recordings, its copies hide the truth, and it scores as its page says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafka_client_failures.__main__ import main
 
 PAGE = (ROOT / "deploy/benchmark/README.md").read_text("utf-8")
 DEADLOCK, STALLED, NOT_CLOSED = "producer-callback-deadlock", "consumer-stalled", "producer-not-closed"
-#: Truths of a small benchmark.
+#: Truths of the recordings in a small benchmark, made for this test.
 TRUTHS: Mapping[str, Mapping[str, Any]] = {
     "a": {"expected_mode": DEADLOCK},
     "b": {"expected_mode": STALLED, "also": ["delivery-stalled"]},
@@ -32,7 +32,7 @@ TRUTHS: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.fixture
 def ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
-    """A small benchmark: the id of each case by its name."""
+    """Make a small benchmark; return name → id of each case."""
     for name, truth in TRUTHS.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "app.log").write_text(f"log of {name}", "utf-8")

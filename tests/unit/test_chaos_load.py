@@ -35,7 +35,7 @@ def stepped(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple
 
 @pytest.fixture(scope="module")
 def parts() -> list[load.Slice]:
-    """Return enough slices to contain each recording of a failure, plus one."""
+    """Return enough slices that each recording of a failure occurs, plus one more slice."""
     return load.slices(1, range(len(load.FAILING) + 1), BEGIN_MS)
 
 

@@ -88,7 +88,7 @@ FILES_OF_02: Mapping[str, Any] = {
     "image": {"tag": "latest"},
     "monitor": {"persistence": {"existingClaim": "kafka-client-health-state"}},
 }
-#: Different installations.
+#: Values of different installations.
 INSTALLATIONS: Mapping[str, Mapping[str, Any]] = {
     "default": DEFAULT,
     "full": FULL,
@@ -184,7 +184,7 @@ def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("version", long_after(1, ["1.37", "1.29"]))
 @pytest.mark.parametrize("values", long_after(1, INSTALLATIONS.values()), ids=INSTALLATIONS)
 def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
-    # The import builds a grammar for two seconds, so only this test pays for it.
+    # Import here: the import takes two seconds to build a grammar, and only this test needs it.
     import kubernetes_validate
 
     ours = [
@@ -366,7 +366,7 @@ def test_values_reach_the_settings(tmp_path: Path) -> None:
     assert in_force.modes == {"delivery-stalled": {"suspect_stalled_seconds": 55.5}}
     assert in_force.links.runbooks == "https://wiki.example.org/<health>"
     assert in_force.links.status_page == "http://kafka-client-health.health.svc:9309"
-    # Fixed by the chart: the volume, and addresses that others reach.
+    # The chart sets these itself: the volume, and addresses that other services connect to.
     assert in_force.monitor.checkpoint.startswith("/var/lib/kafka-client-health/")
     assert (in_force.monitor.metrics_host, in_force.prometheus.host) == ("0.0.0.0", "0.0.0.0")
 

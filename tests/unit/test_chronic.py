@@ -48,7 +48,7 @@ def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> 
     first, last = transitions[0], transitions[-1]
     onset = ((first.verdict.since_ms or 0) - START) / 1000 - BEGIN
     assert -30 <= onset <= 90
-    # It ends with the last sample of its client, which reports at least once a minute.
+    # The incident ends with the last sample of its client, which reports at least once a minute.
     assert -61 <= (last.ts_ms - START) / 1000 - end <= CLOSED_SECONDS
     assert any(change.verdict.status == "confirmed" for change in transitions[:-1]) == sure
 
@@ -79,7 +79,7 @@ def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
 
 
 def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
-    """Run batches of ten seconds around begin and end, of five minutes between them, of one minute at the end."""
+    """Run batches of ten seconds near the onset and the end, of a minute after the end, and of five minutes between."""
     by_batch: dict[float, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
         second = ((one.ts_ms or 0) - START) / 1000

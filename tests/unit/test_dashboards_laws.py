@@ -37,7 +37,7 @@ each_board = pytest.mark.parametrize("name", BOARDS)
 
 
 def test_pictures_are_small_and_shown() -> None:
-    """At most four of 150 kB: every clone contains each version permanently."""
+    """At most four pictures of at most 150 kB: every clone of the repository contains each version forever."""
     page = (ROOT / "dashboards/README.md").read_text("utf-8")
     pictures = {path.name: path.stat().st_size for path in (ROOT / "dashboards/pictures").iterdir()}
     assert set(pictures) == set(re.findall(r"\]\(pictures/([\w.-]+)\)", page)) and len(pictures) == 4
@@ -45,7 +45,7 @@ def test_pictures_are_small_and_shown() -> None:
 
 
 def test_uids_and_ids_stay_as_they_are() -> None:
-    """Links, bookmarks and annotations contain them: change this file only to add or remove a panel."""
+    """Links, bookmarks and annotations contain these ids: change this file only to add or remove a panel."""
     lines = [
         f"{board['uid']} {panel['id']} {panel['title']}"
         for board in BOARDS.values()
@@ -127,7 +127,7 @@ def test_every_alert_is_named_by_a_panel_or_belongs_to_a_mode() -> None:
 
 
 def test_every_series_is_shown_somewhere() -> None:
-    """Or beside what is: a counter beside the rate that the monitor makes of it."""
+    """A series may also be replaced by a shown one: a counter by the rate that the monitor makes of it."""
     text = json.dumps([*BOARDS.values(), *recordings().values()])
     rate_of = {f.name: f.name.replace("_total", "_rate") for f in ALL_FAMILIES if f.indicator.startswith("totals.")}
     assert {f.name for f in ALL_FAMILIES if rate_of.get(f.name, f.name) not in text} == set()

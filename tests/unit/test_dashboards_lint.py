@@ -62,7 +62,7 @@ SCOPE = f'{KEPT}, service=~"$service", host=~"$host", instance=~"$instance", cli
 COUNTER = "kafka_client_producer_buffer_exhausted_records_total"
 RATIO = "kafka_client_producer_buffer_used_ratio"
 
-#: Rule, and a change of the producers' dashboard that it must find. The first twenty are the measured mutants.
+#: Rule, and a change of the producers' dashboard that the rule must find.
 MUTANTS: dict[str, tuple[str, Change]] = {
     "unknown top-level field": ("sdk-round-trip", lambda b: b.update(refreshEvery="1m")),
     "gridPos.h is a string": ("grid", lambda b: chart(b)["gridPos"].update(h="8")),

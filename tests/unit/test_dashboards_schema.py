@@ -32,7 +32,7 @@ VERSIONS = {
 
 def faults(version: str, board: Board) -> Iterator[str]:
     """Yield the violations of a version's types."""
-    # The import builds a grammar for two seconds, so only this test pays for it.
+    # Import here: the import takes two seconds to build a grammar, and only this test needs it.
     from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
     typed = copy.deepcopy(board)

@@ -50,5 +50,5 @@ def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
         if statuses.get("producer-not-closed") == "confirmed":  # the end of the data does not prove an exit
             statuses["producer-not-closed"] = "suspected"
     assert judged == expected
-    # 1_ctl_clean: five times jstack found no process, and reported that without a time.
+    # 1_ctl_clean: jstack found no process five times, and its message contains no time.
     assert result.rejected == {"missing-timestamp": 5}

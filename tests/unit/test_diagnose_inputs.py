@@ -172,7 +172,7 @@ def test_lines_that_stern_passes_on_keep_their_times(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_anything_in_it_takes_the_time_from_no_other(tmp_path: Path) -> None:
-    """One bulk read of Jolokia before the client existed, then three with it."""
+    """The file has one bulk answer of Jolokia from before the client existed, then three with the client."""
     request = {"mbean": "kafka.producer:type=producer-metrics,client-id=p", "type": "read"}
     absent = [{"request": request, "status": 404, "error": "No MBean"}]
     there = [

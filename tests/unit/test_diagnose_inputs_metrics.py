@@ -128,7 +128,7 @@ def jolokia(readings: list[Row], indent: int | None = None) -> str:
 
 
 def jolokia_printed(readings: list[Row]) -> str:
-    """Return these answers over many lines each, between the lines of a shell."""
+    """Return Jolokia's answers, each over many lines, between the lines of a shell."""
     return f"$ curl -s localhost:8778/jolokia/?ifModifiedSince=0\n{jolokia(readings, 2)}$\n"
 
 

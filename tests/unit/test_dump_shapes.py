@@ -1,4 +1,4 @@
-"""Test dumps in every shape in which people attach them: what is read, and the verdicts on each alone."""
+"""Test dumps in every form in which people attach them: what is read from each dump, and the verdicts on it."""
 
 from __future__ import annotations
 

@@ -294,7 +294,7 @@ def test_recorded_logs_give_the_events_that_a_search_of_their_text_finds() -> No
 
 
 def test_the_literals_survive_every_json_encoder() -> None:
-    """They are searched in raw JSON, so none may contain a character that an encoder escapes."""
+    """The literals are searched in raw JSON, so none may contain a character that an encoder escapes."""
     assert not [text for text in catalogue().literals if set(text) & set("\"\\<>&'=/+") or not text.isascii()]
     assert not [literal for literal in LITERALS if not literal.isascii()]
 

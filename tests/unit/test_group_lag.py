@@ -128,7 +128,7 @@ def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute()
 
 
 def test_a_group_with_fine_lag_is_ok_in_its_record() -> None:
-    """It was `unknown` there and ok on the status page; sums of judged clients leave groups out."""
+    """The record said `unknown` before, while the status page said ok; sums of judged clients leave groups out."""
     (fine,) = states(snapshot for snapshot in published() if (snapshot.ts_ms or 0) <= NOON_MS + 120_000).values()
     assert (fine["indicators"]["group"]["status"], fine["worst"]) == ("OK", "ok")
     (stopped,) = states(published()).values()
@@ -177,7 +177,7 @@ def test_readings_come_in_any_order_and_the_newest_counts() -> None:
     state = state_of(group("a", 20, [("orders", 15, 25)]), group("a", 10, [("orders", 5, 15)]))
     (orders,) = state["indicators"]["lag"]
     assert (state["last_seen"], state["samples"], orders["records"]) == (NOON_MS + 20_000, 2, 10)
-    # Offset 15 was the end at second 10.
+    # Offset 15 was the end of the partition at second 10.
     assert (orders["seconds"], orders["quality"]) == (10.0, "interpolated")
 
 

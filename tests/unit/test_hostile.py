@@ -37,7 +37,7 @@ def undisturbed() -> list[list[bytes]]:
 def test_nothing_that_a_client_reports_stops_or_moves_the_others(seed: int) -> None:
     monitor = lived(seed, LINES, push(principal="User:evil"))
     assert monitor.published("good") == undisturbed()
-    # The numbers must not even cause a failure that only isolation repairs.
+    # The numbers must not even cause a failed step that isolating the client would repair.
     assert "step-failed" not in monitor.reasons
     assert monitor.reasons & {"impossible-value", "missing-timestamp", "future-timestamp"}
 
@@ -71,7 +71,7 @@ def test_no_fault_begins_before_kafka_did() -> None:
 
 
 def test_a_process_that_names_no_instance_is_shown() -> None:
-    """The exporter used to treat its records as unreadable."""
+    """Earlier, the exporter treated the records of such a process as unreadable."""
     monitor = Streamed()
     for second in range(BEGIN, BEGIN + 60, 10):
         record = snapshot(ts=1000 * second, client={"service": "evil", "client_id": "e", "kind": "producer"})

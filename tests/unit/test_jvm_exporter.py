@@ -1,4 +1,4 @@
-"""Test the JVM exporter without a JVM: its targets, its schedule, and how it uses their answers."""
+"""Test the JVM exporter without a JVM: its targets, its schedule, and its use of the answers."""
 
 from __future__ import annotations
 

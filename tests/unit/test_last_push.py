@@ -21,7 +21,7 @@ def verdict(monitor: Stepped) -> dict[str, Any]:
 def ended(
     left: float, terminating: bool, *lines: Any, version: str = "3.9.1", idle_since: float = 60
 ) -> dict[str, Any]:
-    """Return the verdict on a producer ten minutes after a last push with `left` bytes in its buffer."""
+    """Return the verdict on a producer ten minutes after its last push, which showed `left` bytes in the buffer."""
     inputs: list[Any] = [*lines]
     for second in range(0, 70, 10):
         metrics = {

@@ -34,7 +34,7 @@ class Cell(NamedTuple):
     least: Mapping[int, str]
 
     def attached(self, folder: Path, amount: int) -> Path:
-        """Write the recording's part, cut to an amount, to a folder; return the folder."""
+        """Write this part of the recording, cut to `amount` items, to a folder; return the folder."""
         folder.mkdir()
         source = RECORDINGS / self.recording
         if self.kind == "dumps":

@@ -41,7 +41,7 @@ def test_unread_records_are_counted_from_the_start_until_spark_does(monkeypatch:
 
     losses.look({("client-metrics", 0): 600, ("client-metrics", 1): 100, ("client-logs", 0): 50})
     assert (waits("client-metrics"), waits("client-logs")) == (300, 0)
-    # During a long batch, more records arrive.
+    # More records arrive during a long batch.
     ends["client-logs", 0] = 60
     losses.look({("client-metrics", 0): 600, ("client-metrics", 1): 100, ("client-logs", 0): 50})
     assert waits("client-logs") == 10

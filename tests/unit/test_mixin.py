@@ -88,6 +88,6 @@ def test_the_runbooks_are_where_they_are_said_to_be() -> None:
 
 
 def test_no_name_of_a_scraped_series_is_missed() -> None:
-    """The mixin recognises them by their prefix."""
+    """The mixin recognises these series by the prefix of their names."""
     own = {name for name in known_labels() if ":" not in name and name not in ("up", "ALERTS")}
     assert {name for name in own if not name.startswith("kafka_")} == set()

@@ -1,4 +1,4 @@
-"""Test incidents that are open in the history: each task gets them until they are in the state, and no longer."""
+"""Test incidents that are open in the history: tasks get them until the state contains them, and no longer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INCIDENTS = [
 
 
 class Notes:
-    """The files kept beside a checkpoint."""
+    """The files of notes beside a checkpoint."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -62,7 +62,7 @@ def test_they_are_read_until_every_bucket_has_them_and_its_batch_is_committed(mo
     first.committed()
     first.stepped([None, buckets[0], buckets[1]])
     first.committed()
-    # A start before all buckets have them, and one with an uncommitted batch, both begin from the history again.
+    # A start before all buckets have the incidents, or with an uncommitted batch, reads them from the history again.
     second = begun(notes)
     assert sorted(second.by_bucket) == buckets
     second.stepped(buckets)

@@ -26,7 +26,7 @@ class DiedError(Exception):
 class Query:
     """A checkpoint, and a query that reads from it: `sizes` records of each part.
 
-    `deadly`: records that kill the process that reads them; `sign`: the message that this leaves.
+    `deadly`: records that kill the process that reads them; `sign`: the message that the killed process leaves.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ def test_all_but_the_deadly_records_are_read_once_and_these_are_reported(
     assert sorted((s.topic, s.partition, s.offset) for s in query.rejected) == sorted(
         (part[1], part[2], offset) for part, offset in deadly
     )
-    # Some dozen starts for a bomb among many partitions, not one per record; more if there is no message.
+    # A bomb (deadly record) among many partitions takes some dozen starts, not one per record; more without a message.
     starts = 12 if parts == 1 else 50
     assert query.starts <= (starts * bombs if sign else 3 * starts * bombs + 2 * KILLS * bombs)
 

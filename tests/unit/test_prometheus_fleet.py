@@ -43,7 +43,7 @@ def consumer(**more: Any) -> dict[str, Any]:
 
 
 def test_what_the_producers_of_a_service_send_together() -> None:
-    """Clients that are gone or do not report a rate are unknown, which is not zero."""
+    """The sum leaves out clients that are gone or report no rate: their rate is unknown, not zero."""
 
     def sends(number: int, rate: float | None, **more: Any) -> dict[str, Any]:
         indicators = {} if rate is None else {"record_send_rate": rate}

@@ -218,7 +218,7 @@ def test_the_few_metrics_of_librdkafka_prove_neither_failure_nor_health(name: st
 
 
 def test_librdkafka_keeps_pushing_while_its_application_hangs() -> None:
-    """`max.poll.interval.ms` was 30 s; after that it gave up its partition."""
+    """`max.poll.interval.ms` was 30 s; after that time the client gave up its partition."""
     truth = TRUTH["librdkafka-handler-hangs-2.16-10s"]
     by_second = [
         (((one.ts_ms or 0) - truth["onset_ms"]) / 1000, one.metrics)

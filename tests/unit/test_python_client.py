@@ -175,7 +175,7 @@ def test_every_record_is_counted_and_one_a_millisecond_timed() -> None:
         producer.acknowledge(2 * position + 1)
     metrics = probe.metrics()
     assert metrics["record-ack-total"] == 8
-    # The second of each pair, which came at the same time, would have shown 4 ms.
+    # The second record of each pair came at the same time and would have shown 4 ms.
     assert metrics["ack-latency-max"] == pytest.approx(2.0)
 
 
@@ -386,7 +386,7 @@ def test_beside_confluent_kafka_the_reporter_needs_msgspec_alone(tmp_path: Path)
         for libraries in folder.parent.glob(f"{folder.name}*.libs"):
             (tmp_path / libraries.name).symlink_to(libraries)
     places = [str(tmp_path), str(ROOT / "jobs"), str(ROOT / "exporters")]
-    # Without the packages of this environment.
+    # Run Python without the packages of this environment.
     command = [sys.executable, "-I", "-S", "-c", BARE, *places]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.returncode) == ("Producer []\n", 0), done.stderr

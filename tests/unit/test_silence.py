@@ -54,7 +54,7 @@ def test_what_real_clients_show(name: str, client: str, mode: str, status: str, 
 
 
 def test_the_time_away_is_at_least_what_the_newest_sign_shows() -> None:
-    """The hang began 22 s after the start; its last dump was taken 120 s after the start."""
+    """The client hung from 22 s after the start; its last dump was taken 120 s after the start."""
     verdict = diagnosed(RECORDINGS / "librdkafka-hangs")[IN, STALLED]
     assert 90 <= verdict.detail["seconds_since_poll"] <= 120 - 22
     assert verdict.detail["cause"] == "handler-hangs"
@@ -166,7 +166,7 @@ def test_a_client_beside_it_in_another_process_of_the_host_is_no_sign_of_life() 
 
 
 def test_a_consumer_without_records_is_not_accused() -> None:
-    """It was probably closed."""
+    """The consumer was probably closed."""
     lines: list[Any] = [logged(s, "connection-failed", "beside", instance="h:1") for s in range(0, 400, 20)]
     monitor = streamed([*lines, *(consumer(s, lag=0.0) for s in range(0, 100, 10))], 10)
     assert not changes(monitor, "in")

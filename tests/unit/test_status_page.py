@@ -362,7 +362,7 @@ def test_a_clients_page_shows_its_last_hour_also_in_words() -> None:
     assert line == "Buffer, last hour: 0 % to 100 %, last 100 %, 61 readings"
     (points,) = re.findall(r'<desc>Buffer.*?<polyline class="curve" points="([^"]+)"', page)
     drawn = [tuple(map(float, point.split(","))) for point in points.split()]
-    # Of 1000 units across: half an hour ago, and now.
+    # The plot is 1000 units wide: the first point is half an hour ago, the last one now.
     assert drawn[0] == (500.0, 55.0) and drawn[-1] == (1000.0, 1.0) and len(drawn) == 61
 
 

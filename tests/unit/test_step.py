@@ -76,7 +76,7 @@ FATE = [*map(working, range(0, 310, 10)), *map(standing, range(310, 420, 10))]
 
 
 def published(every: int, repeated: bool = False) -> tuple[list[int], list[tuple[int, Any]]]:
-    """Return the seconds of a client's published records, and those of its changed verdicts, with these.
+    """Return the seconds of a client's published records, and (second, changed verdict) pairs.
 
     `repeated`: the monitor ends before a batch is committed, and the next monitor repeats it from the state before.
     """

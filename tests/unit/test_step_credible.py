@@ -94,7 +94,7 @@ def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
 
 
 def test_a_dead_thread_is_that_of_the_client_without_further_selects() -> None:
-    """A canary beside the old version: the same client id and host, and log lines with neither."""
+    """A canary runs beside the old version with the same client id and host; the log lines name neither of them."""
     inputs = [producer(s, "a") for s in range(0, 420, 10)] + [producer(s, "b", 200) for s in range(3, 420, 10)]
     changes = run(Stepped(), [*inputs, logged(200, "io-thread-died", "p")])
     assert [(c.client.instance, c.change, c.verdict.status) for c in changes] == [("b", "opened", "confirmed")]
@@ -119,7 +119,7 @@ def test_lines_alone_open_an_incident_once_the_metrics_after_them_do_not_speak_a
 
 
 def test_a_client_without_later_metrics_is_accused_by_later_lines() -> None:
-    """Its agent fails together with its I/O thread, so nothing contradicts its later log lines."""
+    """The agent of the client fails together with its I/O thread, so nothing contradicts its later log lines."""
     inputs: list[Any] = [producer(s) for s in range(0, 200, 10)]
     inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 500, 20)]
     changes = run(Stepped(), inputs, 600)

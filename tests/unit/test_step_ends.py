@@ -95,7 +95,7 @@ def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | Non
         assert "goes on logging" in successor["reason"]
         assert {c.client.instance for c in changes(monitor)} == {"h:1"}
     else:
-        # It started, has data to deliver, and no close is known: that is not enough for more.
+        # The successor started and has data to deliver, and no close is known: not enough for a stronger verdict.
         assert successor["status"] == "suspected"
     assert verdict(monitor, "shop|h:1|p")["status"] == "confirmed"
 

@@ -132,10 +132,10 @@ def test_a_state_that_cannot_be_saved_costs_its_process(
             assert fault.client.key == "shop|bad:1|on-bad"
             assert fault.reason.startswith("step-failed: OverflowError")
             assert sorted(monitor.clients) == [f"on-{host}" for host in HOSTS if host != "bad"]
-    # Once with its traceback, not in every batch.
+    # The error is logged once with its traceback, not in every batch.
     assert len(caplog.records) == 1 and caplog.records[0].exc_info
     monkeypatch.undo()
-    # Complete again once it can be saved.
+    # The state is complete again once it can be saved.
     monitor.batch([snapshot(60, {"select-total": 60}, "on-bad", instance="bad:1", host="bad")], 70)
     assert "on-bad" in monitor.clients and monitor.faults == []
 

@@ -45,7 +45,7 @@ def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
 
 
 def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts() -> None:
-    # Twice as long as anything is remembered.
+    # Run twice as long as the step remembers anything.
     monitor, end = Stepped(), 1800
     inputs: list[Snapshot] = []
     for second in range(0, end + 240, 10):
@@ -58,12 +58,12 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The last window that shows it ends within half a minute; a calm minute and the end of a window follow.
+    # The last window that shows the failure ends within half a minute; a calm minute and the end of a window follow.
     assert 0 < at(last) - end <= 150
 
 
 def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
-    """Its I/O thread is stuck for 40 s, works for 40 s, and so on for twenty minutes; then it keeps working."""
+    """The I/O thread is stuck for 40 s, works for 40 s, and so on for twenty minutes; then it keeps working."""
     monitor, end, inputs = Stepped(), 1200, list[Snapshot]()
     for second in range(0, end + 400, 10):
         phase, moved = second % 80, second // 80 * 40 + min(second % 80, 40)
@@ -81,7 +81,7 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
     first, *others, last = changes(monitor, DEADLOCK)
     assert (first.change, [c.change for c in others], last.change) == ("opened", ["escalated"], "closed")
     assert at(first) == 40
-    # It was stuck until 1200 at the latest; windows after it are judged together with the one before.
+    # The thread was stuck until 1200 at the latest; later windows are judged together with the window before.
     assert 1200 < at(last) <= 1380
 
 
@@ -114,7 +114,7 @@ def test_a_loop_with_a_thinned_log_stays_one_incident_until_its_process_is_gone(
         == [change for _, change in transitions].count("closed")
         == 1
     )
-    # Its last line came in the last second, so that is its last sign.
+    # The last line of the loop came in the last second, so that is the loop's last sign.
     assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
 
 

@@ -58,7 +58,7 @@ def test_the_content_of_a_minute() -> None:
     (row,) = (row for row in rows(ONE_BATCH) if row["client_id"] == "a" and row["minute"] == START + 120_000)
     assert (row["samples"], row["kind"], row["service"], row["instance"]) == (60, "producer", "shop", "h:a")
     assert row["buffer_used_ratio_max"] == pytest.approx(0.02)
-    # It does not count sent records, so only the deadlock could be judged.
+    # The client does not count sent records, so only the deadlock could be judged.
     assert row["status"] == "partial"
 
 
@@ -84,17 +84,17 @@ def test_the_rows_are_the_same_in_batches_of_any_length(seconds: float) -> None:
 
 
 def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_nothing_comes_after() -> None:
-    """Whether they are gone is undecided. A record may be late by 120 s; there is a batch every 15 s."""
+    """It is undecided whether the clients are gone. A record may be late by 120 s; there is a batch every 15 s."""
     monitor = Stepped()
     monitor.batches(minutes_of(), 10)
     assert len(monitor.minutes) == 3 * 12
     wrote = {second: len(monitor.batch([], SECONDS + second).minutes) for second in range(0, 300, 15)}
-    # Their last samples are at 899, 890 and 840 s, and their last minutes end at 780, 840 and 900 s.
+    # The clients' last samples are at 899, 890 and 840 s, and their last minutes end at 780, 840 and 900 s.
     assert {second: n for second, n in wrote.items() if n} == {15: 2, 60: 1, 75: 2, 120: 1, 135: 2, 180: 1}
     assert Counter((row["client_id"], row["minute"]) for row in monitor.minutes) == Counter(
         (name, START + 60_000 * n) for name in CLIENTS for n in range(15)
     )
-    # Late samples do not repeat a minute that is written; later minutes are complete.
+    # Late samples do not repeat a minute that is already written; later minutes are complete.
     again = [snapshot(SECONDS - 60 + s, {"select-total": s}, "b", instance="h:b") for s in range(5, 240, 10)]
     monitor.batch(again, SECONDS + 320)
     monitor.batch([], SECONDS + 330)
@@ -110,8 +110,8 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
     monitor.batches(readings_of_a_group()[:30], 10)
     assert [row["minute"] for row in monitor.minutes] == [START + 60_000 * n for n in range(4)]
     (second,) = (second for second in range(300, 700, 15) if monitor.batch([], second).minutes)
-    # Its last sample is at 290 s, its minute ends at 300 s, and another sample may be late by 120 s: 130 s from 300 s
-    # on.
+    # The client's last sample is at 290 s, its minute ends at 300 s, and another sample may be late by 120 s: 130 s
+    # from 300 s on.
     assert second == 435
     # Late samples do not repeat that minute.
     monitor.batch(readings_of_a_group()[24:37], 700)

@@ -73,7 +73,7 @@ def test_silence_of_all_is_noticed_though_the_first_batch_of_it_comes_late(late:
     last = 91
     gone = wait(monitor, last + late, last + late + 120, 15)
     assert len(gone) == len(CLIENTS)
-    # Reported after two intervals plus 30 s; a late batch counts for 20 s.
+    # A client is reported as gone after two intervals plus 30 s; a late batch counts for 20 s.
     assert set(gone.values()) == {30}
 
 
@@ -96,7 +96,7 @@ def test_their_state_stays_and_returning_clients_are_as_before() -> None:
     back = [c for c in CLIENTS if c != "p7"]
     report(monitor, 800, 1000, back, stuck="p3")
     assert not monitor.records["shop|p0:1|p0"].get("departed")
-    # It alone stays away: it is gone, and only now its end is judged.
+    # Only this client stays away: it is gone, and only now its end is judged.
     assert monitor.records["shop|p7:1|p7"]["departed"]
     assert "collectors" not in json.dumps(monitor.records["shop|p7:1|p7"])
     assert [(c.client.client_id, c.verdict.mode, c.change) for c in changes(monitor)] == opened
@@ -114,7 +114,7 @@ def test_what_a_client_logged_of_its_end_is_judged_at_once() -> None:
 
 
 def test_a_suspended_monitor_accuses_no_client() -> None:
-    """It was suspended for an hour, and its first step finds no input yet."""
+    """The monitor was suspended for an hour, and its first step finds no input yet."""
     monitor = Stepped()
     report(monitor, 0, 100, CLIENTS)
     monitor.batch([], 105)

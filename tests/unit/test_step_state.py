@@ -114,7 +114,7 @@ def _inputs(begin: float, end: float, chosen: random.Random) -> Iterator[Snapsho
             partitions = [TopicMetrics("orders", 0, None, None, {"committed-offset": second, "end-offset": second + 5})]
             yield snapshot(second, {"members": 1}, "billing", "group", topics=partitions, instance="groups")
         if chosen.random() < 0.02:
-            # Some lines are far ahead of the samples of their time.
+            # Some lines are far newer than the samples that are read together with them.
             yield logged(
                 second + chosen.choice([0, 0, 200]), "producer-close-begins", chosen.choice(["p0", "p1", None])
             )
@@ -236,7 +236,7 @@ def test_the_form_is_the_one_that_0_2_reads_and_writes() -> None:
         [START + 9000, 0, 0, topic, 0, -1, 10_000, 0, 1, 7],
         [START + 7000, 0, 1, topic, 1, -1, 20_000, 1, 1, 5],
     ]
-    # Sample, topic, partition, thread.
+    # First columns of a topic's row: sample, topic, partition, thread.
     assert parts[:, :PART_HEAD].tolist() == [
         [1, names.index("a"), 3, -1],
         [1, names.index("b"), -1, names.index("0")],
@@ -332,7 +332,7 @@ def test_a_storm_of_100_000_lines_keeps_the_state_bounded(threads: int) -> None:
         )
         bounded.batch([snapshot(second, {"select-total": second}), *storm], second + 10)
         sizes.append(len(save(bounded.state, 1)))
-    # Of each second, ten lines of each thread are kept, for the three minutes in which a window can still be judged.
+    # Ten lines of each thread are kept per second, for the three minutes in which a window can still be judged.
     assert len(bounded.state.log_entries) <= 10 * threads * 19
     assert sizes[-1] <= 1.1 * sizes[len(sizes) // 2] < 1_000_000
 

@@ -25,7 +25,7 @@ LOST = "INFO  [{thread}] kafka.client.ClientUtils$ - Failed to fetch consumer me
 
 
 class Decoded:
-    """The output of one decoding task for log records of one partition, ten per millisecond."""
+    """The output of one task that decodes the log records of one partition; ten records arrive per millisecond."""
 
     def __init__(self, values: Sequence[bytes], keys: Sequence[bytes | None], monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0

@@ -19,7 +19,8 @@ UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
 
 
-#: Of 100, by systemd's own weights; 50 is "medium". What remains is the network, system calls and the JVM's compiler.
+#: Maximum exposure, of 100 by systemd's own weights; 50 is "medium". What remains: network, system calls, the JVM's
+#: compiler.
 MOST_EXPOSED = 35
 SYSTEMD = shutil.which("systemd-analyze")
 

@@ -157,7 +157,7 @@ def test_a_node_is_a_broker(name: str | None, broker: int | None) -> None:
 
 
 def test_a_client_that_sends_deltas_has_no_counters() -> None:
-    """Deltas (KIP-714) add up from the first sample that is kept: a counter of them would seem to restart."""
+    """Deltas (KIP-714) add up only from the first kept sample: a counter made of them would seem to restart."""
     counters = {"producer_record_send_total", "consumer_records_consumed_total"}
     assert counters <= {name for _, name, _ in scraped("healthy-3.9")}
     of_deltas = {name for _, name, _ in scraped("healthy-3.9", delta=True)}

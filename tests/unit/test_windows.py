@@ -169,7 +169,7 @@ def test_the_buffer_by_hand() -> None:
         *(snapshot(s, {**BUFFER, "buffer-available-bytes": 900 - 20 * s, "waiting-threads": 2}) for s in (0, 10, 20))
     )
     assert measured["buffer_used_ratio"] == {"last": pytest.approx(0.5), "max": pytest.approx(0.5)}
-    # 0.02 a second, half is left.
+    # The buffer fills by 0.02 of its size per second, and half of it is still free.
     assert measured["buffer"]["seconds_to_full"] == pytest.approx(25.0)
     assert measured["buffer"]["waiting_threads"] == 2.0
 
@@ -187,7 +187,7 @@ def test_what_is_not_known_is_not_there() -> None:
 
 
 def test_callback_time_is_derived_from_the_time_outside_the_selector() -> None:
-    # Every 10 s: 8 s outside the selector for 80 records.
+    # Every 10 s, the I/O thread spends 8 s outside the selector for 80 records.
     measured = indicators(*(snapshot(s, selector(10 * s, 0.5e8 * s, 1.5e8 * s, 8 * s)) for s in (0, 10, 20)))
     assert measured["io_thread_busy_ratio"] == pytest.approx(0.8)
     assert measured["callback_seconds"]["avg"] == pytest.approx(0.1)
@@ -206,7 +206,7 @@ def test_an_io_thread_that_never_came_back_was_busy_all_the_time() -> None:
 
 
 def test_a_select_in_progress_does_not_change_the_busy_ratio() -> None:
-    # 8 of 10 s outside the selector, then one select of 10 s, which is not counted yet.
+    # 8 of 10 s are spent outside the selector; then one select takes 10 s, which is not counted yet.
     counts = (selector(0, 0, 0, 0), selector(100, 0.5e9, 1.5e9, 80), selector(100, 0.5e9, 1.5e9, 80))
     measured = indicators(*(snapshot(10 * n, one) for n, one in enumerate(counts)))
     assert measured["io_thread_busy_ratio"] == pytest.approx(0.8)
@@ -224,7 +224,7 @@ def test_the_culprit_topic_stands_out() -> None:
 
 @cache
 def storm() -> Stepped:
-    """Run 10,000 lines a second with one log pattern, for ten seconds, in batches of one second."""
+    """Run 10,000 lines a second of one log pattern for ten seconds, in batches of one second."""
     monitor = Stepped()
     for second in range(10):
         monitor.batch(

@@ -224,7 +224,7 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
 
 @every_wording
 def test_a_number_of_a_line_has_few_digits(wording: Wording) -> None:
-    """A number with more digits is no count of a client, and cannot be calculated with."""
+    """A longer number is not a count of a client, and would be too large for calculations."""
     digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", wording.pattern)
     assert all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)
 
