@@ -12,13 +12,13 @@ from kafka.errors import TopicAlreadyExistsError
 from clienthealth.settings import TopicSettings
 
 _DAY_MS = 86_400_000
-#: One broker may be lost while another restarts.
+#: With three copies one broker may be lost while another restarts.
 _REPLICAS = 3
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it should be. `partitions`, `replicas`: -1 for the brokers' defaults."""
+    """The wanted state of a topic. `partitions`, `replicas`: -1 for the brokers' defaults."""
 
     name: str
     partitions: int
@@ -26,14 +26,14 @@ class Topic:
     replicas: int = -1
 
     def command(self, servers: str) -> str:
-        """Return the command by which an administrator creates it, on one line."""
+        """Return a one-line command with which an administrator can create the topic."""
         counts = {"--partitions": self.partitions, "--replication-factor": self.replicas}
         given = [f"{option} {count}" for option, count in counts.items() if count > 0]
         options = [*given, *(f"--config {name}={value}" for name, value in self.config.items())]
         return " ".join(["kafka-topics.sh --bootstrap-server", servers, "--create --topic", self.name, *options])
 
     def create(self, client: KafkaAdminClient) -> bool:
-        """Create it and wait until it has a leader; False if it exists already. Raises KafkaError."""
+        """Create the topic and wait until it has a leader; False if it exists already. Raises KafkaError."""
         request: dict[str, Any] = {
             "num_partitions": self.partitions,
             "replication_factor": self.replicas,
@@ -47,12 +47,12 @@ class Topic:
 
 
 def usual_replicas(brokers: int) -> int:
-    """Return the copies of each partition in a cluster with this many brokers."""
+    """Return the number of copies to keep of each partition in a cluster with this many brokers."""
     return max(1, min(_REPLICAS, brokers))
 
 
 def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 1) -> str:
-    """Say what a topic loses while one broker of several is down; '' if nothing. `in_sync`: min.insync.replicas."""
+    """Return what a topic loses while one of several brokers is down; '' if nothing. `in_sync`: min.insync.replicas."""
     copies = min((len(row["replica_nodes"]) for row in described["partitions"]), default=brokers)
     if copies == 1 < brokers:
         return (
@@ -70,7 +70,7 @@ def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 
 def inputs(
     settings: TopicSettings, partitions: int = 12, retention_ms: int = _DAY_MS, replicas: int = -1
 ) -> list[Topic]:
-    """Return the topics that the monitor reads. More partitions than cores do not help."""
+    """Return the topics that the monitor reads. More partitions than CPU cores bring no gain."""
     config = {"retention.ms": str(retention_ms), **_in_sync(replicas)}
     return [Topic(name, partitions, config, replicas) for name in dict.fromkeys((*settings.metrics, *settings.logs))]
 
@@ -86,5 +86,5 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """Require all copies but one, so that one broker may be down. -1: leave it to the brokers."""
+    """Return the option that requires all copies but one, so that one broker may be down; none if `replicas` is -1."""
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

@@ -34,8 +34,7 @@ from clienthealth.platform.web_config import access
 from clienthealth.settings import PrometheusSettings
 
 log = logging.getLogger(__name__)
-#: All content is our own: only this server's script file runs, and nothing comes from other servers, whatever a log
-#: line contains.
+#: Pages may run only this server's script file and load nothing from other servers, whatever a log line contains.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -43,12 +42,13 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: Bounds of open connections, idle ones included, and of requests answered at once (probes are always answered). There
-#: are far fewer requests, so that among many connections one is always waiting and can be closed for a new one.
+#: Maximum number of open connections (idle ones included), and of requests answered at once (except probes, which are
+#: always answered). MAX_ANSWERS is far smaller, so among many connections one is always idle and can be closed for a
+#: new one.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
-#: Seconds for a whole request to arrive, and for an answer to be read.
+#: Seconds within which a whole request must arrive, and within which the peer must read the answer.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768
@@ -60,7 +60,7 @@ _BUSY = (
 _PIECE_BYTES = 65_536
 _HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _LEVEL = 1
-#: Bytes unpacked at a time: some forty kilobytes of lines, four megabytes at most.
+#: Compressed bytes to unpack at a time: usually about 40 kB of lines, 4 MB at most.
 _FED_BYTES = 4_096
 _GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
 
@@ -120,7 +120,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Request:
-    """A GET request: its path and the last of each parameter of its query. `etag`: the peer's cached version."""
+    """A GET request: its path and each query parameter's last value. `etag`: the version that the peer has cached."""
 
     path: str
     query: Mapping[str, str]
@@ -129,7 +129,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """A response. A large body is a kept page, or makes its pieces while it is sent."""
+    """A response. A large body is a kept page, or is produced in pieces while it is sent."""
 
     body: str | Iterable[bytes]
     content_type: str = "text/html; charset=utf-8"
@@ -141,7 +141,7 @@ Answer = Callable[[Request], Response]
 
 
 def probe(trouble: str | None) -> Response:
-    """Answer a probe: 200 without trouble, else 503 and the reason."""
+    """Return the answer to a probe: 200 if there is no trouble, else 503 with the reason."""
     status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
     return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)
 
@@ -168,7 +168,7 @@ class Server(ThreadingHTTPServer):
         self.access = access(settings.web_config_file)
         self.places = threading.BoundedSemaphore(MAX_ANSWERS)
         self._deadlines: dict[socket.socket, float] = {}
-        #: Connections without a complete request, in the order in which their wait began.
+        #: Connections that have not sent a complete request, in the order in which they began to wait.
         self._waiting: dict[socket.socket, None] = {}
         try:
             super().__init__((settings.host, settings.port), _Handler)
@@ -274,7 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # Remaining bytes are no request of their own.
+            # A request with a body: close the connection, so that the body is not read as another request.
             self.close_connection = True
         return parsed
 
@@ -315,9 +315,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(response)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse a request in a word without repeating it."""
+        """Answer an error in a few words, without repeating anything of the request."""
         self.close_connection = True
-        # The standard library sends no status to a request without a version.
+        # For a request without a version the standard library would send no status line, so set one.
         self.request_version = "HTTP/1.1"
         status = HTTPStatus(code)
         self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))
@@ -387,7 +387,7 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in non-empty packets, each of which a peer has to read within the socket's timeout."""
+    """Yield the same bytes in non-empty packets; a peer must read each within the socket's timeout."""
     gathered = bytearray()
     for piece in pieces:
         for start in range(0, len(piece), _PIECE_BYTES):

@@ -21,14 +21,14 @@ import msgspec
 from clienthealth.model.errors import DependencyError, SettingsError
 
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
-#: bcrypt ignores the rest of longer passwords.
+#: bcrypt ignores the bytes of a password beyond this length.
 _MOST_BYTES = 72
-#: Cache of correct passwords: a check costs a tenth of a second, too much for a scrape each 5 s.
+#: Maximum number of correct passwords in the cache: a check takes 0.1 s, too long for a scrape every 5 s.
 _REMEMBERED = 1000
 
 
 class TlsServerConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """Certificate and key (PEM), and the CA whose client certificates are accepted."""
+    """The server's certificate and key (PEM), and the CA whose client certificates are accepted."""
 
     cert_file: str
     key_file: str

@@ -80,7 +80,7 @@ for _spelled, _name in metric_names.mbeans().items():
 #: attributes would cost the JVM as much as requesting used ones.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    #: Old consumers have one MBean per partition for its lag; the MBeans of whole topics have more properties.
+    # Old consumers have one MBean per partition for its lag; the MBeans of whole topics have more properties.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
     # Brokers have MBeans in kafka.server, too, hence the type.

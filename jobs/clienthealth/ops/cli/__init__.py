@@ -25,9 +25,9 @@ from clienthealth.model.errors import DependencyError, HealthError
 from clienthealth.platform.secrecy import redacted
 
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
-#: Commands for work on this project, named in CONTRIBUTING; the help for users leaves them out.
+#: Commands for developers, described in CONTRIBUTING; the help for users leaves them out.
 OF_THE_PROJECT = frozenset({"generate", "replay"})
-#: Which extra provides a module that a command may fail to import.
+#: Python module that a command may fail to import → the extra that installs it.
 EXTRAS = {
     "numpy": "diagnose",
     "jinja2": "diagnose",
@@ -44,7 +44,7 @@ EXTRAS = {
     "fastavro": "binary",
     "markdown_it": "exporters",
 }
-#: What `make setup` installs into a checkout beyond all extras.
+#: Modules that `make setup` installs into a checkout and that no extra contains.
 OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothesis", "yaml", "confluent_kafka"})
 
 
@@ -95,7 +95,7 @@ def duration(text: str) -> float:
 
 
 class _OfCommand(argparse.ArgumentParser):
-    """The parser of one command: it reports unknown options with its own usage."""
+    """The parser of one command: errors about unknown options show this command's usage."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         parsed, unknown = super().parse_known_args(args, namespace)
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     sys.excepthook = _defect
     name = next((arg for arg in args if not arg.startswith("-")), None)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Foreign names, and terminals with less than Unicode, must not end a report.
+        # Output must not fail on foreign names, or on a terminal without full Unicode.
         sys.stdout.reconfigure(errors="replace")
     try:
         parsed = parser_for(name).parse_args(args)
@@ -136,5 +136,5 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print a traceback without secrets: the error is a defect of the product."""
+    """Print a traceback without secrets: an unexpected error is a defect of the product."""
     sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))

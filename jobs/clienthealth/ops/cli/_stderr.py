@@ -10,7 +10,7 @@ from typing import TextIO
 
 from clienthealth.platform import secrecy
 
-#: A Kafka client that cannot connect says so four times a second.
+#: Seconds between two similar log lines: a Kafka client that cannot connect logs its failure four times a second.
 REPEAT_SECONDS = 60.0
 #: Seconds before a progress bar appears, and between its updates.
 FIRST_SECONDS, EVERY_SECONDS = 1.0, 0.2
@@ -18,7 +18,7 @@ _ERASE = "\r\x1b[K"
 
 
 def to_stderr(level: int = logging.INFO) -> None:
-    """Log one line per event, in UTC; lines that the Kafka library repeats at most once a minute."""
+    """Log one line per event, with times in UTC; lines that the Kafka library repeats appear once a minute at most."""
     lines = _Redacted("%(asctime)s %(levelname)-5s %(name)s - %(message)s")
     lines.converter = time.gmtime
     logging.basicConfig(level=level)
@@ -37,7 +37,7 @@ class _Redacted(logging.Formatter):
 
 
 class _Repeated(logging.Filter):
-    """Hold back lines of a library that differ from an earlier one only in their numbers."""
+    """Suppress repeated lines of a library; lines that differ only in their numbers count as repeated."""
 
     def __init__(self, library: str) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Bar:
             self._stream.flush()
 
     def __call__(self, name: str, done: int, size: int | None) -> None:
-        """Report that `done` bytes of an input have been read, of `size` (None: unknown)."""
+        """Show progress: `done` bytes of an input have been read, of `size` in total (None: unknown)."""
         now = time.monotonic()
         if now < self._due:
             return

@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parsers = parser.add_subparsers(dest="exporter", metavar="EXPORTER", required=True)
     for name, text in EXPORTERS.items():
         sub = parsers.add_parser(name, help=text, description=text)
-        # People write options after the exporter's name.
+        # Accept --config here too, because people write options after the exporter's name.
         sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
         if name in sys.argv:
             _program(name).configure(sub)

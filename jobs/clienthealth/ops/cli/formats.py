@@ -24,7 +24,7 @@ EXIT_CODES = (
     "3 there is no record"
 )
 _LIMIT = 1000
-#: Bounds of one record of a file.
+#: Stands in place of a Kafka partition for records that come from a file.
 NO_PARTITION = -1
 
 
@@ -89,7 +89,7 @@ def _of_files(
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.recordings import read
 
-    # On a topic Kafka would add a time to records without one.
+    # Use the present time for records without one, as Kafka would on a topic.
     now_ms = int(time.time() * 1000)
     files: dict[tuple[str, str], tuple[Stream | None, list[RawRecord]]] = {}
     for record in read(paths):

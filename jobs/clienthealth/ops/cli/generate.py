@@ -51,7 +51,7 @@ def configure_dashboards(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     text = "create or replace the dashboards; those that are there already are left alone"
     push = actions.add_parser("push", help=text, description=text)
-    # After the action's name is where people write it.
+    # Accept --config here too, because people write options after the action's name.
     push.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
     push.add_argument("--url", help="address of Grafana (default: [links] dashboards of the settings)")
     push.add_argument(
@@ -65,7 +65,7 @@ def configure_dashboards(parser: argparse.ArgumentParser) -> None:
 
 
 def run_dashboards(args: argparse.Namespace) -> int:
-    """Push the dashboards and print what became of each."""
+    """Push the dashboards and print the outcome for each."""
     settings = load(args.config)
     url = args.url or settings.links.dashboards
     if not url:

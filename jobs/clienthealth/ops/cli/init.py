@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HELP = "write the settings for a cluster, test the connection, create missing topics, ask clients for their metrics"
 
-#: Options of the connection: name, metavar, help.
+#: Options for the connection: name, metavar, help.
 CONNECTION = (
     ("username", "NAME", "user; of OAUTHBEARER the client id, of GSSAPI the principal"),
     ("password-file", "FILE", "its first line is the password, of OAUTHBEARER the client secret"),
@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if everything is there in the end; 1 if not, or if a question was answered with no."""
+    """Return 0 if everything exists in the end; 1 if something is missing or a question was answered with no."""
     from clienthealth.ops import initialise
 
     path = Path(args.config or args.out)
@@ -166,7 +166,7 @@ def _answers(args: argparse.Namespace) -> Answers:
         login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGINS))
         if login["mechanism"] == "OAUTHBEARER":
             login["token_url"] = ask(args.token_url, "Endpoint of tokens, or file:///… of one")
-        # A token in a file needs no further options.
+        # If the token is in a file, no further options are needed.
         ask = partial(_ask, asks and not login.get("token_url", "").startswith("file:"))
         for name, answer in PARTS[login["mechanism"]].items():
             secret = answer == "password"

@@ -181,7 +181,7 @@ class Tools:
 
 
 def answer(data: Any, most: int = MAX_TEXT) -> str:
-    """The data below the notice as JSON: secrets hidden, texts, lists and the whole bounded."""
+    """Return the data as JSON below the notice. Secrets are hidden; texts, lists and the whole have a maximum size."""
     left_out = 0
 
     def bounded(value: Any, entries: int, characters: int) -> Any:

@@ -104,7 +104,7 @@ class FormatCounts:
 
 @dataclass
 class Reject:
-    """Records that are rejected for one reason. `first`: the first of them; `detail`: the first that was told."""
+    """Records that are rejected for one reason. `first`: the first of them; `detail`: the first one that was given."""
 
     detail: str
     first: Source
@@ -154,7 +154,10 @@ def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settin
 
 
 def records_readable(settings: Settings, topic: str, stream: Stream, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Report the formats of the records, and why some are rejected. Raises ServiceError without its schema registry."""
+    """Report the formats of the records and why some are rejected.
+
+    Raises ServiceError if a schema registry that they need is unreachable.
+    """
     result = survey(records, stream, settings, int(time.time() * 1000))
     about = f"topic {topic}"
     if not result.records:

@@ -126,7 +126,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
         why = getattr(reason, "strerror", None) or reason
         yield Finding("limits", "skipped", f"At most: {at_most}. The monitor does not answer at {url}: {why}.")
         return
-    #: Metrics of the monitor: (name without prefix, limit's name or none) → value.
+    # Metrics of the monitor: (name without prefix, limit's name or none) → value.
     values = {
         (sample.name.removeprefix(f"{PREFIX}_"), sample.labels.get("limit", "")): sample.value
         for family in families
