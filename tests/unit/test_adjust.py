@@ -41,7 +41,7 @@ NO_ANSWER = "nothing shows that its brokers answered it then"
 
 
 def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -> Verdict:
-    """Return a verdict on a producer's callback with these proofs, after the adjustment for confusions."""
+    """Return a verdict that a producer is deadlocked, with this status and these proofs, after the adjustments."""
     mode = modes()[DEADLOCK]
     found = Verdict(DEADLOCK, status, 1, evidence=(Evidence("metric", 60_000, "it stands"),), proofs=proofs)
     window = ClientWindow(CLIENT, 0, 70_000, readings=readings)

@@ -71,7 +71,7 @@ def test_every_page_becomes_a_ticket_while_paging_is_off() -> None:
 
 @each_alert
 def test_alerts_on_clients_run_no_query(rule: Rule) -> None:
-    """A query in a description would run for each of ten thousand alerts at every evaluation."""
+    """A query in a description would run once for each of ten thousand alerts, at every evaluation."""
     text = rule.annotations["description"]
     assert "| query" not in text or "$labels.client_id" not in text
 
@@ -118,7 +118,7 @@ def test_dashboard_link(rule: Rule) -> None:
 
 
 def test_what_to_do_about_the_exporter_is_not_only_on_the_exporter() -> None:
-    """By default the exporter itself serves the runbooks, so this alert's link does not work while it is down."""
+    """By default the exporter serves the runbooks, so the link in this alert fails while the exporter is down."""
     (down,) = [rule for rule in ALERTS if rule.name == "KafkaClientHealthExporterDown"]
     for step in ("systemctl restart", "kubectl rollout restart", "log says why", "alerts/runbooks/monitor-health.md"):
         assert step in down.annotations["description"]

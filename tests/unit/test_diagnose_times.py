@@ -1,4 +1,4 @@
-"""Test the times of attached evidence: from its content wherever possible, never from the file's date as a fact."""
+"""Test the times of attached evidence: taken from its content where possible; a file's date is never a fact."""
 
 from __future__ import annotations
 

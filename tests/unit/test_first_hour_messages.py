@@ -1,4 +1,4 @@
-"""A problem in the first hour gives one sentence with advice; passwords, rights and topics are in `tests/kafka`."""
+"""Problems in the first hour give one sentence with advice; passwords, rights and topics: see `tests/kafka`."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ WELL = {
     "metadata.age": 10.0,
     "requests.in.flight": 1.0,
 }
-#: The I/O thread is stuck in a callback: no selects, a full buffer, waiting senders.
+#: The I/O thread is stuck in a callback: no selects, a full buffer, senders that wait.
 STUCK = WELL | {
     "select.total": 0.0,
     "io.time.ns.total": 0.0,

@@ -21,10 +21,10 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """A part of a recording: `dumps` during the failure, `lines` that contain `what`, or `readings` every 10 s.
+    """A part of a recording: `dumps` during the failure, `lines` that contain `what`, or `readings` (samples).
 
-    For readings, `what` is the time from the onset to the first one (ms). `least`: amount → verdict; if empty, even all
-    of them (ten) find nothing.
+    Samples are 10 s apart; `what` is then the time from the onset to the first one (ms). `least`: number of items →
+    verdict; empty if even all ten items show nothing.
     """
 
     mode: str

@@ -325,7 +325,7 @@ def test_evidence_is_served_of_the_unhealthy_and_of_five_like_them(client_series
 
 
 def test_evidence_of_a_verdict_is_its_upper_end_and_reaches_back_to_its_onset() -> None:
-    """A stall lasts since its onset 90 s ago, although its window shows 58 s; at most 9,000 bytes were lost."""
+    """A stall counts from its onset 90 s ago, although its window covers 58 s; of lost bytes the maximum counts."""
     stalled = verdict("delivery-stalled", "confirmed", since=NOW_MS - 90_000)
     lost = {"lost_bytes": [0, 9_000], "lost_records": [0, 30], "cause": "killed"}
     waiting = verdict("send-blocked-on-metadata", "suspected", detail={"blocked_threads": 7})

@@ -223,7 +223,7 @@ def asked(exporter: Exporter, names: dict[str, str]) -> Response:
 
 
 def other_shard(one: dict[str, Any]) -> str:
-    """Return one of four shards, one that does not serve the client."""
+    """Return one of four shards that does not serve the client."""
     name = wire(one)[0]
     return next(f"{n}/4" for n in range(1, 5) if not installation.served(PrometheusSettings(shard=f"{n}/4"))(name))
 

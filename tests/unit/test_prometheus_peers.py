@@ -150,7 +150,7 @@ def memory() -> int:
 
 
 def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A byte now and then keeps every single read within its time-out."""
+    """One byte now and then keeps every single read within its time limit."""
     monkeypatch.setattr(web, "REQUEST_SECONDS", 0.5)
     with serving(answer) as server, connected(server) as connection:
         began, cut = time.monotonic(), False

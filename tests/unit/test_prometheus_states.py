@@ -1,4 +1,4 @@
-"""Test which record of a client counts: the newest by window, until it is old or removed, or its client is gone."""
+"""Test which record of a client counts: the newest by window, until it is old or removed, or the client is gone."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Broker:
 
 
 class Consumer:
-    """The used part of KafkaConsumer."""
+    """The part of KafkaConsumer that the reader uses."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker

@@ -171,7 +171,7 @@ def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
 
 @pytest.mark.parametrize("every", [10, 30])
 def test_a_deadlocked_producer_beside_a_working_one_stays_suspected(every: int) -> None:
-    """Its buffer filled and nothing was sent until it stopped pushing; its neighbour in the process keeps pushing."""
+    """Its buffer filled and it sent nothing until it stopped pushing; the other producer keeps pushing."""
     monitor = deadlock_beside("4.1", every, seconds=400)
     ((mode, change, _),) = deadlock_changes(monitor)
     assert (mode, change) == (MODE.id, "opened suspected")

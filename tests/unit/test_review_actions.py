@@ -1,4 +1,4 @@
-"""Test actions that are carried over: selection, order, and errors in a file."""
+"""Test a review's actions that are carried over to the next one: selection, order, and errors in a file."""
 
 from __future__ import annotations
 

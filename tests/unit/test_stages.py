@@ -57,7 +57,7 @@ def test_what_a_program_leaves_running_is_named_and_killed(tmp_path: Path, monke
 
 
 def test_however_a_run_ends_all_of_it_ends(tmp_path: Path) -> None:
-    """With SIGTERM, and with SIGKILL, after which the run itself cannot end its children."""
+    """The run is ended with SIGTERM, and with SIGKILL, after which it cannot end its children itself."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         pids = tmp_path / number.name
         sleeps = {"unit": [starting(pids, "time.sleep(1000)")]}

@@ -43,7 +43,7 @@ def consumer(second: float, instance: str = "a", away_since: float = 1e9) -> Any
 
 
 def run(monitor: Stepped, inputs: list[Any], second: int = 420) -> list[Transition]:
-    """Run the inputs in batches of 10 s beside another reporting client; return the changes of incidents."""
+    """Run the inputs in batches of 10 s, with another client that reports; return the changes of incidents."""
     others = [snapshot(s, {"select-total": s}, "other", instance="o:1", host="o") for s in range(0, second, 10)]
     monitor.batches([*inputs, *others], 10, "other")
     return [change for published in monitor.published for change in published.changes]

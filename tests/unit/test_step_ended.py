@@ -25,7 +25,7 @@ def producer(second: float, instance: str, born: float = 0, stuck_since: float =
 
 
 def run(monitor: Stepped, until: int, *arriving: tuple[int, Sequence[Any]]) -> list[tuple[str, str, str]]:
-    """Run batches of 10 s (of a minute, while nothing else arrives) beside a reporting client.
+    """Run batches of 10 s (of a minute while nothing else arrives), with another client that keeps reporting.
 
     `arriving`: pairs of a delay in seconds and inputs that arrive with this delay.
     """

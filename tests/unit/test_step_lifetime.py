@@ -86,7 +86,7 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
 
 
 def storm(second: int) -> list[Any]:
-    """Return what a rate limit lets through of a shutdown loop: twenty lines at the start of a second, then none."""
+    """Return the lines of a shutdown loop after a rate limit: twenty lines at the start of a second, then none."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 

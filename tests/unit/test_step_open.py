@@ -197,14 +197,14 @@ def test_the_word_of_its_end_ends_the_incident_of_a_producer(monitor: Monitor, l
 
 
 def test_a_close_that_has_begun_is_no_end(monitor: Monitor) -> None:
-    """Its I/O thread is stuck, so the stopping process hangs in close()."""
+    """The producer's I/O thread is stuck, so the stopping process hangs in close()."""
     monitor.run([*stuck(200), logged(205, "producer-closing", "p", timeout="1")], 1200, 0)
     assert (DEADLOCK, "closed") not in monitor.of("p")
 
 
 @pytest.mark.long
 def test_a_loop_that_logs_no_more_has_gone_after_three_minutes(monitor: Monitor) -> None:
-    """A loop logs as long as it lasts, so it has its own rule."""
+    """A shutdown loop logs as long as it lasts, so it has its own rule."""
     reads = [snapshot(s, {"fetch-requests-total": 10.0 * s}, "group", "legacy-consumer") for s in range(0, 120, 10)]
     loop = [logged(120 + n / 20, "offset-manager-lookup-failed", thread="w", address="k:9092") for n in range(400 * 20)]
     monitor.run([*reads, *loop], 1200, 0)

@@ -38,7 +38,7 @@ STARTED = [logged(0, "producer-config", "p"), logged(0.1, "producer-started", "p
 
 
 def test_a_client_that_is_called_otherwise_has_not_ended() -> None:
-    """Its agent is redeployed at 200 s and then reports the pod instead of the process."""
+    """The client's agent is redeployed at 200 s and then reports the pod instead of the process."""
     monitor = Stepped()
     inputs = [producer(s, "h:1") for s in range(5, 200, 10)] + [producer(s, "pod-x") for s in range(205, 400, 10)]
     assert run(monitor, [*STARTED, *inputs]) == []
@@ -81,7 +81,7 @@ def test_one_that_only_follows_it_is_another(successor: list[Any]) -> None:
 
 
 def test_replicas_beside_each_other_stay_two() -> None:
-    """Their counts are similar. The second one's agent begins when the first one pauses, which then reports again."""
+    """The counts are similar. The second replica's agent begins when the first pauses; then the first reports again."""
     monitor = Stepped()
     first = [s for s in range(0, 400, 10) if not 100 <= s < 110]
     run(monitor, [*(producer(s, "a") for s in first), *(producer(s, "b") for s in range(103, 400, 10))])

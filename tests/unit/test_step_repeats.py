@@ -8,7 +8,7 @@ from tests.support.stepped import Stepped, snapshot
 
 
 def producer(second: float, sampled: float) -> Any:
-    """Return a producer's sample from time `sampled`, with data in its buffer, passed on at `second`."""
+    """Return a producer's sample, taken at `sampled` and passed on by a gateway at `second`; its buffer has data."""
     metrics = {
         "select-total": 50 * sampled,
         "record-send-total": 100 * sampled,

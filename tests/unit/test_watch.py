@@ -470,7 +470,7 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
 
 
 def has_agent(pid: int) -> bool:
-    """Return what the agent's own launcher reports."""
+    """True if the agent's own launcher reports that the process has an agent."""
     command = [java(), "-jar", str(agent_jar(None)), "status", str(pid)]
     return subprocess.run(command, capture_output=True).returncode == 0
 
