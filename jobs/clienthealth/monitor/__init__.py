@@ -1,1 +1,4 @@
-"""The judgement of clients, in plain Python: one batch of one bucket in; verdicts, incidents and minutes out."""
+"""The judgement of clients, in plain Python.
+
+The input is one batch of one bucket (a fixed share of all processes); the output is verdicts, incidents and minutes.
+"""

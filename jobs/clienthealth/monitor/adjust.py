@@ -1,9 +1,9 @@
-"""THE list: everything that changes a verdict after the judge of its mode has returned it, in order.
+"""THE list of adjustments: everything that changes a verdict after its mode's judge has returned it, in order.
 
 A judge sees one window of one client. Other knowledge (the client's start, its open incidents, other failures, unread
 input) may change the verdict, and only an entry of `ADJUSTMENTS` does that. The monitor, `watch` and `diagnose` call
-the same list and pass the knowledge that each has; an adjustment without its input changes nothing. A verdict names the
-adjustments that changed it (`Verdict.adjusted`).
+the same list, and each passes the knowledge that it has. An adjustment without its input changes nothing. A verdict
+names the adjustments that changed it (`Verdict.adjusted`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from clienthealth.modes._evidence import ANOTHERS, Circumstance
 from clienthealth.modes.circumstances import CIRCUMSTANCES
 from clienthealth.modes.facts import Confusion
 
-#: When an adjustment applies: to the verdict on one window; to all verdicts on a client at one moment, merged over
-#: overlapping windows; or to the shown verdicts, once the incidents have taken them in.
+#: When an adjustment applies. "window": to the verdict on one window. "moment": to all verdicts on a client at one
+#: moment, merged over overlapping windows. "shown": to the verdicts that people see, after they were entered into the
+#: incidents.
 Stage = Literal["window", "moment", "shown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How a client reports, in ms: its interval, its newest sample (own clock), and the age of that sample."""
+    """How a client reports (ms): its interval, time of its newest sample (own clock), and age of that sample."""
 
     every_ms: int
     last_ms: int
@@ -40,13 +41,15 @@ class Reporting:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """The data of a client in a post-mortem, and of the inputs about it.
+    """What a post-mortem knows about a client and about the inputs.
 
-    look     its log events and the dumps of its process
-    samples  number of its samples; last_ms: time of the newest, 0 without any
-    unread   why evidence that may be about it could not be read; '' if all was read
-    untimed  topics (names of inputs) whose lines have no time; undated: whose lines have no time of their own at all
-    pasted   topics of which a person copied a part: they end where that person stopped to look
+    look     the client's log events, and the thread dumps of its process
+    samples  number of its samples
+    last_ms  time of its newest sample; 0 if it has none
+    unread   why evidence that may be about the client could not be read; '' if all was read
+    untimed  names of inputs whose lines have no time at all
+    undated  names of inputs whose lines have no time of their own
+    pasted   names of inputs that a person copied in part; their end is where that person stopped reading
     """
 
     look: Look
@@ -60,15 +63,15 @@ class Attached:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """The knowledge beside a verdict. A field at its default is unknown.
+    """The knowledge that adjustments use beside the verdict itself. A field that has its default is unknown.
 
-    mode, window  what was judged, with the thresholds in force
-    starts        when the client was started according to its log, epoch ms
+    mode, window  the mode and the window that were judged, with the thresholds in force
+    starts        when the client was started according to its log (epoch ms)
     contradicted  ids of log patterns whose lines the client's own samples contradict
     reporting     how the client reports; None if it does not, or so seldom that waiting for a sample takes too long
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
-    attached      for `diagnose` and `watch`
+    attached      only for `diagnose` and `watch`
     verdicts      all verdicts of this moment; `adjust` sets it
     """
 
@@ -87,7 +90,7 @@ Change = Callable[[Verdict, Context], Verdict]
 
 
 def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[Verdict]:
-    """Apply the adjustments of a stage, each to all verdicts before the next one."""
+    """Apply the adjustments of a stage in order. Each one is applied to all verdicts before the next one."""
     adjusted = list(verdicts)
     if stage == "shown":
         known = {verdict.mode for verdict in adjusted}
@@ -100,10 +103,10 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """One entry of the list.
+    """One entry of the list of adjustments.
 
-    change  verdict, context → verdict; returns the same object if it changes nothing
-    why     what would be wrong without it; its docstring gives the reason for its place
+    change  the function (verdict, context) → verdict; it returns the same object if it changes nothing
+    why     what would be wrong without the adjustment; the function's docstring states why it has its place in the list
     """
 
     name: str
@@ -113,11 +116,11 @@ class Adjustment:
 
     @property
     def place(self) -> str:
-        """The reason for its place in the list."""
+        """Why the adjustment has its place in the list."""
         return self.change.__doc__ or ""
 
     def apply(self, verdict: Verdict, context: Context) -> Verdict:
-        """Return the adjusted verdict, which names this adjustment if its status, onset or reason changed."""
+        """Return the adjusted verdict. It names this adjustment if its status, onset or reason changed."""
         after = self.change(verdict, context)
         if (after.status, after.since_ms, after.reason) == (verdict.status, verdict.since_ms, verdict.reason):
             return after
@@ -128,7 +131,7 @@ ADJUSTMENTS: list[Adjustment] = []
 
 
 def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
-    """Enter a function into the list; entries apply in the order of this file."""
+    """Return a decorator that adds a function to the list. Adjustments apply in the order of this file."""
 
     def entered(change: Change) -> Change:
         ADJUSTMENTS.append(Adjustment(change.__name__.strip("_").replace("_", "-"), stage, change, why))
@@ -145,28 +148,31 @@ REFUTED = (
     "of another client, or of something that is not counted"
 )
 UNHEARD = "log lines report this failure; the client's next metrics will confirm or contradict them"
-#: What refutes a confusion, by the kind of the refuting evidence.
+#: How evidence rules out an innocent explanation of a failure (a confusion), by the kind of the evidence.
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "metric": "by its metrics",
     "log": "by its log",
     "thread-dump": "by a thread dump",
     "absence": "by its silence",
 }
-#: Metrics of Java clients that change with time alone: the I/O thread selects, or these grow.
+#: Metrics of Java clients that time alone changes: the producer's metadata age, and the time since the last poll, both
+#: grow.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
-#: A running client does not make identical samples over this time (s).
+#: A running client does not report identical samples for this long (s).
 _REPEATED_SECONDS = 15.0
-#: Samples this close (ms) to a line neither support nor contradict it: layouts write whole seconds.
+#: A sample less than this (ms) from a log line neither supports nor contradicts the line, because times in lines may be
+#: whole seconds.
 CLOSE_MS = 1_000
-#: A line waits at most this long (ms) for the samples after it.
+#: Maximum time (ms) that a log line waits for the samples after it.
 LONGEST_MS = 30_000
 
 
 def repeats(w: Windows) -> Bools:
-    """True for windows whose samples are identical though time must have changed them.
+    """True for windows whose samples are identical, although time alone must have changed them.
 
-    A gateway or a collector re-sends the last sample of a client that may be gone: a Java client's I/O thread selects;
-    if it stands, its metadata age grows, or its last poll lies further back.
+    A gateway or collector may re-send the last sample of a client that is gone. The I/O thread of a running Java client
+    counts its selects. If even that count stands, a producer's metadata age or a consumer's time since its last poll
+    grows.
     """
 
     def made() -> Bools:
@@ -188,7 +194,7 @@ def repeats(w: Windows) -> Bools:
     "window", "A collector that re-sends the last sample of a client that is gone would look like a client that stands."
 )
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """First: it judges the window again without its samples, so whatever follows sees that verdict."""
+    """First in its stage: it judges the window again without samples, and what follows must see that verdict."""
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict
@@ -200,7 +206,7 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
     "window", "An innocent explanation that no data refutes leaves a suspicion; one that data shows is what happens."
 )
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
-    """After the adjustments that select evidence; before any that compares how certain verdicts are."""
+    """Comes after the adjustments that select evidence, and before any that compares how certain verdicts are."""
     mode, window = context.mode, context.window
     if mode is None or window is None or not verdict.proofs:
         return verdict
@@ -226,7 +232,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return whether facts refute an innocent explanation without knowing whether it is the case."""
+    """Return whether facts rule out an innocent explanation, without checking whether the explanation holds."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -238,7 +244,7 @@ def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
 
 @_adjustment("window", "A failure cannot have begun before its client was started.")
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
-    """Before verdicts are merged: a start belongs to the windows that hold it."""
+    """Comes before verdicts are merged, because a start belongs to the windows that contain it."""
     if verdict.since_ms is None or not verdict.evidence:
         return verdict
     newest_ms = max(fact.ts_ms for fact in verdict.evidence)
@@ -250,7 +256,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "The client's samples contradict lines that report the failure, so the client is not proved healthy."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """The judge did not see those lines; only `ok` can be wrong for that reason."""
+    """Comes here because the judge did not see the contradicted lines; so only an `ok` can be wrong."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict
@@ -259,7 +265,7 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Last of a window: it keeps the evidence that the adjustments before it left."""
+    """Last in its stage: it keeps the evidence that the adjustments before it left."""
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
@@ -275,26 +281,26 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 # ---- Stage "moment": all verdicts on a client at one moment ----
 
 NOBODY = "no client reports: perhaps the collectors or the topic have stopped"
-#: A failure within this time (ms) of the last sample, or later, lasts until the end of a recording.
+#: In a recording, a failure seen at most this long (ms) before the last sample counts as lasting until the end.
 LASTING_MS = 90_000
 
 
 def explains(mode: str, status: Status, verdict: Verdict) -> bool:
-    """True if a failure mode found with this status explains the verdict."""
+    """True if failure mode `mode`, found with this status, explains the verdict."""
     if verdict.mode not in modes()[mode].explains or STATUS_ORDER.index(status) < STATUS_ORDER.index(verdict.status):
         return False
     return modes()[verdict.mode].explicable(verdict)
 
 
 def _lasts(verdict: Verdict, context: Context) -> bool:
-    """True if a failure was still seen shortly before the last sample of a recording."""
+    """True if the failure was still seen shortly before the last sample of a recording."""
     last_ms = context.attached.last_ms if context.attached else 0
     return max((fact.ts_ms for fact in verdict.evidence), default=0) > last_ms - LASTING_MS
 
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """First of a moment: a client that is not gone has no end to explain."""
+    """First in its stage: if a client is not known to be gone, there is no end that others could explain."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=NOBODY)
@@ -302,7 +308,7 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording that ends is not a process that ended: what rests on absence is at most suspected.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Before explanations: they compare how certain two verdicts are."""
+    """Comes before `explained`, which compares how certain two verdicts are."""
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
@@ -310,7 +316,7 @@ def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "Evidence of an end that a failure explains belongs to that failure.")
 def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
-    """Before `explained`, which removes the verdict that holds this evidence."""
+    """Comes before `explained`, which removes the verdict that holds this evidence."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
         return verdict
     ends = [
@@ -326,7 +332,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure is one verdict: symptoms of a failure that was found are not another failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Last of a moment: only what remains is entered into the incidents."""
+    """Last in its stage: only the verdicts that remain are entered into the incidents."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -347,18 +353,18 @@ LOOKED_AT = "records wait in its buffer, but nothing shows that it ended: the me
 
 @_adjustment("shown", "An incident lasts longer than a window and has the onset and all the evidence.")
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """First of what is shown: everything after it applies to the verdict that people see."""
+    """First in its stage: everything after it applies to the verdict that people see."""
     return context.incidents.get(verdict.mode, verdict)
 
 
 def _topics(verdict: Verdict, kind: str = "") -> list[str]:
-    """Return the topics of facts (of one kind) that name their input record."""
+    """Return the topics of the verdict's facts that name their input record. `kind`: only facts of this kind."""
     return [fact.source.topic for fact in verdict.evidence if fact.source is not None and kind in ("", fact.kind)]
 
 
 @_adjustment("shown", "Lines without times cannot prove a failure that is a matter of duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Before `unproven-ok`, which keeps an existing reason."""
+    """Comes before `unproven-ok`, which keeps a reason that exists."""
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -372,11 +378,12 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Metrics that somebody read by hand end when that person stops, not when the client does.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Before `unproven-ok`, likewise."""
+    """Comes before `unproven-ok`, which keeps a reason that exists."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # A working client logs nothing about itself: without a line on a close there is no sign of an end.
+    # Only a log line can show an end here: a working client logs nothing about itself, so without a line on its close
+    # nothing does.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")
@@ -388,7 +395,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "`ok` needs evidence of health: each mode defines it, and unread evidence leaves it open.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
-    """After everything that decides on unhealthy verdicts."""
+    """Comes after everything that decides on unhealthy verdicts."""
     attached = context.attached
     if attached is None or verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
         return verdict
@@ -398,7 +405,7 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "An onset computed from made-up times would be made up.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
-    """Last: it needs the evidence that is finally shown."""
+    """Last in its stage: it needs the evidence that is finally shown."""
     attached = context.attached
     sourced = [fact for fact in verdict.evidence if fact.source is not None]
     if attached is None or not sourced or verdict.since_ms is None:
@@ -410,8 +417,8 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` places a record without a time this long (ms) before all dated ones: farther than any two dumps are
-#: compared.
+#: `diagnose` gives a record without a time a time this long (ms) before all dated records: farther away than any two
+#: dumps that are compared.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

@@ -1,7 +1,7 @@
-"""Known issues outside the failure modes: counted as their lines come, published with the client, kept in the history.
+"""Known issues outside the failure modes: their log lines are counted, and published with the client.
 
-A run is the memory of one issue's lines of one client: a few numbers and the first line. Its cost depends only on the
-number of issues, and it is forgotten an hour after its last line.
+The history keeps them too. A `Run` is the memory of one issue's lines of one client: a few numbers and the first line.
+So the cost depends only on the number of issues. A run is forgotten an hour after its last line.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 
 @cache
 def _troubles() -> Mapping[str, Trouble]:
-    """Return the issue for which lines of a log pattern count: its own, or the one that a mode's pattern names."""
+    """Return, by log pattern, the known issue that counts its lines.
+
+    That is the issue of the pattern itself, or the issue that a failure mode's pattern names.
+    """
     ids = {wording.id: wording.also for wording in catalogue().wordings if wording.also}
     own = {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
     return own | {name: BY_ID[trouble] for name, trouble in ids.items()}
 
 
 def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
-    """Count the lines of known issues."""
+    """Count the log lines that show known issues."""
     telling: list[tuple[LogEntry, LogEvent, Trouble, Kind | Literal[""], str]] = []
     for entry in entries:
         event = entry.event
@@ -54,12 +57,14 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: An issue whose threshold is below this is reported for an excerpt, whatever the number of its lines.
+#: Issues with a threshold below this are reported from an excerpt even if they have fewer lines.
 EVERYDAY_LINES = 8
 
 
 def is_reported(run: Run, excerpt: bool = False) -> bool:
-    """True if it has enough lines to be reported; this release may lack an issue that another one counted.
+    """True if a run has enough lines to be reported.
+
+    False for an issue that another release counted and this one does not know.
 
     excerpt  True if the lines are all that a person picked from a log
     """
@@ -68,7 +73,7 @@ def is_reported(run: Run, excerpt: bool = False) -> bool:
 
 
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
-    """Return the reportable runs of each process."""
+    """Return the runs of each process that have enough lines to be reported."""
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():
         if is_reported(run, excerpt):
@@ -77,16 +82,17 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
 
 
 def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
-    """Return a client's known issues. `runs`: of its process; `kinds`: number of that process's clients of each kind.
+    """Return a client's known issues.
 
-    Lines without a client belong to the only client that is possible; several possible clients each get them.
+    `runs`: those of its process. `kinds`: how many clients of each kind that process has. Lines without a client belong
+    to the only client that is possible. If several are possible, each gets them.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:
         if _concerns(state, run, client):
             one = _seen(run, kinds)
             if other := by_what.get((one.what, one.of_process)):
-                # Merge both, keeping the earlier line.
+                # The issue occurs in two runs: merge them, and keep the earlier first line.
                 first = min(one, other, key=lambda seen: seen.first_ms)
                 one = replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
             by_what[one.what, one.of_process] = one
@@ -96,9 +102,9 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
 def unattributed(
     runs_of: Mapping[tuple[str, str], Sequence[Run]], state: BucketState, clients: Sequence[Client]
 ) -> list[tuple[Client, Seen]]:
-    """Return issues of none or several of these clients, with the client or process that the lines name.
+    """Return the issues that belong to none of these clients, or that several share.
 
-    `runs_of`: by process, as `by_process` returns them.
+    Each comes with the client or process that its lines name. `runs_of`: by process, as `by_process` returns them.
     """
     left = []
     for process, runs in runs_of.items():
@@ -112,9 +118,9 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, object]]:
-    """Return the counts of a client, or of lines without a client, since the last write to the history.
+    """Return the line counts of a client since the last write to the history. Lines without a client have an empty id.
 
-    `runs`: of its process.
+    `runs`: those of the client's process.
     """
     counts: dict[str, int] = {}
     for run in runs:

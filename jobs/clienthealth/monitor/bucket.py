@@ -1,4 +1,4 @@
-"""A bucket during its step: its samples as windows, for gates and judges."""
+"""A bucket during its step: its samples arranged as windows, for gates and judges."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
 from clienthealth.monitor.whose import ProcessLog, logged_options, process_logs
 from clienthealth.settings import Settings
 
-#: A client has departed after this many of its intervals without data, `[absence] min_gap_seconds` at least.
+#: A client has departed after this many of its reporting intervals without data, but not before `[absence]
+#: min_gap_seconds`.
 INTERVALS = 3
 
-#: The log events about a client in a window, the thread dumps of its process, and dumps and events before it.
+#: Log of a client in a window: its log events, thread dumps of its process, earlier dumps, and earlier events.
 WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]
 NO_LOG: WindowLog = ((), (), (), ())
 
@@ -45,9 +46,9 @@ class Span(NamedTuple):
 
 @dataclass
 class Bucket:
-    """The samples of a bucket, and values derived from them once for all users.
+    """The samples of a bucket, and values derived from them, each computed once.
 
-    `whole`: True if they are complete, so that nothing follows.
+    `whole`: True if the samples are complete, so that no more will come.
     """
 
     state: BucketState
@@ -57,7 +58,7 @@ class Bucket:
 
     @cached_property
     def readings(self) -> Readings:
-        """The samples with cumulative totals."""
+        """The samples, with counters as totals since the first sample."""
         return totals_added_up(self.state.readings, self.state.all_clients)
 
     @cached_property
@@ -68,27 +69,27 @@ class Bucket:
 
     @cached_property
     def keys(self) -> Ints:
-        """Client and time of each sample as one number."""
+        """One sortable number per sample, from its client and its time."""
         return keys(self.state.readings)
 
     @cached_property
     def part_begin(self) -> Ints:
-        """The begin of each sample's parts; one more number than there are samples."""
+        """Index of the first part (values per topic) of each sample, followed by the total number of parts."""
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     @cached_property
     def _of_deltas(self) -> frozenset[int]:
-        """The clients whose totals count from sample to sample."""
+        """The clients whose counters report the change since the previous sample (OTLP's delta temporality)."""
         readings = self.state.readings
         return frozenset(readings.client[readings.delta > 0].tolist())
 
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-        """Return the rows of clients' windows [start, end) as spans."""
+        """Return the range of rows [lo, hi) of each window [start, end) of a client."""
         base = client << SHIFT
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
 
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
-        """Return spans of rows of clients of one kind as windows."""
+        """Return ranges of rows [lo, hi), one per window, as windows. All clients are of the same kind."""
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
         parts = state.parts.at(slice(self.part_begin[begin], self.part_begin[end]))
@@ -121,7 +122,7 @@ class Bucket:
     _abouts: dict[int, About] = field(default_factory=dict)
 
     def config(self, number: int) -> Mapping[str, str]:
-        """Return a client's options: those that it reports, else those that it logged at its start."""
+        """Return a client's options: those that it logged at its start, overridden by those that it reports."""
         config = self._configs.get(number)
         if config is None:
             options = int(self.state.clients.config[number])
@@ -133,7 +134,7 @@ class Bucket:
 
     @cached_property
     def numbers(self) -> Mapping[ProcessKey, Sequence[int]]:
-        """The numbers of the reporting clients of each process."""
+        """The numbers (positions in the state) of the reporting clients of each process."""
         numbers: dict[ProcessKey, list[int]] = defaultdict(list)
         for number, client in enumerate(self.state.all_clients):
             numbers[client.process].append(number)
@@ -141,7 +142,7 @@ class Bucket:
 
     @cached_property
     def gaps(self) -> Floats:
-        """How long each client may be without data, in ms."""
+        """How long (ms) each client may be without data before it has departed."""
         every: Floats = np.ceil(INTERVALS * self.state.clients.every / 1000) * 1000
         return np.maximum(every, 1000.0 * self.settings.absence.min_gap_seconds)
 
@@ -153,7 +154,7 @@ class Bucket:
 
     @cached_property
     def lives(self) -> Mapping[ProcessKey, Sequence[Life]]:
-        """The lifetimes of each process's clients."""
+        """The lifetimes of the clients of each process."""
         return lives(self.state)
 
     @cached_property
@@ -168,18 +169,18 @@ class Bucket:
 
     @cached_property
     def starts(self) -> Mapping[ProcessKey, Sequence[Start]]:
-        """The starts of each process's clients."""
+        """The logged starts of the clients of each process."""
         return starts(self.state)
 
     @cached_property
     def runs(self) -> Mapping[ProcessKey, Sequence[Run]]:
-        """The known issues of each process."""
+        """The runs of known issues of each process."""
         return also_seen.by_process(self.state)
 
     def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
         """Return a client's known issues.
 
-        `kinds`: number of its process's clients of each kind, if not only reporting ones count.
+        `kinds`: how many clients of each kind its process has; by default only reporting clients count.
         """
         if client.process not in self.runs:
             return []
@@ -189,7 +190,7 @@ class Bucket:
         return also_seen.seen(self.state, self.runs[client.process], client, reporting if kinds is None else kinds)
 
     def alone(self, client: Client) -> bool:
-        """True if no other client of the same kind of its process reports."""
+        """True if the client's process reports no other client of its kind."""
         return self._crowds[client.process, client.kind] < 2
 
     @cached_property
@@ -201,7 +202,7 @@ class Bucket:
     _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
     def reading(self, row: int) -> Reading:
-        """Return a row as a sample."""
+        """Return the sample in a row, as an object."""
         reading = self._readings.get(row)
         if reading is None:
             state, readings, parts = self.state, self.readings, self.state.parts
@@ -226,7 +227,7 @@ class Bucket:
     _readings: dict[int, Reading] = field(default_factory=dict)
 
     def known(self, number: int, name: str) -> tuple[Ints, Floats]:
-        """Return a metric's times and values of a client, as far back as its samples are kept."""
+        """Return the times and values of a client's metric, as far back as its samples are kept."""
         lo, hi = np.searchsorted(self.readings.client, [number, number + 1])
         column = self.readings.values[
             lo:hi, list(CLIENT_METRICS[self.state.all_clients[number].kind or ""]).index(name)

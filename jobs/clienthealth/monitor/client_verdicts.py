@@ -35,14 +35,14 @@ from clienthealth.monitor.state import ProcessKey
 from clienthealth.monitor.whose import ProcessLog, contradicted
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
-#: Key and value of a record on `client-health`; no value means that the client is forgotten.
+#: Key and value of a record on `client-health`. If the value is None, readers forget the client.
 Record = tuple[str, bytes | None]
 
 
 class Content(NamedTuple):
-    """A record's content beside measurements: verdicts as JSON, the worst status, known issues as JSON.
+    """The content of a record without its measurements: verdicts as JSON, the worst status, known issues as JSON.
 
-    checksum  of all of it, never 0
+    checksum  of the verdicts and the known issues; never 0
     """
 
     verdicts: msgspec.Raw
@@ -52,14 +52,17 @@ class Content(NamedTuple):
 
     @classmethod
     def of(cls, verdicts: Sequence[Verdict], issues: Sequence[Seen] = ()) -> Content:
-        """Return the content with these verdicts and known issues."""
+        """Return the content of a record with these verdicts and known issues."""
         content, also_seen = verdicts_json(verdicts), list(map(seen_json, issues))
         return cls(content, worst(verdicts), also_seen, crc32(msgspec.json.encode(also_seen), crc32(content)) or 1)
 
 
 @lru_cache(maxsize=10_000)
 def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[Seen, ...] = ()) -> Content:
-    """Return the content of an unsuspected client's record."""
+    """Return the content of a client's record if no gate suspects a failure.
+
+    `live`: ids of the modes; `reasons`: why each is unknown, '' if it is ok.
+    """
     verdicts = [
         Verdict(mode, "unknown", reason=reason) if reason else Verdict(mode, "ok")
         for mode, reason in zip(live, reasons, strict=True)
@@ -69,9 +72,9 @@ def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[
 
 @dataclass(frozen=True)
 class Touched:
-    """The windows with new data, by client and begin, with their rows; all windows of one kind.
+    """The windows with new data, all of one kind of client, in order of client and start. [lo, hi): the rows of each.
 
-    logs: the log entries in them, by position of the window
+    logs  the log entries in each window, by the window's position
     """
 
     client: Ints
@@ -86,7 +89,7 @@ class Touched:
         return Span(int(self.start[at]), int(self.end[at]), int(self.lo[at]), int(self.hi[at]))
 
     def at(self, chosen: Ints) -> Touched:
-        """Return some of them, in the order given."""
+        """Return the windows at the positions `chosen`, in this order."""
         positions = enumerate(chosen.tolist()) if self.logs else ()
         logs = {at: self.logs[position] for at, position in positions if position in self.logs}
         return Touched(
@@ -96,12 +99,16 @@ class Touched:
 
 @dataclass(frozen=True, kw_only=True)
 class Gated:
-    """The results of gates on windows of one kind.
+    """The results of the gates on windows of one kind of client.
 
-    windows  as the gates query them
-    gates    for each judged mode: whether a judge must see the window, and why it is unknown; reasons: these by window
-    For each client: its number, its windows [begin, end), the newest of them with enough samples, its last time by
-    its own clock (epoch ms), and whether any window must be judged.
+    windows    the samples of the windows, as the gates examine them
+    gates      for each mode: whether a judge must see each window, and why it is unknown
+    reasons    for each window: why each mode is unknown
+    number     of each client: its position in the state
+    begin, end of each client: its windows [begin, end) in `touched`
+    newest     of each client: its newest window with enough samples
+    seen       of each client: its last time by its own clock (epoch ms)
+    suspected  of each client: True if any of its windows must be judged
     """
 
     touched: Touched
@@ -118,15 +125,15 @@ class Gated:
 
 
 def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
-    """Return the records of all clients with new data, and the changes of incidents.
+    """Return the records of clients with new data, and the changes of incidents.
 
-    `new`: the new log entries. `horizon`: end of the closed windows of each client (epoch ms).
+    `new`: the new log entries. `horizon`: time up to which each client's windows are closed (epoch ms).
     """
     return _Judgement(bucket, now_ms).judge(new, horizon)
 
 
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> list[tuple[Client, list[tuple[int, list[Verdict]]]]]:
-    """Return all clients with their verdicts in order of time, healthy ones too, without changing incidents."""
+    """Return each client with its verdicts in order of time, healthy ones included. Incidents are not changed."""
     judgement = _Collected(bucket, now_ms)
     judgement.judge(bucket.state.log_entries, np.empty(0, np.int64))
     return judgement.verdicts
@@ -151,7 +158,8 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Client and begin of a window → log patterns whose lines do not count.
+        #: Log patterns whose lines the client's samples contradict, so that they do not count; by client and start of
+        #: the window.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -171,7 +179,7 @@ class _Judgement:
         return self.records, self.changes
 
     def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
-        """Return windows, sorted by client and begin, with a new sample or log entry."""
+        """Return client and start of all open windows with a new sample or log entry, sorted by both."""
         new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
         client, ts = new.client[new.fresh > 0], new.ts[new.fresh > 0]
@@ -190,7 +198,7 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Return the log events and dumps about clients in their windows, by the window's position."""
+        """Return the log events and dumps about each client in its window, by the window's position."""
         logs = self.bucket.logs
         if not logs:
             return {}
@@ -244,10 +252,10 @@ class _Judgement:
         )
 
     def _clients(self, gated: Gated) -> None:
-        """Judge the windows of clients, and make the records of those with new content.
+        """Judge the windows of all clients, and make a record for each client that is due or has new content.
 
-        A client's content is published when it changes, and its measurements every `publish_seconds`. Samples come a
-        little early or late, so a quarter of the client's interval counts as passed.
+        A client's content is published when it changes, its measurements every `publish_seconds`. Samples come a little
+        early or late, so a record is due a quarter of the client's interval before that time.
         """
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, seen, newest = (np.array(of_each, np.int64) for of_each in (gated.number, gated.seen, gated.newest))
@@ -263,7 +271,10 @@ class _Judgement:
             self._publish(gated, at, content[at], samples, indicators)
 
     def _content(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> Content:
-        """Judge the windows of a client, the `at`th of the gated ones. `ids`: of its modes."""
+        """Return the content of a client's record; judge its windows if necessary.
+
+        `at`: the client's position in `gated`. `ids`: of the modes of its kind.
+        """
         client = self.state.all_clients[number]
         issues = self.bucket.also_seen(client)
         if self.all_known or gated.suspected[at] or self.incidents.of_client(client.key):
@@ -290,12 +301,12 @@ class _Judgement:
         self.records.append((client.key, record.encode()))
 
     def _judged(self, gated: Gated, position: int, number: int, seen: int) -> list[Verdict]:
-        """Enter the verdicts on all windows of a client into the incidents; return its newest verdicts."""
+        """Judge all windows of a client and enter the verdicts into the incidents; return the newest verdicts."""
         client, touched = self.state.all_clients[number], gated.touched
         judged: list[OfWindow] = []
         clients = self.state.clients
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
-        # A line is compared with the client's next sample, unless that comes too seldom.
+        # A log line is compared with the client's next sample, unless samples come too seldom.
         seldom = self.all_known or every > USUAL_INTERVAL_MS
         known = self._known(client, None if seldom else Reporting(every, last, self.state.time_ms - last_seen))
         for at in range(gated.begin[position], gated.end[position]):
@@ -321,7 +332,7 @@ class _Judgement:
         return self._entered(client, judged, seen, last_seen - last, window_at)
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
-        """Return the knowledge about a client beside any window. `reports`: how it reports samples."""
+        """Return what is known about a client, apart from any window. `reports`: how it reports samples."""
         starts = [
             start.ts_ms
             for start in self.bucket.starts.get(client.process, ())
@@ -337,7 +348,10 @@ class _Judgement:
         offset: int,
         window_at: Callable[[int], ClientWindow],
     ) -> list[Verdict]:
-        """Enter a client's verdicts into the incidents; return the shown ones. `window_at`: the window of a verdict."""
+        """Enter a client's verdicts into the incidents, and return those that people see.
+
+        `window_at`: returns the window at a position of `judged`.
+        """
         for mode in self.modes.values():
             if mode.absence:
                 self.changes += self.incidents.returned(client.key, mode.id, seen)
@@ -353,13 +367,13 @@ class _Judgement:
         return shown(verdicts, self.incidents, client.key)
 
     def _judge_unreporting(self, log: ProcessLog, new: Sequence[LogEntry]) -> None:
-        """Judge clients that report no metrics but occur in the process's log, by log entries alone."""
+        """Judge clients that report no metrics but are named in the process's log, by log entries alone."""
         slide, length = 1000 * self.settings.monitor.slide_seconds, 1000 * self.settings.monitor.window_seconds
         windows: dict[Client, list[ClientWindow]] = defaultdict(list)
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # With several clients that do not report, a line without a name belongs to none of them.
+                # If several clients do not report, a line without a client's name belongs to none of them.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():
@@ -392,7 +406,7 @@ class _Judgement:
             self.records.append((client.key, record.encode()))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge by log entries alone: a client without metrics may log its own end."""
+        """Judge by log entries alone. A client without metrics counts as departed at its last line."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)
@@ -420,20 +434,20 @@ class _Collected(_Judgement):
 
 
 def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[int]:
-    """Return the begins of all windows that contain one of these times."""
+    """Return the start times of all windows that contain one of these times."""
     return {time // slide_ms * slide_ms - back * slide_ms for time in times for back in range(length_ms // slide_ms)}
 
 
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
-    """Turn a client's verdicts by window into verdicts in order of time, each merged with the windows before.
+    """Turn a client's verdicts by window into verdicts in order of time, each merged with those of the window before.
 
     Windows overlap, so a window is judged together with the one before it. Usually a batch holds just these two. A
-    batch of a backlog holds many, and what was over in the first of them must not weigh on the last.
+    batch of a backlog holds many: a fault that was over early in the batch must not affect the newest verdict.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)
         for window in judged[max(0, at - 1) : at + 1]:
-            # A window that ended before this one began shows the time before the client lost contact.
+            # Leave out a window that ended before this one began: it may be from before the client lost contact.
             if window.end > last.start:
                 for of_window in window.verdicts:
                     by_mode[of_window.mode].append(of_window)
@@ -441,5 +455,5 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Return the verdicts that people see of a client, after its incidents have taken them in."""
+    """Return the verdicts of a client that people see, after they were entered into its incidents."""
     return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

@@ -1,9 +1,9 @@
 """Clients that stopped reporting: what their missing data means.
 
-A client has departed after three of its reporting intervals without data, `[absence] min_gap_seconds` at least, by the
-watermark. It is judged by its last sample and the log lines on its end; then it is forgotten. Its open incidents stay
-until data proves its end (`ends.has_ended`), or for `[absence] shown_seconds`: a hanging process pushes no metrics, and
-an agent can fail alone.
+A client has departed after three of its reporting intervals without data, but not before `[absence] min_gap_seconds`;
+the watermark measures the time. It is judged by its last sample and the log lines on its end, and then forgotten. Its
+open incidents stay until data proves its end (`ends.has_ended`), or for `[absence] shown_seconds`. Missing data alone
+proves nothing: a hanging process pushes no metrics, and an agent can fail while its client runs.
 """
 
 from __future__ import annotations
@@ -32,22 +32,25 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState
 from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
-#: Keys of a departed client's possible loss in a verdict's detail; the mode that caused it then reports it.
+#: Keys in a verdict's detail for the records that a departed client may have lost. The mode that caused the loss
+#: reports it.
 LOST = ("lost_records", "lost_bytes")
-#: No batch takes that long (ms) while data arrives.
+#: A gap in all clients' data counts as an outage if longer than this (ms): no batch takes so long while data arrives.
 SHARED_MS = 60_000
 
 
-#: If no client's data arrives, each client is reported as gone after this many intervals and this time (ms).
+#: If no client's data arrives, each client is reported as gone after this many of its intervals plus this time (ms).
 UNHEARD_INTERVALS, UNHEARD_MS = 2, 30_000
-#: Without input, steps of a running monitor are at most this far apart (ms); a longer gap means that it slept.
+#: While the monitor runs, steps without input are at most this far apart (ms). A longer gap means that the machine
+#: slept.
 AWAKE_MS = 20_000
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Add the time since the previous step, by this machine's clock; return how long there was no input.
+    """Add the time since the previous step (by this machine's clock) to the time without input, and return that.
 
-    At most AWAKE_MS of a gap count: a batch may take long, and no client can report to a sleeping machine.
+    Of a gap between steps at most AWAKE_MS count: a batch may take long, and no client can report to a sleeping
+    machine.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms
@@ -57,16 +60,16 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def judge_global_outage(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transition]]:
-    """Return the records of clients when none reports; whether they have ended is unknown.
+    """Return the records of clients while no client reports, so that it is unknown whether they have ended.
 
-    Their data stays: when input returns, each client has its full time again. Only their own lines on an end open an
-    incident. `before_ms`: how long there had been no input at the previous step.
+    Their data is kept: when input returns, each client has its full time again. Only log lines on a client's own end
+    open an incident. `before_ms`: time without input at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
         return [], []
     silent = np.maximum(0, state.time_ms - state.clients.last_seen)
-    # How long (ms) there may be no input until each client is reported as gone.
+    # How long (ms) input must be missing until each client is reported as gone.
     after = np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
     state.clients.published[numbers] = 0
@@ -78,10 +81,10 @@ def _of_all(clients: Sequence[tuple[Record, list[Transition]]]) -> tuple[list[Re
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Excuse a gap that all clients share: input was lost, or the monitor stood still.
+    """Excuse a gap that all clients share, because input was lost or the monitor stood still.
 
-    If the watermark moved since `before_ms` by more than any client's gap between two samples, each client has its full
-    time again.
+    If the watermark has jumped by more than SHARED_MS since `before_ms`, the gap does not count against clients or
+    incidents.
     """
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:
@@ -109,7 +112,10 @@ def judge(bucket: Bucket, gone: Ints) -> tuple[list[Record], list[Transition]]:
 
 
 def _judged(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[Record, list[Transition]]:
-    """Return the record of a client without data, and the changes of incidents. `all_silent`: no client reports."""
+    """Return the record of a client without data, and the changes of incidents.
+
+    `all_silent`: True if no client reports.
+    """
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)
     departed_ms, key = int(state.clients.last[number]), seen.client.key
@@ -130,7 +136,7 @@ def _judged(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[Reco
 def _left_open(
     bucket: Bucket, number: int, seen: ClientWindow, of_end: Sequence[Verdict], silent: Sequence[Verdict], offset: int
 ) -> list[Transition]:
-    """Decide on a departed client's incidents beside those about its end (`of_end`).
+    """Update a departed client's open incidents, except those about its end (modes in `of_end`).
 
     They close if its end is proved. `silent`: verdicts on its missing data while its process lives.
     """
@@ -145,7 +151,7 @@ def _left_open(
     )
     changes: list[Transition] = []
     if lived_ms and not over:
-        # It reports no metrics any more, but its process lives: verdicts on that stay with this client.
+        # The client reports no metrics any more, but its process lives: enter the verdicts on the missing data.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
     about_its_end = {verdict.mode for verdict in of_end}
     left = [mode for mode in state.incidents.of_client(key) if mode not in about_its_end]
@@ -170,10 +176,10 @@ def _record(
     settings: Settings,
     also_seen: Sequence[Seen] = (),
 ) -> bytes:
-    """Return the published record of a departed client."""
+    """Return the record to publish for a departed client."""
     record = Written(
         window_start=start_ms,
-        # Not before the last window in which the client still existed.
+        # The end is not before the last window in which the client still existed.
         window_end=departed_ms + settings.monitor.window_seconds * 1000,
         client=encoded(client),
         samples=1,
@@ -187,14 +193,14 @@ def _record(
     return record.encode()
 
 
-#: Maximum interval (ms) at which open incidents of departed clients are published again.
+#: Open incidents of departed clients are published again at least this often (ms).
 REMINDED_MS = 300_000
 
 
 def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Record]:
-    """Return the records of departed clients whose end or other incidents are still shown.
+    """Return records of departed clients with open incidents, before exporters drop a client without new records.
 
-    `before_ms`: the watermark until now. They come before exporters expire a client without data.
+    `before_ms`: the watermark before this step.
     """
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
     if before_ms // every_ms == state.time_ms // every_ms:
@@ -214,7 +220,7 @@ def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Re
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:
-    """Return the window of a client's end: its last samples, and the lines on its beginning and end."""
+    """Return the window of a client's end: its last samples, and the log lines on its beginning and end."""
     state = bucket.state
     client, clients = state.all_clients[number], state.clients
     first, last = int(clients.first[number]), int(clients.last[number])
@@ -222,7 +228,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     since = max(first, last - int(bucket.grid.length[number]))
     readings = tuple(map(bucket.reading, range(lo + int(np.sum(state.readings.ts[lo:hi] < since)), hi)))
     if client.kind == "producer":
-        # Values of UNDELIVERED that a last sample lacks come from the sample before it.
+        # If the last sample lacks values of UNDELIVERED, the newest known ones are used.
         newest: dict[str, float] = {}
         completed = []
         for reading in readings:
@@ -252,8 +258,9 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep incidents of clients without metrics open while their process logs.
 
-    Other clients of the process do so only if the missing data is the fault: a client can end while its process goes
-    on. Returns the keys of ended clients, and beyond the limit those without data for longest.
+    Incidents of other clients in the process are kept only if the missing data is itself the fault, because a client
+    can end while its process goes on. Returns the keys of ended clients, and of those beyond the limit that have been
+    without data for longest.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())
@@ -275,7 +282,7 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """Return `seen`, a client's end, with all later log entries of its process."""
+    """Return a client's end (`seen`) with all later log entries of its process."""
     client = bucket.state.all_clients[number]
     log = bucket.logs.get(client.process)
     if log is None or seen.departed_ms is None:

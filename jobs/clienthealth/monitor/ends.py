@@ -1,4 +1,4 @@
-"""Find proof that a client has ended, or that the process of a client without data goes on."""
+"""Find proof that a client has ended, or that the process of a client without data still runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 
 
 class Silence(NamedTuple):
-    """A client without data: its first and last sample (epoch ms), its interval, and its allowed gap."""
+    """A client without data: its first and last sample (epoch ms), its interval (ms), and its allowed gap (ms)."""
 
     client: Client
     first_ms: float
@@ -28,12 +28,12 @@ class Silence(NamedTuple):
 
     @property
     def settled_ms(self) -> float:
-        """A start logged before this is its own: the first sample can come in the midst of the start."""
+        """A logged start before this time is the client's own: its first sample can come while it is still starting."""
         return max(self.last_ms, self.first_ms + START_MS)
 
 
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
-    """Return a client's lines on its beginning and end, and later entries that show its process running."""
+    """Return a client's log lines on its beginning and end, and later entries that show its process running."""
     client = silent.client
     logs = _of_its_end(
         lifecycle_lines(bucket.state, client, bucket.alone(client)), bucket.lives[client.process], silent
@@ -44,7 +44,7 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
         entry
         for entry in bucket.log_entries[client.process]
         if entry.ts_ms > since
-        # An ended client can leave a running process: only its own later lines refute its end.
+        # The process may go on after the client has ended; so only later lines of the client itself refute its end.
         and (not ends or (entry.event is not None and entry.event.client_id == client.client_id))
         and _goes_on(bucket, entry, silent)
     ]
@@ -64,7 +64,8 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
     others = [life for life in lives if life.client.instance != client.instance]
     if not own and name != client.client_id and any(life.at(entry.ts_ms) for life in others):
         return False
-    # Any start may be the next process's; if the line names the client, only a start of that client counts.
+    # A line without the client's name may be of the next process, whatever client starts. A line with the name may be
+    # so only if a client of that name starts.
     later = [
         start.ts_ms
         for start in bucket.starts[client.process]
@@ -75,10 +76,10 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
 
 
 def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence) -> tuple[LogEvent, ...]:
-    """Return this client's lines on its beginning and end among those of its name, in order of time.
+    """Select a client's own lines on its beginning and end, in order of time, from lines of all clients of its name.
 
-    Accusing lines count only after its last sample and before a later start; excusing lines count wherever they may be
-    its own.
+    A line that accuses the client (of its loss) counts only after its last sample and before a later start. A line that
+    excuses it (a close) counts wherever it may be the client's own.
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in said)
@@ -96,19 +97,20 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # If its successor has closed and lines name no instance, that line may be its own.
+    # The only close is after the start of a successor, and lines name no instance: the start may be the client's own.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
         return not any(life.at(ts_ms) for life in rivals)
 
-    # If one of several clients of its name gave up, which of them closed well is unknown.
+    # If one of several clients of this name was lost, it is unknown which of them closed properly.
     anybodys = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
 
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # In a log of several clients every line may matter.
+            # A start counts only if the client wrote it, because its log may have lines of several clients of this
+            # name.
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -116,7 +118,7 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client reports no more: a kill before its last sample hit another process of its host.
+        # A killed client reports no more. So if it reported after a kill, the kill hit another process on its host.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
@@ -125,8 +127,8 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """True if a client without data is known to have ended.
 
-    Proof is a line on its close or on the kill of its process, or a client of its name that came to its host after its
-    last sample. `alone`: no other client of its name was there then.
+    Proof is a log line on its close or on the kill of its process, or a client of the same name that appeared on its
+    host after its last sample. `alone`: True if no other client of that name was on the host then.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -148,7 +150,7 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
 
 
 def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
-    """Return the lifetimes of clients of its name in other processes of its host."""
+    """Return the lifetimes of clients of the same name and kind in other processes on the client's host."""
     return [
         life
         for life in bucket.lives[client.process]
@@ -166,7 +168,10 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def that_were_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the other running clients of its process, for a client whose missing data is the fault."""
+    """Return the numbers of other clients in the client's process whose samples show that the process lives.
+
+    They count only if the missing data is itself the fault.
+    """
     state, others = bucket.state, bucket.numbers[client.process]
     if reports_in_poll(client.library):
         return [
@@ -185,7 +190,7 @@ def that_were_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
 
 def signs_of_life(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """Return the signs that the process of a client with overdue data lives. `spoke`: its log entries."""
+    """Return the signs that the process of a client with overdue data lives. `spoke`: log entries of that process."""
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()
     after_ms = float(state.clients.last[number] + bucket.quiet[number])
@@ -208,10 +213,11 @@ def signs_of_life(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tup
 
 
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
-    """Return a running neighbour of a client that stopped pushing: one of its address, if all others go on.
+    """Return a running client at the address of one that stopped pushing, as a sign of life; empty if there is none.
 
-    A push names no process. So no other client may have stopped with it, as all of an ended process would; none may be
-    new, as a successor would be; and none may share its name, as replicas on one host do.
+    A push names no process. So all other clients of the address must go on: an ended process would stop all its
+    clients. None of them may be new, because a successor would be. None may have the same name, as replicas on one host
+    do.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

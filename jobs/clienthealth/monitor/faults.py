@@ -1,4 +1,4 @@
-"""Isolate errors: what the step cannot process costs its own process alone, which becomes a reject.
+"""Isolate errors: what the step cannot process costs only its own process, for which a reject is published.
 
 This is the only isolation. A bucket is stepped, saved and encoded as a whole. If any of that raises, the processes that
 raise by themselves are found, and the bucket is stepped without them.
@@ -26,17 +26,22 @@ T = TypeVar("T")
 
 REASON = "step-failed"
 MAX_REASON = 300
-#: Service and host; for a consumer group, which has no process, its own key (`Client.home`).
+#: What is isolated: a process, by service and host. A consumer group has no process, so it has a key of its own
+#: (`Client.home`).
 Home = tuple[str, str]
-#: A state and chunks, as bytes, because a failed run leaves its input half processed.
+#: A state and chunks, as bytes, because a run that fails has already changed its input.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
-#: The work on a bucket.
+#: The work on a bucket, which may raise.
 Run = Callable[[BucketState, list[Chunk]], T]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A process that was left out. `client`: its only one, else without an id. `source`: its newest input record."""
+    """A process that was left out.
+
+    client  the only client of the process; if it has several, a client without an id
+    source  its newest input record
+    """
 
     client: Client
     reason: str
@@ -66,7 +71,7 @@ def isolated(
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
     """Run a bucket that raises `mistake` as a whole, without the processes that raise alone."""
-    # An error without any process is not the fault of one.
+    # If the bucket raises even without any process, no process is to blame.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
     faulty = dict(_faulty(packed, buckets, homes, run, mistake))
@@ -107,7 +112,7 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return a bucket with these processes alone. `incidents`: processes that keep only their open incidents."""
+    """Return a bucket that has only these processes (`homes`). Those in `incidents` keep only their open incidents."""
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
@@ -122,7 +127,7 @@ def _part(
 
 
 def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
-    """Yield all processes with any data."""
+    """Yield all processes that have any data in the state or the chunks."""
     for all_clients in (state.all_clients, *(chunk.all_clients for chunk in chunks)):
         yield from (client.home for client in all_clients)
     yield from (group.client.home for chunk in chunks for group in chunk.groups)
@@ -133,7 +138,7 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """Return the fault of a process from its own state and chunks."""
+    """Return the fault of a process. `state`, `chunks`: those of this process alone."""
     inputs: list[tuple[int, Client, Source | None]] = []
     tables = [(state.readings, state.all_clients, state.names)]
     for table, all_clients, names in (*tables, *((chunk.readings, chunk.all_clients, chunk.names) for chunk in chunks)):
@@ -159,7 +164,7 @@ def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exc
     return Fault(client, reason(mistake), source)
 
 
-#: Places of logged errors: kind, file and line.
+#: Errors that are already logged: their kind, file and line.
 _logged: set[tuple[str, str, int]] = set()
 
 
@@ -176,5 +181,5 @@ def log_once(mistake: Exception) -> None:
 
 
 def reason(mistake: Exception) -> str:
-    """Return why a process went to the rejects."""
+    """Return the reason for the reject: why a process was left out."""
     return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

@@ -1,7 +1,7 @@
-"""Turn verdicts on windows into incidents: when a fault opened, its evidence, and when it was over.
+"""Turn verdicts on windows into incidents: when a fault began, its evidence, and when it was over.
 
-A window spans a minute; an incident lasts. Open incidents are part of the state of a bucket of processes, so a restart
-neither repeats nor forgets one.
+A window spans a minute; an incident lasts as long as the fault. Open incidents are part of the state of a bucket of
+processes, so a restart neither repeats nor forgets one.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: `moved`: an incident of a process without a client's name, or of another instance, turns out to be a client's.
+#: `moved`: the incident was of a process without a client's name, or of another instance, and now belongs to a known
+#: client.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIncident:
-    """An open incident. `seen_ms`: end of the last window that showed it, by the client's own clock.
+    """An open incident. All times are in epoch ms by the client's own clock.
 
-    `offset_ms`: watermark minus the client's own clock. `heard_ms`: last time of a client without metrics, or of its
-    process, by its own clock; 0 if unknown. `forgiven_ms`: time without any client's data since `seen_ms`, in which
-    nothing could show it. `departed_ms`: last sample of a client that stopped reporting, by its own clock, else 0;
-    `alone`: True if no other client of its name was on its host then.
+    seen_ms      end of the last window that showed it
+    offset_ms    watermark minus the client's own clock
+    heard_ms     last time of a client without metrics, or of its process; 0 if unknown
+    forgiven_ms  time without any client's data since `seen_ms`, in which nothing could show the fault
+    departed_ms  last sample of a client that stopped reporting, else 0
+    alone        True if no other client of its name was on its host then
     """
 
     client: Client
@@ -44,7 +47,7 @@ class OpenIncident:
 
 
 class Departure(NamedTuple):
-    """The departure of a client; see OpenIncident."""
+    """When and how a client departed; see OpenIncident."""
 
     departed_ms: int
     heard_ms: int
@@ -64,9 +67,9 @@ class Transition:
 
 
 def change_row(change: Transition, observed_ms: int) -> bytes:
-    """Return a change as JSON for the history: columns of its table of verdicts, times in epoch ms.
+    """Return a change as JSON for the history: the columns of its table `verdicts`, times in epoch ms.
 
-    `observed_ms`: when it was judged, by this machine's clock.
+    `observed_ms`: when the change was judged, by this machine's clock.
     """
     verdict = change.verdict
     row = {
@@ -88,9 +91,9 @@ def change_row(change: Transition, observed_ms: int) -> bytes:
 class Incidents:
     """The open incidents, by client key and mode.
 
-    While an incident is open its status never eases: a window may lack the dump that confirmed it. It closes on
-    evidence of recovery or of its client's end (`monitor/recovery.py` decides), never for lack of proof. A fault that
-    shows only in a client's absence is withdrawn when the client comes back.
+    While an incident is open, its status never eases, because a later window may lack the dump that confirmed it. It
+    closes on evidence of recovery or of its client's end (`monitor/recovery.py` decides), never for lack of proof. If a
+    fault shows only in a client's absence, its incident is withdrawn when the client comes back.
     """
 
     def __init__(self, opened: Iterable[OpenIncident] = ()) -> None:
@@ -125,9 +128,9 @@ class Incidents:
     ) -> list[Transition]:
         """Take in verdicts on the windows of a client that end at `end_ms`; return the changes.
 
-        `offset_ms`: watermark minus the client's own clock. `recovered`: True for a mode with evidence that its fault
-        is over; it is called if the verdict is ok, also for a window that showed the fault while it was not full yet.
-        Without it, a later ok window suffices.
+        `offset_ms`: watermark minus the client's own clock. `recovered`: returns True for a mode with evidence that its
+        fault is over. It is called if the verdict is ok, even for the window that last showed the fault, which may not
+        have been full yet. Without `recovered`, an ok in a later window closes the incident.
         """
         changes = []
         for verdict in verdicts:
@@ -192,7 +195,7 @@ class Incidents:
         return [self._close(incident, "closed", ts_ms)] if incident else []
 
     def explained(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
-        """Close a suspicion that another fault of the client explains."""
+        """Close an incident that another fault of the client explains."""
         incident = self.of_client(key).get(mode)
         if incident is None:
             return []
@@ -212,19 +215,19 @@ class Incidents:
         ]
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
-        """Enter a symptom of an open incident at `ts_ms`, whatever it proves."""
+        """Note that a window at `ts_ms` had a symptom of an open incident, even one that proves nothing."""
         incident = self.of_client(key).get(mode)
         if incident and ts_ms > incident.seen_ms:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
 
     def sign_of_life(self, key: str, ts_ms: int, offset_ms: int) -> None:
-        """Enter a sign of life of a client without metrics, or of its process, at `ts_ms`; see OpenIncident."""
+        """Note a sign of life of a client without metrics, or of its process, at `ts_ms` (`OpenIncident.heard_ms`)."""
         for mode, incident in self.of_client(key).items():
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def discount_outage(self, silent_ms: int) -> None:
-        """Exclude a time without any client's data from the age of open incidents."""
+        """Exclude a time in which no client's data arrived from the age of all open incidents."""
         self.reopen(
             [
                 dataclasses.replace(i, offset_ms=i.offset_ms + silent_ms, forgiven_ms=i.forgiven_ms + silent_ms)
@@ -235,7 +238,7 @@ class Incidents:
     def expired(
         self, is_over: Callable[[OpenIncident], bool], ended_ms: Callable[[OpenIncident], int]
     ) -> list[Transition]:
-        """Close the incidents for which `is_over` is true. `ended_ms`: their end, by the client's own clock."""
+        """Close the incidents for which `is_over` is true. `ended_ms`: returns their end, by the client's own clock."""
         old = [incident for incident in self.all if is_over(incident)]
         return [self._close(incident, "closed", ended_ms(incident)) for incident in old]
 

@@ -243,7 +243,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 
 
 def fits(most: int, *parts: bytes | None) -> bool:
-    """True if a topic takes a record of these parts, compressed as it is sent."""
+    """True if a topic takes a record of these parts, compressed as it will be sent. `most`: its limit (bytes)."""
     size = sum(len(part) for part in parts if part) + AROUND
     if size <= most or size > SENT_BYTES:
         return size <= most

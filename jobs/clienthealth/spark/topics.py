@@ -14,10 +14,10 @@ from clienthealth.spark.stepping import GZIP_LEVEL, SENT_BYTES
 
 
 def connection(settings: Settings) -> Mapping[str, str]:
-    """Return Spark's options for reaching the brokers: addresses and security, by the Java client's names.
+    """Return Spark's options for reaching the brokers: addresses and security, by the names of the Java client.
 
-    Our clients have one name in the brokers' logs and quotas, and push no metrics: the monitor would judge itself.
-    Raises SettingsError.
+    The monitor's own clients share one name in the brokers' logs and quotas. They push no metrics: otherwise the
+    monitor would judge itself. Raises SettingsError.
     """
     options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
     ours = {"kafka.client.id": "kafka-health-monitor", "kafka.enable.metrics.push": "false"}
@@ -50,7 +50,7 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 
 
 def ticks(spark: SparkSession) -> DataFrame:
-    """Return a row a second, of no topic: it makes a batch without any input. Old ones are left out."""
+    """Return a stream with one row a second, for no topic: it causes batches without input. Old rows are left out."""
     rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
