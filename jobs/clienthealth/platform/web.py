@@ -4,11 +4,11 @@ A peer may be slow, silent, or malformed on purpose. The server answers a fixed 
 gets a 503. A request must arrive, and its response be read, within a fixed time. If there are many connections, the one
 that has waited longest without a request is closed for the next. Large pages are sent in pieces from one copy.
 
-A page is made once, kept compressed and sent to many readers: a page of 137 MB is 14 MB, and no reader has a copy. That
-saves memory, not CPU: for 100,000 clients with all series (278 MB) the exporter needs 0.48 GB with it and 0.99 GB with
-plain blocks; a scrape after a change takes 1 % less CPU (20,000 clients: 0.407 s for 0.412 s). A few lines that are
-made for each request can follow a kept page in one gzip stream: Deflate is flushed at the end of the page, and the
-checksum continues from there.
+A page is made once, kept compressed and sent to many readers: a page of 137 MB takes 14 MB, and no reader needs a copy
+of its own. That saves memory, not CPU: for 100,000 clients with all series (278 MB) the exporter needs 0.48 GB with it
+and 0.99 GB with plain blocks; a scrape after a change takes 1 % less CPU (20,000 clients: 0.407 s for 0.412 s). A few
+lines that are made for each request can follow a kept page in one gzip stream: Deflate is flushed at the end of the
+page, and the checksum continues from there.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class Server(ThreadingHTTPServer):
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close connections whose time is over; a thread that waits for one then finds it closed."""
+        """Close connections whose time is over; a thread that waits for such a connection then sees it closed."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS

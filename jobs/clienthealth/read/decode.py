@@ -10,20 +10,20 @@ all traffic, are read by `fast` at a fraction of the cost; `decode_metrics` retu
 Reasons of rejects (`Decoded.errors`), sometimes followed by ": detail":
 
 empty              no value (a tombstone), or blanks only
-oversized          larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
+oversized          a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
 binary             neither text nor a known binary format; broken compression; an unreadable frame
 unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
 unknown-format     text or JSON of no known format
-impossible-value   a metric or option that no client can have (`model.metrics.MOST`): it is unknown, the others count
+impossible-value   no client can have such a metric or option (`model.metrics.MOST`); the record's others count
 wrong-types        a known format, but its essential parts have the wrong type
 no-metrics         a known format without metrics of a Kafka client
 missing-identity   no client can be identified
-foreign-service    a service that is not among its topic's (`[topics] services`)
+foreign-service    a service that this topic may not carry (`[topics] services`)
 missing-timestamp  no time, or one before Kafka existed
-fatal              reading it ended the monitor (`spark/poison.py`); its place is known, its value is not
-future-timestamp   further ahead than `monitor.future_seconds`, so that its real time is unknown
+fatal              reading the record ended the monitor (`spark/poison.py`); only the record's place is known
+future-timestamp   a time more than `monitor.future_seconds` ahead of ours, so that the real time is unknown
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Decoded(msgspec.Struct):
     """The result of decoding one record.
 
     format     name of the format, None if no format recognised it
-    snapshots  usable ones: complete identity (service and instance empty if unknown, kind checked), time and interval
+    snapshots  usable snapshots: complete identity (service and instance empty if unknown, kind checked), time, interval
     lines      usable log lines: completely read, with a time
     errors     why parts of the record cannot be used, one per part ([] if all is well)
     """

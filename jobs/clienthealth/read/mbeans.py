@@ -76,8 +76,8 @@ NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: The MBeans of a JVM that are read: pattern → attributes (empty: all). Requesting unused
-#: attributes would cost the JVM as much as requesting used ones.
+#: The MBeans of a JVM that are read: pattern → attributes (empty: all). Requesting unused attributes would
+#: cost the JVM as much as requesting used ones.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
     # Old consumers have one MBean per partition for its lag; the MBeans of whole topics have more properties.

@@ -75,8 +75,8 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     about    one line, for the documentation
     order    as in `Format`
     all      fields that each of its records has; any: at least one is present; none: none is present
-    beside   a field that is allowed only beside one of some others
-    carries  True if its message is another program's line, which is then read by its own layout
+    beside   a field that is allowed only if one of some other fields is present
+    carries  True if its message is another program's line, which is then read by that line's own layout
     """
 
     about: str

@@ -1,7 +1,7 @@
 """Read Kafka clients from OTLP in either encoding: JSON or protobuf.
 
 A setting (`identity`) lists the attributes for client, service, process and host, because every plugin has its own.
-They are searched on the data point (the agent's `client-id`), then on the resource. Sums may be deltas (KIP-714
+They are looked up on the data point (the agent's `client-id`), then on the resource. Sums may be deltas (KIP-714
 always): then the snapshot's `delta` is set, and their time span is the client's interval. There is one snapshot per
 client and resource, at the time of its newest data point.
 

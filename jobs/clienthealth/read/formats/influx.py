@@ -1,8 +1,8 @@
 """InfluxDB's line protocol, the default of Telegraf's Kafka output (`data_format = "influx"`).
 
 One metric per line, `name,tag=value,… field=value,… nanoseconds`; a backslash makes a comma, a blank or an equals sign
-part of a name or a tag, texts stand in quotes. `telegraf.py` has the meaning of the metrics. A line without a time has
-its record's. A line without tags has no identity and is not taken for this format.
+part of a name or a tag, texts stand in quotes. `telegraf.py` has the meaning of the metrics. A line without a time gets
+the time of its record. A line without tags has no identity and is not taken for this format.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """jmxtrans's KafkaWriter: one MBean attribute per record, with its whole name joined by dots in `keyspace`.
 
-Host and port of the JVM (`checkout-1_9010`), MBean domain (`kafka_producer`), client id, perhaps topic and partition,
-MBean type, attribute. A dot within a name is ambiguous. The consumer writes its topics without dots, so there the
-client's id may have some. In a producer's topic metrics the id is assumed to have none.
+Its parts are: host and port of the JVM (`checkout-1_9010`), MBean domain (`kafka_producer`), client id, perhaps topic
+and partition, MBean type, attribute. A dot within a name is ambiguous. The consumer writes its topics without dots, so
+there the client's id may have some. In a producer's topic metrics the id is assumed to have none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Jolokia: the response to a bulk read of MBeans (a JSON array), or to one read (an object), forwarded by a script.
 
-Reads of a pattern, of one MBean and of one attribute. Failed elements (status other than 200) are skipped. The response
-does not name the process: that comes from headers or key.
+Reads may be of a pattern, of one MBean, or of one attribute. Failed elements (status other than 200) are skipped. The
+response does not name the process: that comes from headers or key.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prometheus's text exposition: Telegraf with `data_format = "prometheus"`, or a script that forwards a page.
 
-`_prometheus.py` has the meaning of names and labels. A series may have its time in milliseconds, else it has its
-record's. Recognised by a line of `# HELP` or `# TYPE`, or a series with labels.
+`_prometheus.py` has the meaning of names and labels. A series may state its time in milliseconds, else it gets the
+record's time. Recognised by a line of `# HELP` or `# TYPE`, or a series with labels.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
 
-The meaning of its metrics for Kafka clients, here also for line protocol (`influx.py`): a name, tags, fields and a
-time. From inputs.jolokia2_agent: fields are MBean attributes; the client's id, topic and partition are tags if the user
-listed them as tag keys. From inputs.prometheus, which scrapes the JMX exporter or Micrometer: the series is the field's
-name (`metric_version = 2`), or the metric's name with a field for its type. Telegraf leaves NaN fields out. The tag
-`host` and the agent's URL, or that of the scraped page, identify the JVM.
+A metric has a name, tags, fields and a time. This file has their meaning for Kafka clients, also for line protocol
+(`influx.py`). From inputs.jolokia2_agent: fields are MBean attributes; the client's id, topic and partition are tags if
+the user listed them as tag keys. From inputs.prometheus, which scrapes the JMX exporter or Micrometer: the series is
+the field's name (`metric_version = 2`), or the metric's name with a field for its type. Telegraf leaves NaN fields out.
+The tag `host` and the agent's URL, or that of the scraped page, identify the JVM.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A thread dump as one record, in any shape that `logs.dump_formats` reads: text, or a JSON document.
 
-Without a time it has the record's; a time without a zone counts as UTC.
+A dump without a time gets the record's time; a time without a zone counts as UTC.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Known issues outside the failure modes: counted by the client's own lines, never judged, never paged.
 
-`also_seen.toml` alone has, for each, its log patterns by library, a sentence, and what to do. Two of them,
+`also_seen.toml` lists them all, each with its log patterns by library, a sentence, and what to do. Two of them,
 authentication and TLS, are also causes of modes: those modes read the same lines.
 """
 
@@ -55,7 +55,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     id             hyphenated, the name of its table: in records, in the history and in JSON
     sentence       what it is
     action         what to do
-    least          minimum number of lines in one run of them; fewer are normal and not reported
+    least          minimum number of its lines that is reported; fewer are normal
     apart_seconds  lines further apart than this belong to different runs, of which the latest is reported
     when           conditions on the options that a client logs at its start, for an issue without lines; all must hold
     source         the library's own documentation; '' if a line shows the issue

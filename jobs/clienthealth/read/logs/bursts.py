@@ -1,7 +1,7 @@
 """Bound bursts of log lines in three steps: lines read, entries kept, entries held.
 
-1. Of similar lines a few are read, each standing for those around it (`spark/decoding.py`, `to_read`).
-2. Of entries that count as one the first is kept, with the number for which it stands (`is_new`).
+1. Of similar lines a few are read, and each counts for the similar lines around it (`spark/decoding.py`, `to_read`).
+2. Of entries that count as one the first is kept, with their number (`is_new`).
 3. Of each process the newest entries are held, and all entries of rare log patterns (`of_each_process`, `newest`).
 """
 

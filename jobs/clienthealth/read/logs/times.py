@@ -182,9 +182,9 @@ class Stamp(NamedTuple):
 class Times:
     """The forms of a file's times, the commonest first; empty if no line has one.
 
-    day: of the latest time, for times without a date; until: the file's last modification
-    zoned: True if any time named its zone, or counted from 1970; ahead_ms: that zone minus UTC
-    order: of the three numbers of a date, which are year, month and day
+    day: day of the latest time, used for times without a date; until: the file's last modification
+    zoned: True if any time named its zone or counted from 1970; ahead_ms: that zone's offset from UTC
+    order: which of a date's three numbers are year, month and day
     """
 
     forms: list[tuple[str, re.Pattern[bytes]]]

@@ -56,9 +56,9 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """A log event, in any library's words.
 
-    says      in a few words
+    says      what it is, in a few words
     wordings  its log patterns
-    unsaid    by libraries ("sarama, kafkajs"), why they have no pattern here, tempting ones too: not to be added
+    unsaid    libraries ("sarama, kafkajs") → why they have no pattern here, not even a tempting one that one might add
     kind      the kind of client that logs it; None if several kinds do
     relief    True if it shows a fault's end, not the fault
     process   True if it is about the whole process, so about all its clients
@@ -66,8 +66,8 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
               process is killed
     counted   a counter of the Java client that must have risen at this event ("": none)
     halted    a counter of the Java client that does not rise after this event ("": none)
-    away      True if it needs a time without poll() of max.poll.interval.ms
-    unserved  True if it shows that brokers or coordinator do not serve the client
+    away      True if it can occur only after max.poll.interval.ms without a poll()
+    unserved  True if it shows that the brokers or the group's coordinator do not serve the client
     """
 
     says: str
