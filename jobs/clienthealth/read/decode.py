@@ -16,7 +16,7 @@ unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
 unknown-format     text or JSON of no known format
-impossible-value   no client can have such a metric or option (`model.metrics.MOST`); the record's others count
+impossible-value   a metric or option that no client can have (`model.metrics.MOST`); only this value is not used
 wrong-types        a known format, but its essential parts have the wrong type
 no-metrics         a known format without metrics of a Kafka client
 missing-identity   no client can be identified
