@@ -1,7 +1,7 @@
 """Post-mortem: run recordings through the same decoding, windows and judges as the stream, in this process.
 
-Time comes from the records. The end of the data counts as a client's disappearance, so absence proves at most
-`suspected`.
+The current time is taken from the records. Every client seems to disappear where the data ends, so missing data proves
+at most `suspected`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
-#: Reject reasons of records that are not evidence, rather than unreadable evidence.
+#: Reject reasons of records that are no evidence; all other reasons mean that evidence could not be read.
 NOTHING_KNOWN = "in no words that are known of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 
@@ -48,7 +48,7 @@ HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 class Tally:
     """The inputs by file, with counts of what became of their records.
 
-    `given`: the inputs, from a reader that knows their kind, length and undated parts
+    `given`: the inputs as a reader listed them, with their kind, length and undated parts.
     """
 
     def __init__(self, inputs: Sequence[Input] | None = None) -> None:
@@ -56,7 +56,7 @@ class Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs in their order; an unused one with its reason."""
+        """Return all inputs in their order; an unused input has the reason."""
         inputs = list(self._by_topic.values()) if self._given is None else list(self._given)
         for attached in inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
@@ -64,7 +64,7 @@ class Tally:
         return inputs
 
     def add(self, record: Recorded, source: Source, decoded: Decoded) -> None:
-        """Count a record."""
+        """Count a record and what was decoded from it."""
         attached = self._input(record, source.topic)
         times = [s.ts_ms for s in decoded.snapshots if s.ts_ms] + [li.ts_ms for li in decoded.lines if li.ts_ms]
         attached.used += record.repeats if times else 0
@@ -98,10 +98,10 @@ class Tally:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The result: verdicts by client, number of records of each format, and the reject reasons of the rest.
+    """The result: verdicts by client, number of records of each format, and the reject reasons of the other records.
 
     inputs: the attachments, one by one; dumps: the threads of the dumps in each record; also_seen: known issues by
-    client, which may not be among `clients`
+    client, also of clients that are not in `clients`
     """
 
     clients: list[tuple[Client, list[Verdict]]]
@@ -113,9 +113,9 @@ class Diagnosis:
 
 
 def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | None = None) -> Diagnosis:
-    """Judge all clients in the records. `tally`: of a reader that knows where they come from."""
+    """Judge all clients in the records. `tally`: counts of a reader that knows the file of each record."""
     packer, result, tally = Packer(1), Diagnosis([]), tally or Tally()
-    # A clock that names no zone may be ahead of UTC: its newest times are not wrong.
+    # A clock without a time zone may be ahead of UTC: its newest times are not wrong for that reason.
     now_ms = int(time.time() * 1000) + AHEAD_MS
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
     before: dict[tuple[str, str], _Before] = {}
@@ -134,7 +134,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         if decoded.snapshots or decoded.lines:
             result.recognised[decoded.format or ""] += 1
         result.rejected.update({error.partition(":")[0] for error in decoded.errors})
-    # Metrics may name their host: other attachments of the same process are then of that host.
+    # Metrics may name their host: then other attachments of the same process belong to that host, too.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     for entry in (entry for chunk in chunks for entry in chunk.log_entries if entry.process in places):
@@ -158,7 +158,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
 
 
 def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
-    """Correct times that name no zone by the one zone that is known of their process, if there is one."""
+    """Shift times without a zone to UTC, if exactly one zone is known for their process."""
     zones: dict[tuple[str, str] | None, set[int]] = defaultdict(set)
     for attached in inputs:
         if attached.zone_ms is not None and attached.process is not None:
@@ -179,7 +179,7 @@ def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
             entry.dump = dataclasses.replace(entry.dump, ts_ms=entry.dump.ts_ms + shift)
 
 
-#: No zone is further ahead of UTC (ms).
+#: No time zone is further ahead of UTC than this (ms).
 AHEAD_MS = 14 * 3_600_000
 #: Clients with their verdicts, and the known issues.
 _Examined = tuple[list[tuple[Client, list[Verdict]]], dict[Client, list[Seen]]]
@@ -204,7 +204,7 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def _versions_logged(state: BucketState) -> Mapping[tuple[str, str], Set[str]]:
-    """Return the versions of Kafka in each process's log."""
+    """Return the versions of Kafka that each process's log states."""
     versions: dict[tuple[str, str], set[str]] = {}
     for entry in state.log_entries:
         if entry.event is not None and entry.event in SELF_DESCRIBED["version"]:
@@ -213,7 +213,10 @@ def _versions_logged(state: BucketState) -> Mapping[tuple[str, str], Set[str]]:
 
 
 def _with_version(client: Client, versions: Mapping[tuple[str, str], Set[str]]) -> Client:
-    """Return the client with its process's logged version, if it has none itself and the process logs only one."""
+    """Return the client with the version that its process's log states.
+
+    The client stays as it is if it has a version already, or if the log states several.
+    """
     logged = versions.get((client.service, client.host), frozenset())
     unnamed = not client.version and client.library in (None, "", "java") and client.kind in ("producer", "consumer")
     if not unnamed or len(logged) != 1:
@@ -221,12 +224,12 @@ def _with_version(client: Client, versions: Mapping[tuple[str, str], Set[str]]) 
     return msgspec.structs.replace(client, library="java", version=next(iter(logged)))
 
 
-#: A log of so few lines is an excerpt: people do not paste such a log whole.
+#: Maximum lines of a log that is an excerpt: people do not paste so short a log whole.
 EXCERPT_LINES = 60
 
 
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
-    """Return known issues by client; lines that fit several or no client stay with what they name."""
+    """Return known issues by client; a line that fits no client, or several, stays with what it names."""
     by_client: dict[Client, list[Seen]] = {}
     runs = also_seen.by_process(state, excerpt)
     for client in clients:
@@ -242,7 +245,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _says_more(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """Return False for an unnamed client without any failure that a named one of its process and kind lacks."""
+    """Return False for an unnamed client whose failures a named client of its process and kind also has."""
     place = client.service, client.host, client.kind
     beside = [
         of for other, of in judged_clients if other.client_id and (other.service, other.host, other.kind) == place
@@ -260,7 +263,7 @@ def raw_record(record: Recorded) -> RawRecord:
 
 
 class _Before(NamedTuple):
-    """The client that a line names, and the time. `kind`: empty if the line does not show it."""
+    """The client that the line above names, and its time. `kind`: empty if the line does not show it."""
 
     client_id: str
     kind: str
@@ -268,16 +271,16 @@ class _Before(NamedTuple):
 
 
 NOBODY = _Before("", "", 0)
-#: An exception without a client belongs to the client of the line above it, within this time (ms).
+#: Maximum time (ms) after a line that names a client: an exception within it, without a client, belongs to that client.
 JUST_BEFORE_MS = 1_000
-#: Service and instance of a record without its own.
+#: Service and instance for a record that states neither.
 Place = tuple[str, str]
 
 
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NOBODY) -> _Before:
-    """Add a record's content to a packer. `repeats`: number of records for which this one stands.
+    """Add a record's content to a packer. `repeats`: number of equal records that this one represents.
 
-    `before`, and the result: the client that the line before names, and the last client named here.
+    `before`: the client that the line above names. Returns the last client that this record names.
     """
     for snapshot in decoded.snapshots:
         if snapshot.client.kind != "group":
@@ -286,7 +289,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue())
         for event in events:
-            # It belongs to the client of the line above, if kind and time fit.
+            # The record belongs to the client of the line above, if kind and time fit.
             near = before.client_id and before.kind and 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS
             unnamed = event.client_id is None and line.stack
             if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):
@@ -299,7 +302,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
 
 
 def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
-    """Return everything that was packed as one bucket."""
+    """Return one bucket with all data that was packed."""
     state, chunks = BucketState(), list(chunks)
     readings.take(state, chunks, settings.monitor)
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -310,7 +313,7 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 
 
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return each client by key with its verdicts, per mode the worst of all windows, or of one incident's windows.
+    """Return each client by key with its verdicts: per mode the worst of all windows or of one incident's.
 
     undated  topics (names of inputs) whose lines have no time of their own
     """
@@ -323,8 +326,8 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: A failure that shows again after this time (ms) without a sign is another incident: a failure of a whole night shows
-#: in its log at the beginning and in a dump in the morning.
+#: Least time (ms) without a sign of a failure after which its return is another incident. A failure that lasts all
+#: night shows in its log at the beginning, and in a dump in the morning.
 ANOTHER_MS = 12 * 3_600_000
 
 
@@ -350,7 +353,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return the verdicts after all adjustments. `inputs`: their sources."""
+    """Return the verdicts after all adjustments. `inputs`: the files that the verdicts are based on."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     return {
         key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))
@@ -361,9 +364,10 @@ def settled(
 def add_ends(
     bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]], ended: frozenset[str] | None = None
 ) -> None:
-    """Add verdicts on each client's end. A client that came back had not departed: its last session counts.
+    """Add verdicts on the end of each client.
 
-    `ended`: the instances of the ended processes; None: all, because no later data exists.
+    A client that came back had not departed: only its last session counts. `ended`: the instances of the processes that
+    ended; None: all, because there is no later data.
     """
     state = bucket.state
     for number, ref in enumerate(state.all_clients):
@@ -385,17 +389,17 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if other data came later than the client may be without data after its last sample."""
+    """True if other data goes on for longer after the client's last sample than the client may be without data."""
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
-    """Return verdicts on a client's missing data before the end of all data. `window`: of its end."""
+    """Return verdicts on a client without data before all data ends. `window`: the client's last window."""
     if not _outlived(bucket, number):
         return []
     return stale_verdicts(departures.silence(bucket, number, window), bucket.settings.modes)
 
 
 def _key(client: Client) -> str:
-    """Return the key; clients without a name share their process's key, whatever their kind."""
+    """Return a key that contains the client's kind, because unnamed clients of a process have the same `key`."""
     return f"{client.kind}|{client.key}"

@@ -1,4 +1,4 @@
-"""Read and judge in one step: from any attachments to the result."""
+"""Read and judge attachments of any kind in one step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from clienthealth.monitor.adjust import APART_MS
 from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
-#: A thread dump of thousands of threads is one record: files may hold larger ones than topics.
+#: Size limit of a record: a thread dump of thousands of threads is one record, and a file may hold a larger one than a
+#: topic.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: A dump named by its time is placed at most this far (ms) from other data of its process.
+#: Maximum distance (ms) between other data of a process and its dump whose file name has only a time of day.
 NEAR_MS = 1_800_000
-#: A process (service and instance), and its attachment.
+#: A process (service and instance), and one of its attachments.
 Attached = tuple[tuple[str, str], Input]
 
 
@@ -68,9 +69,9 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield records with a time but no date, on the day of other data of their process.
+    """Yield records that have a time but no date, on the day of other data of their process.
 
-    If no other data has a date, the day is that in the file's name, or stays unknown.
+    If no other data has a date, the day is the one in the file's name, or stays unknown.
     """
     process, attached = identified
     spans = [
@@ -86,7 +87,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.start_ms, attached.end_ms, attached.dated = attached.start_ms + shift, attached.end_ms + shift, True
         first, last = min(start for start, _ in spans) - NEAR_MS, max(end for _, end in spans) + NEAR_MS
         if attached.named and not first <= attached.start_ms <= last:
-            # A clock in another zone: its items share no window with other dated ones, and refute nothing.
+            # The clock may be in another zone: the items share no window with dated ones, so they contradict nothing.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             cannot_read(attached, "the clock in its name fits nothing else")
@@ -100,9 +101,9 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Return an undated record long before all dated ones of its process, so that they share no window.
+    """Move an undated record long before all dated ones of its process, so that they share no window.
 
-    The date of its file does not show how far it is from them.
+    The date of its file does not show how far apart they really are.
     """
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     if not starts or not record.ts_ms:

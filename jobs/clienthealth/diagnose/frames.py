@@ -13,15 +13,15 @@ MOST, MOST_THREADS = 5, 2
 _PLATFORM = ("java.", "jdk.", "sun.", "com.sun.", "javax.", "scala.", "kotlin.", "threading.", "selectors.")
 _NOISE = ("org.apache.kafka.common.utils.",)
 _KAFKA = ("org.apache.kafka.", "kafka.")
-#: Methods that a compiler makes, which no source shows.
+#: Methods that the compiler generates; no source code shows them.
 _MADE = ("$anonfun", "$$Lambda")
-#: The agent that takes a dump is in it.
+#: Frames of the agent that takes the dump: they are in the dump, too.
 _AGENT = ("org.jolokia.",)
 Frames = tuple[str, tuple[str, ...]]
 
 
 def frames_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> list[Frames]:
-    """Return the threads that a fact names with their decisive frames, grouped by place."""
+    """Return the threads that a fact names, with their decisive frames; threads at the same place are grouped."""
     named: dict[tuple[str, ...], list[str]] = {}
     for thread in threads_of(fact, dumps):
         if thread.frames:
@@ -36,16 +36,16 @@ def threads_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -
 
 
 def is_application(thread: DumpedThread) -> bool:
-    """True if a thread runs code of the application, whatever that has called."""
+    """True if a thread runs code of the application, even if that has called a library."""
     if any(method.startswith(_AGENT) for method, _ in thread.frames):
         return False
     return any(not method.startswith((*_PLATFORM, *_KAFKA)) for method, _ in thread.frames)
 
 
 def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
-    """Return the frames (method, place) of Kafka and of the application that are nearest to the thread's place.
+    """Return the frames (method, place) of Kafka and of the application that are nearest to the top of the stack.
 
-    `fact`: the evidence about the thread; the frame that it names is shown.
+    `fact`: the evidence about the thread; the frame that it names is among them.
     """
     own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and not any(made in f[0] for made in _MADE)]
     own = own or list(frames)

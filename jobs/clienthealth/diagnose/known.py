@@ -17,7 +17,7 @@ from clienthealth.monitor.adjust import Attached, Context
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.whose import ProcessLog
 
-#: A recorder writes as long as its client lives; other metrics end when a person stops to look.
+#: Kinds of metrics that end when a person stops to look. A recorder, in contrast, writes as long as its client lives.
 PASTED = ("metrics (", "log", "JSON document")
 NO_CLOCK = "nobody says when its metrics were read"
 
@@ -31,7 +31,7 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
         for number, ref in enumerate(bucket.state.all_clients)
     }
     samples = {ref.identity: int(np.sum(rows.client == number)) for number, ref in enumerate(bucket.state.all_clients)}
-    # The time of a file is good enough for an onset, not for the distance of two dumps.
+    # The time of a file is exact enough for an onset, but not for the time between two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)

@@ -24,7 +24,8 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: Number of facts, and of a thread's frames, shown per verdict on one screen; this many names count as several.
+#: Number of facts per verdict, and of frames per thread, shown on one screen. SEVERAL: number of inputs of one kind
+#: that share a line, and of names that are shown in full.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
 #: Maximum characters of a quoted line.
 QUOTED = 160
@@ -51,7 +52,7 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """Return the style that fits the stream: a terminal's width within reason, 80 elsewhere."""
+    """Return the style that fits the stream: the width of a terminal (within limits), 80 elsewhere."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 
@@ -101,7 +102,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Group clients with equal stories and no finding."""
+        """Group clients whose stories are equal and contain no finding."""
         alike: dict[object, list[Story]] = {}
         for number, story in enumerate(all_stories):
             same = (story.headline, story.about, story.healthy, story.unknown, story.next)
@@ -131,7 +132,7 @@ class _Report:
         return f"{', '.join(names[: SEVERAL - 1])} and {len(names) - SEVERAL + 1} more"
 
     def _most(self, shown: Sequence[T], most: int) -> Sequence[T]:
-        """Return the first and the newest ones."""
+        """Return all items, or only the first and the newest ones if there are more than `most`."""
         if self.verbose or len(shown) <= most:
             return shown
         self.hidden = True

@@ -25,7 +25,8 @@ from clienthealth.read.logs.also_seen import BY_ID
 _TWICE = "twice, ten seconds apart, into one file"
 JAVA_DUMPS = f"jcmd PID Thread.print, {_TWICE}"
 PYTHON_DUMPS = f"py-spy dump --pid PID, {_TWICE}"
-#: librdkafka is C and runs in programs of many languages; the Go libraries' names are those of their projects.
+#: How to take thread dumps, by library. librdkafka is C and runs in programs of many languages; the Go libraries are
+#: named after their projects.
 NATIVE_DUMPS = f"all threads of the program (py-spy dump --pid PID, gdb -p PID, kill -QUIT PID of Go), {_TWICE}"
 GO_DUMPS = "all goroutines (curl …/debug/pprof/goroutine?debug=2, or kill -QUIT PID, which ends the program)"
 ANY_DUMPS = f"all threads of the process (jcmd PID Thread.print of Java, py-spy dump --pid PID of Python), {_TWICE}"
@@ -54,10 +55,10 @@ Word = Literal["confirmed", "suspected", "unknown", "ok"]
 MOST_FACTS = 6
 #: Number of known issues' titles in a headline.
 MOST_TITLES = 3
-#: Keys of `detail` that the sentence on the cause usually contains.
+#: Keys of `detail` that are not shown again, because the sentence on the cause usually contains them.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: The number at a fact's begin, with the words around it: "at least 2 sends", "1 send".
+#: The number at a fact's beginning, with the words around it: "at least 2 sends", "1 send".
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here speaks of a Kafka client"
 SILENT = "a Kafka client is named here, and nothing that it says tells of a failure mode, nor that there is none"
@@ -65,7 +66,7 @@ SILENT = "a Kafka client is named here, and nothing that it says tells of a fail
 
 @dataclass(frozen=True)
 class ShownFact:
-    """A decisive line: time (`time unknown` if there is none), kind, words, place, frames."""
+    """A decisive fact as one line: time (`time unknown` if there is none), kind, words, place, frames."""
 
     time: str
     kind: str
@@ -93,9 +94,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """A known issue outside the modes: how often and when, what it is, the first line and its place, what to do.
+    """A known issue outside the modes: how often and when, what it is, its first log line and place, what to do.
 
-    hint: True if nothing shows that it has harmed the client
+    hint: True if nothing shows that the issue has harmed the client
     """
 
     title: str
@@ -109,9 +110,9 @@ class Also:
 
 @dataclass(frozen=True)
 class Story:
-    """A client: its findings, the modes that are ok, the modes that cannot be judged and why, and what to send next.
+    """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
 
-    status    the worst finding's; without findings `ok` only if every mode of its kind was judged
+    status    that of the worst finding; without findings `ok` only if every mode of its kind was judged
     headline  the status in a word or two, with the number of judged modes if that is not all
     adjusted  modes whose verdict was changed after the judge, each with the adjustments and their reasons
     version   the known bugs of its version: first a summary, then one each, and whether it concerns a finding
@@ -130,7 +131,7 @@ class Story:
     version: tuple[tuple[str, bool], ...] = ()
 
 
-#: Known issues by client, also of clients without other data.
+#: Known issues by client, including clients without other data.
 AlsoSeen = Mapping[Client, Sequence[Seen]]
 
 
@@ -225,7 +226,7 @@ def _story(
     headline = _HEADLINES[status]
     if status == "unknown" and healthy:
         headline = f"Nothing found; {len(healthy)} of {len(healthy) + len(unknown)} judged"
-    # A finding proved without a dump still lacks its guilty code, which a restart would take away.
+    # Without a dump, the code that causes a proved finding is still unknown, and a restart would remove the traces.
     unseen = not dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
     software = " ".join(filter(None, (client.library, client.version)))
     where = client.instance if has_namesakes else client.service
@@ -265,7 +266,7 @@ def _finding(
         detail=tuple(
             (n.removesuffix("_seconds").replace("_", " "), _of_all(n, v, mode))
             for n, v in verdict.detail.items()
-            # A cause without a sentence is shown as it is.
+            # If there is no sentence for a cause, the cause itself is shown.
             if n not in _IN_CAUSE or (n != "note" and not explained.cause and v != "unknown")
         ),
         ruled_out=verdict.ruled_out,
@@ -275,7 +276,10 @@ def _finding(
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return one of the facts that differ only in numbers: the longest, else the greatest, else the newest."""
+    """Return the facts without those that differ only in numbers.
+
+    Of such facts the longest stays, else the greatest, else the newest.
+    """
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
         same = fact.kind, _ONE_OR_MORE.sub(r"0 \1 ", _NUMBER.sub("0", fact.text))
@@ -304,7 +308,7 @@ def _fact(fact: Evidence, untimed: frozenset[str], dumps: Mapping[Source, Sequen
 
 
 def _where(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> str:
-    """Return file and line: for a dump the line where the named thread begins."""
+    """Return file and line of a fact; for a thread in a dump the line where that thread begins."""
     if fact.source is None:
         return ""
     lines = [thread.line for thread in threads_of(fact, dumps)]
@@ -312,7 +316,7 @@ def _where(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> st
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """Return a number of the whole incident: a count is a lower bound, and other values were not always as great."""
+    """Return a number of the whole incident in words: a count is a lower bound, other values are the greatest."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 

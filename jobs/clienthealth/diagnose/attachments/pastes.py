@@ -15,16 +15,16 @@ from itertools import pairwise
 from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 
-#: Larger texts are not pastes.
+#: Maximum size of a paste (bytes); larger texts are returned unchanged.
 MOST = 1 << 22
-#: Larger texts are not excerpts; in an excerpt each two lines are examined together.
+#: Maximum size of an excerpt (bytes); only in an excerpt is each pair of lines examined together.
 _EXCERPT = 1 << 16
-#: This many frames with the same prefix are no coincidence; this many on one line are a stack.
+#: Least number of frames with the same prefix that is no coincidence, and of frames on one line that are a stack.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: Wider texts are not wrapped; and the number of lines that must have been too long for the next word.
+#: Maximum width of wrapped text, and the share of lines that must have been too long for the next word.
 _WIDEST, _SHARE = 200, 0.8
-#: Lines with the same first characters of this number are below each other on purpose.
+#: Number of first characters: lines that have them in common are below each other on purpose, not wrapped.
 _SAME = 12
 
 _TAGS = "a|b|br|code|div|em|font|i|kbd|li|ol|p|pre|samp|span|strong|table|tbody|td|th|tr|tt|ul"
@@ -34,7 +34,7 @@ _TAG = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>\n]{{0,300}})?/?>", re.IGNORECASE)
 _OBFUSCATED = re.compile(r"\[email(?:\s|&#160;|&nbsp;)protected\]")
 _CURLY = re.compile("[\u2018\u201c]([^\u2018\u2019\u201c\u201d]{1,500})[\u2019\u201d]")
 _QUOTES = re.compile(r"^(?:[ \t]{0,3}>[ \t]?)+", re.MULTILINE)
-#: Links that a tracker or a mail made of names; character references of web pages; marks of emphasis.
+#: Links that a tracker or mail program made of names, and marks of emphasis.
 _LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((?:https?://|mailto:)[^()\s]{1,2000}\)")
 _AUTOLINK = re.compile(r"(?<=[\w)])<(?:https?://|mailto:)[^<>\s]{1,2000}>")
 _MARKED = re.compile(r"\\([\[\]_*<>#|(){}.-])")
@@ -42,9 +42,9 @@ _EMPHASIS = re.compile(r"^[ \t]*(?:[-*+] )?\*\*[^\n]*$|\*\*[^*\n]{1,300}\*\*", r
 _NUMBERED = re.compile(
     r"^[ \t]*(?:[Ll]ine[ \t]+\d{1,9}[:.)]?[ \t]*|\d{1,9}[:.)-][ \t]*)(?=\[?\d{4}[-/]\d\d[-/]|%\d\|)", re.MULTILINE
 )
-#: A fence that shares its line with the text, not the one that names a language.
+#: A code fence that shares its line with the text, other than one that names a language.
 _FENCE = re.compile(r"^[ \t]*`{3}(?=[^`\s]*[^\w`\n+#.-][^`\n]*)|(?<=[^`\n])`{3}[ \t]*$", re.MULTILINE)
-#: A title that a tracker sets above a text: no line of a log, which has a time or a level.
+#: A title that a tracker puts above a text. It is no line of a log, because it has neither time nor level.
 _TITLE = re.compile(
     r"\A\s*(?=[^\W\d_])(?![^\n]*(?:\d\d:\d\d|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b))"
     r"(?=[^\n]{1,300}\n[ \t]*\n\s*(?!at |Caused by)[^\W\d_])"
@@ -61,7 +61,7 @@ _AFTER_SIGN = re.compile(rf"^([+•*·|>]){_FRAME}[^\n]{{0,300}}$", re.MULTILINE
 _INLINE = re.compile(
     rf"[ \t]+(?={_FRAME}|java\.lang\.Thread\.State: |- (?:locked|waiting|parking|eliminated) |\"[^\"\n]{{1,200}}\" #\d)"
 )
-#: The begin of an entry in the middle of a line: this many are a log that lost its line ends.
+#: The beginning of an entry in the middle of a line; _ENTRIES of them show a log that lost its line ends.
 _ENTRY = re.compile(
     r"(?<=\S)[ \t]+(?=\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3}(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]+"
     r"(?:\[|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b))"
@@ -69,7 +69,7 @@ _ENTRY = re.compile(
 _ENTRIES = 2
 _SENTENCE = re.compile(r"\bat [\w$.<>@/+-]{3,600}\(|Exception|Error|Caused by")
 _OPEN_FRAME = re.compile(r"[ \t]*(?:at(?: [^\s()]*(?:\([^()]*)?)?|- [a-z][^()\n]{0,200}\([^()\n]*|\"[^\"\n]{1,300})\Z")
-#: The begin of an entry of a log, a frame, an exception, the value of an option, or a metric.
+#: The beginning of an entry of a log, a frame, an exception, the value of an option, or a metric.
 _BEGINS = re.compile(
     r"[\s\[({<\"'`*%#|=]|[^\n]{0,40}?\d\d:\d\d|\d{4}-|\d{10}|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b|"
     r"at |- |Caused by: |Suppressed: |\.\.\. |\}|[\w.$]{1,200}(?:Exception|Error|Throwable)\b|[\w.-]{1,80} ?= |"
@@ -78,21 +78,21 @@ _BEGINS = re.compile(
     r"[a-zA-Z_:][\w:]{0,300}(?:\{[^\n]{0,4000}\}|_\w{1,200})[ \t]+[-+]?(?:\d[\d.eE+-]{0,40}|Inf|NaN)[ \t\d]{0,20}$|"
     r"[\w-]{3,80}[:/][\w.-]{1,120}:?\{"
 )
-#: A sentence that may go on (not a frame, and not complete), and its possible next line (words, not a value or column).
+#: A sentence that may continue (no frame, and not complete), and its possible next line (words, no value or column).
 _LONG = 40
 _SAYS = re.compile(r"(?![ \t]*(?:at |- |File \"))[^\n]*[\w,.)\]'\"-]\Z")
 _SAID_ON = re.compile(
     r"[ \t]+(?!at |[\w.-]{1,80} ?[=:]|[\w.<>$/@-]+ ?\(|[\w-]+[ \t]+[-+\d.eE]+\Z)"
     r"[a-z(\d](?![^\n]*\S(?:[ ]{2}|\t))[^\n{};]*\Z"
 )
-#: Keys of metadata that may stand below it.
+#: A log line below which keys of metadata may stand.
 _TOLD_BELOW = re.compile(r" with correlation id \d{1,12} ?:[ \t]*\n[ \t]*\{")
-#: A text that was cut anywhere may go on with anything but this.
+#: Beginnings of lines that never continue the line above, even if that was cut at any place.
 _STARTS = re.compile(r"\[?\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[ \t]+at |\tat |Caused by: |[A-Z][a-z]{2} [ \d]\d \d\d:|\"")
 
 
 def restored(content: bytes) -> bytes:
-    """Return the text as it was before it was pasted, as far as its marks show."""
+    """Return the text as it was before it was pasted, as far as marks in it show what was changed."""
     if len(content) > MOST:
         return content
     text = content.decode("utf-8", "surrogateescape")
@@ -115,7 +115,7 @@ def _characters(text: str) -> str:
     if "\r" in text and "\n" not in text:
         text = text.replace("\r", "\n")
     if _OBFUSCATED.search(text):
-        # A web page replaced what it took for a mail address: `java.base@17`.
+        # A web page replaced a text like `java.base@17`, because it looked like a mail address.
         text = _OBFUSCATED.sub("java.base", text)
     if _MARKUP.search(text):
         text = html.unescape(_TAG.sub("", _LINE_TAG.sub("\n", text)))
@@ -177,7 +177,7 @@ def _is_log(line: str) -> bool:
 
 
 def _unwrapped(text: str) -> str:
-    """Join frames, locks and names of threads that go on in the next lines."""
+    """Join frames, locks and names of threads that continue on the next lines."""
     joined_lines: list[str] = []
     joined = 0
     for line in text.split("\n"):
@@ -194,7 +194,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join sentences that go on in further indented lines, or that a library writes over two lines."""
+    """Join sentences that continue on further indented lines, or that a library writes over two lines."""
 
     @cache
     def said(line: str) -> frozenset[str]:
@@ -219,7 +219,7 @@ def _indented(text: str) -> str:
 
 
 def _reflowed(text: str) -> str:
-    """Restore lines that were cut, or wrapped at words, at one width."""
+    """Restore lines that were all cut, or wrapped at words, at the same width."""
     lines = text.split("\n")
     width = max(map(len, lines), default=0)
     pairs = [

@@ -39,14 +39,15 @@ from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
-#: Texts up to this size are examined whole: only in these are dumps of every shape found, and JSON documents.
+#: Maximum size (bytes) of a text that is examined whole. Only in these are JSON documents and dumps of every shape
+#: found.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
-#: Names of a client, or of a class of its library; the last is of a table of `kafka-consumer-groups`.
+#: Names of a client, or of a class of its library; the last one is a heading in the output of `kafka-consumer-groups`.
 _SPEAKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
-#: The begin of JSON that is not a line of a log: an object, or a list of objects.
+#: The beginning of JSON that is not a line of a log: an object, or a list of objects.
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
-#: A point of a line protocol has tags, and then fields.
+#: A point of InfluxDB's line protocol: tags, then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
 
 _Topic = Literal["metrics", "logs", "any"]
@@ -57,7 +58,8 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads one stream. `now_ms`: time of undated items; `progress`: called with name, bytes read, and total bytes.
 
-    `undated`: time of undated items by process, shared by its files: differences between them are not durations.
+    `undated`: the time given to undated items of each process. Files of one process share it, so differences between
+    these times are not durations.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Reader:
         self._undated: Timed = "file" if believable else "order"
         self.storms = 0
         self._cut = False
-        #: True if there are dumps or documents beside the log; and if there are entries of a log.
+        #: True if there are dumps or documents beside the log; then: true if there are entries of a log.
         self._found = self._logs = False
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
@@ -121,13 +123,13 @@ class Reader:
         return data
 
     def _heard(self, text: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the blocks unchanged, and note whether one names a Kafka client in any words."""
+        """Yield the blocks unchanged, and note whether any of them names a Kafka client, in whatever words."""
         for block in text:
             self.input.speaks = self.input.speaks or any(mark in block for mark in _SPEAKS)
             yield block
 
     def _begin(self, text: Iterator[bytes]) -> tuple[bytes, bool]:
-        """Return the first blocks, and whether they are all."""
+        """Return the first blocks, and whether these are the whole text."""
         read_blocks, size = [], 0
         for block in text:
             read_blocks.append(block)
@@ -165,7 +167,7 @@ class Reader:
         if by_line and any(map(self._has_metrics, filled[:20])):
             yield from self._record_lines("JSON lines", lines)
             return
-        # The first line of an excerpt is a part of a line.
+        # The first line of an excerpt may be only a part of a line.
         point = next((line for line in lines[:10] if _POINT.match(line)), None)
         if point is not None and self._decoded(point).format == "influx":
             yield from self._record_lines("line protocol", lines)
@@ -178,11 +180,11 @@ class Reader:
             yield from self._text_of(b"\n".join(rest) + b"\n", rest)
 
     def _text_of(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded]:
-        """Yield the records of a text for people: an export, a paste, metrics, dumps, a log."""
+        """Yield the records of a text that was made for people: an export, a paste, metrics, dumps, a log."""
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
-        # JSON without its quotation marks, as from a mail, may be broken by that.
+        # Undoing a paste, as from a mail, may remove quotation marks that JSON needs.
         content = content if rows else restored(content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
         broken = self._decoded(content).errors if _OBJECT.match(content) and parsed(first) is None else []
@@ -246,7 +248,7 @@ class Reader:
         return taken
 
     def _listed(self, document: metrics.Document, alone: bool) -> list[Any]:
-        """Return the dump or the records in JSON; [] if there are none. `alone`: True if the text is only JSON."""
+        """Return the dump or the records in a JSON value, else []. `alone`: True if the text is nothing but JSON."""
         value = document.value
         if is_dump_document(document.text) and (dumps := dumps_of_document(value, len(document.lines))):
             return [_numbered(dump, document.lines) for dump in dumps]
@@ -265,9 +267,9 @@ class Reader:
                 yield self._document(number, line)
 
     def _document(self, number: int, value: bytes) -> Recorded:
-        """Return a record of JSON. One without a time gets the file's, or at least its place in the order."""
+        """Return a record of JSON. If it has no time, it gets the file's time, or at least its place in the order."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
-        # An empty answer (404) has no time, and needs none.
+        # An empty answer (404) has no time and needs none.
         dated = self._decoded(value, self.now_ms) if timeless else None
         timeless = dated is not None and bool(dated.snapshots or dated.lines)
         return self._record("any", number, value, None if timeless else 0)
@@ -277,7 +279,7 @@ class Reader:
         return bool(decoded.snapshots) or "missing-identity: client_id" in decoded.errors
 
     def _is_recognised(self, content: bytes) -> bool:
-        """True if JSON is a record with content of a known format."""
+        """True if the content is JSON and a record of a known format."""
         decoded = self._decoded(content)
         lacks = any(error.startswith(("missing-identity", "missing-timestamp")) for error in decoded.errors)
         return decoded.format not in (None, "plain_text") and bool(decoded.snapshots or decoded.lines or lacks)
@@ -321,7 +323,7 @@ class Reader:
             taken.update(at for dump in dumps for at in dump.taken)
             self._local(max((dump.ts_ms or 0 for dump in dumps), default=0))
         if taken:
-            # The rest of a dump is not part of a log.
+            # The remaining lines of a dump are not part of the log.
             self._cut = self._cut and len(lines) - 1 not in taken
         return taken
 
@@ -334,7 +336,7 @@ class Reader:
         last_ms: int | None = None
         for dump in dumps:
             first = min(dump.taken, default=0)
-            # A dump without a time is not older than the one above it; its age is unknown.
+            # A dump without a time is not older than the dump above it; how much newer it is, is unknown.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             if ts_ms:
                 self._span(ts_ms)
@@ -345,7 +347,7 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Note that times name no zone, the last of them this one, and the zone that the date of the file shows."""
+        """Note that times name no zone, and the zone that the file's date shows. `last_ms`: the last of these times."""
         if last_ms:
             self.input.local = True
             dated = self._undated == "file"
@@ -401,7 +403,7 @@ class Reader:
             self._span(splitter.first_ms)
             self._span(splitter.last_ms or splitter.first_ms)
             if layout.times.zoned:
-                # Who writes UTC need not live in it.
+                # A file with times in UTC need not come from a machine in that time zone.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms
@@ -451,7 +453,10 @@ class Reader:
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """`value`: its bytes, or its parsed content. `ts_ms`: its time, 0 if it has its own, None if unknown."""
+        """Return a record. `value`: its bytes, or its parsed content.
+
+        `ts_ms`: its time, 0 if the value contains it, None if it is unknown.
+        """
         service, instance = self._stream.process
         if writer:
             service, instance = named(writer)
@@ -474,7 +479,7 @@ class Reader:
 
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
-    """Return a dump with the numbers of its lines in their file. `numbers`: of each line of the dump's text."""
+    """Return a dump with its lines numbered as in their file. `numbers`: that number for each line of the dump."""
     for thread in dump.threads:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)
@@ -482,7 +487,7 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 
 
 def _is_reading(line: bytes) -> bool:
-    """True if it is a line of a recording's metrics."""
+    """True if the line belongs to the metrics of a recording."""
     document = parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
     if not isinstance(document, dict) or not isinstance(document.get("ts"), int):
         return False
@@ -491,9 +496,9 @@ def _is_reading(line: bytes) -> bool:
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
-    """True if each of these lines is JSON, but for cut ones and a few others."""
+    """True if each of these lines is JSON, except for cut lines and a few others."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
-    # This prefix is cheap to test, and few lines of a log have it.
+    # This prefix is quick to test, and few lines of a log have it.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:
         return False
     return sum(isinstance(parsed(line), dict | list) for line in begun) * 2 >= len(lines)

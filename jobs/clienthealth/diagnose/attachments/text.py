@@ -24,7 +24,7 @@ from clienthealth.read.logs import lines
 from clienthealth.read.logs.times import Times
 
 BLOCK = 1 << 18
-#: A longer line is cut: no line of a log is so long.
+#: Maximum length of a line (bytes); a longer one is cut, because no line of a log is so long.
 MAX_LINE = 1 << 23
 
 #: Colours, cursor movements and titles of terminals.
@@ -54,7 +54,7 @@ def encoding_of(head: bytes) -> tuple[str, int] | None:
 
 
 def blocks(read: Read, head: bytes, size: int = BLOCK) -> Iterator[bytes]:
-    """Yield the text of a file as UTF-8, in blocks of whole lines. `head`: the part that was read already."""
+    """Yield the text of a file as UTF-8, in blocks of whole lines. `head`: the part that was already read."""
     encoding, mark = encoding_of(head) or ("utf-8", 0)
     begin = (head[at : at + size] for at in range(mark, len(head), size))
     chunks: Iterator[bytes] = chain(begin, iter(lambda: read(size), b""))
@@ -74,7 +74,7 @@ def blocks(read: Read, head: bytes, size: int = BLOCK) -> Iterator[bytes]:
 
 
 def chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterator[bytes]:
-    """Yield blocks of whole lines."""
+    """Yield a text that was partly read, `begin` and then `rest`, in blocks of whole lines."""
     at = 0
     while at < len(begin):
         end = begin.rfind(b"\n", at, at + size) + 1
@@ -104,7 +104,7 @@ Unwrap = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 
 def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
-    """Return the kind of objects that wrap each line, and the function that unwraps them; None if nothing does."""
+    """Return the kind of objects that wrap each line, and a function that unwraps a line; None if nothing does."""
     first = plain(head).lstrip(b"\xef\xbb\xbf\n ").partition(b"\n")[0]
     if first.startswith(b"{"):
         wrapped = parsed(first)
@@ -145,7 +145,7 @@ def _journal(fields: object) -> bytes | None:
         message = bytes(n for n in message if isinstance(n, int) and 0 <= n < 256).decode("utf-8", "replace")
     if not isinstance(message, str) or not isinstance(stamp, str) or not stamp.isdigit():
         return None
-    # Each line of a message as journald itself prints it.
+    # Each line of a message, in the form in which journald itself prints it.
     at = datetime.fromtimestamp(int(stamp) / 1e6, UTC).isoformat(timespec="microseconds")
     host, tag = fields.get("_HOSTNAME") or "-", fields.get("SYSLOG_IDENTIFIER") or fields.get("_COMM") or "-"
     before = f"{at} {str(host).replace(' ', '_')} {str(tag).replace(' ', '_')}[{fields.get('_PID') or 0}]: "
@@ -153,7 +153,7 @@ def _journal(fields: object) -> bytes | None:
 
 
 def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Unwrap journald's export: fields by line, entries separated by an empty line, long fields with their length."""
+    """Unwrap journald's export: a field per line, an empty line between entries, long fields with their length."""
     rest, entry = b"", dict[str, object]()
     for block in blocks:
         rest += block
@@ -180,29 +180,34 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # An entry without its end stops in the middle of a line.
+        # The export was cut in the middle of an entry.
         yield last + (b"\n" if not rest else b"")
 
 
-#: If a prefix leaves fewer Kafka lines understood than this, the lines are taken to have none.
+#: Least share of Kafka lines that must be understood without their prefixes; below it the file is taken to have no
+#: prefixes.
 _FITS = 0.5
 _SAMPLE = 2_000
-#: A line that belongs to the one above: a frame, the value of an option, an exception.
+#: A line that belongs to the entry above: a frame, the value of an option, an exception.
 _BELOW = re.compile(rb"\t|\s+(?:at |[\w.]+ = )|at |Caused by|Suppressed|[\w.$]{1,300}(?:Exception|Error)\b")
 
 
 @dataclass
 class Layout:
-    """The begin of a file's lines. `shipped`: the prefixes of all; `times`: the forms of time in the rest of a line."""
+    """How a file's lines begin.
+
+    `shipped`: the prefixes of all lines; `times`: the forms of time in the rest of a line.
+    """
 
     shipped: Prefixes
     times: Times
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
-        """Learn the layout from the file's first lines. `file_ms`: its last modification.
+        """Learn the layout from the file's first lines. `file_ms`: time of its last modification.
 
-        A false prefix, which is how the application begins its own entries, leaves lines that no layout understands.
+        The application itself may write what looks like a shipper's prefix. Removing it leaves lines of no known
+        layout.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -216,7 +221,7 @@ class Layout:
         return cls(shipped, Times.learned(stripped, file_ms))
 
     def _fit(self, sample: Sequence[bytes]) -> float:
-        """Return the understood share of a sample's lines about Kafka; 1 if there are none."""
+        """Return the share of a sample's Kafka lines that are understood; 1 if there are no such lines."""
         speaking = understood = 0
         for line in sample[:_SAMPLE]:
             stripped, _, time, _ = self.shipped.parted(line)
@@ -235,9 +240,9 @@ class Layout:
         return utf8(self.shipped.parted(line).line).decode()
 
     def time_before(self, numbered: Mapping[int, bytes]) -> Callable[[int], int]:
-        """Return a function from a line's number to the time of the nearest dated line above, 0 without one.
+        """Return a function from a line's number to the time of the nearest dated line above it, 0 without one.
 
-        `numbered`: the lines of one writer, without prefix, by their numbers
+        `numbered`: the lines of one writer, without prefix, by their numbers.
         """
         times = replace(self.times, last=None, until=None)
 
@@ -254,12 +259,13 @@ class Layout:
 _ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
 _NANOS = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,9}(?:Z|[+-]\d\d:?\d\d)"
 _SYSLOG_TIME = rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})?"
-#: A prefix must be on this share of lines; the others are a tool's own (`-- Logs begin at …`).
+#: Share of lines that must have a prefix; the other lines are those of a tool (`-- Logs begin at …`).
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES = 3
 _PREFIX_SAMPLE = 400
 
-#: Name → pattern of the prefix. Groups: `key` the writer, `time` the time, `part` P if the line goes on.
+#: Name → pattern of the prefix. Groups: `key` the writer, `time` the time, `part` P if the line continues on the next
+#: one.
 _PREFIXES: tuple[tuple[str, bytes], ...] = (
     ("CRI", rb"(?P<time>\S{20,40}) std(?:out|err) (?P<part>[FP]) "),
     ("kubectl", rb"\[(?P<key>(?:pod/)?[\w.-]{1,253}/[\w./-]{1,253})\] "),
@@ -282,14 +288,14 @@ _PREFIXES: tuple[tuple[str, bytes], ...] = (
     ("severity", rb"<\d{1,3}>(?=\S)"),
 )
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
-#: A line that begins with a level may have its time from the application or from its shipper.
+#: A line that begins with a level; its time may come from the application or from its shipper.
 _LEVELLED_REST = re.compile(rb"[A-Z]{4,5} ")
-#: Further lines of a stack trace or a list of options: an application writes no time before them.
+#: Further lines of a stack trace or a list of options: an application writes no time before these.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
 
 
 class Stripped(NamedTuple):
-    """A line without its prefix. `part`: True if it goes on in the next line."""
+    """A line without its prefix. `part`: True if it continues on the next line."""
 
     line: bytes
     key: bytes = b""
@@ -298,7 +304,7 @@ class Stripped(NamedTuple):
 
 
 class Prefixes:
-    """The prefixes of a file's lines. `names`: their kinds, outermost first; `keys`: the writers in the sample."""
+    """The prefixes of a file's lines. `names`: their kinds, outermost first; `keys`: writers in the sample."""
 
     def __init__(self, sample: Sequence[bytes]) -> None:
         self.names: list[str] = []
@@ -322,7 +328,7 @@ class Prefixes:
         return bool(self._patterns)
 
     def parted(self, line: bytes) -> Stripped:
-        """Take the prefixes off a line, as far as it has them."""
+        """Remove the known prefixes from a line, as many as it has."""
         keys, time, part, at = [], b"", False, 0
         for pattern in self._patterns:
             match = pattern.match(line, at)
@@ -354,7 +360,7 @@ def _next_prefix(lines: Sequence[bytes], learned: set[str]) -> tuple[str, re.Pat
 
 
 def _is_before_lines(name: str, matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if a tool wrote the time before whole lines, rather than the application before its entries."""
+    """True if a tool wrote the time before each line, rather than the application before each entry."""
     rests = [match.string[match.end() :] for match in matches]
     if name == "syslog" and re.match(rb"[A-Z<]", matches[0].string):
         return True
@@ -362,7 +368,7 @@ def _is_before_lines(name: str, matches: Sequence[re.Match[bytes]]) -> bool:
     timed = sum(_TIMED_REST.match(rest) is not None for rest in rests)
     if name == "syslog":
         timed += sum(_LEVELLED_REST.match(rest) is not None for rest in rests)
-    # A journal names host and program of each line: few programs, whatever the lines are.
+    # A journal names host and program on each line: then there are few programs, whatever the lines contain.
     few = name == "syslog" and len({match["key"] for match in matches}) <= max(3, len(matches) // 20)
     return bool(few or continued or timed * 2 > len(rests))
 
@@ -376,7 +382,7 @@ def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True for few pods with their containers, followed by lines that begin with a time or go on."""
+    """True for few pods with their containers, followed by lines that begin with a time or continue the line above."""
     rests = [match.string[match.end() :] for match in matches]
     few = len({match["key"] for match in matches}) <= max(2, len(matches) // 20)
     return few and 2 * sum(bool(_TIMED_REST.match(rest) or _GOES_ON.match(rest)) for rest in rests) > len(rests)

@@ -1,7 +1,7 @@
 """Attach a Jolokia agent to a JVM of this machine while it is watched: on loopback, with a password, read-only.
 
-The agent's own launcher loads it through Java's attach interface. It allows only reads of MBeans and thread dumps, and
-only with the password, which is in a file of ours.
+The agent's launcher loads it through Java's attach interface. The agent allows only reads of MBeans and thread dumps,
+and only with the password, which is in a file that the watch writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 USER = "kafka-health"
 #: The launcher gives up after some 10 s if a JVM does not answer.
 LAUNCH_SECONDS = 30.0
-#: Limit (s) from the launcher's end to the agent's first answer: it took more than 10 s at a load of 30.
+#: Time limit (s) from the launcher's end to the agent's first answer: more than 10 s were measured at a load of 30.
 ANSWER_SECONDS = 30.0
 _PROC = Path("/proc")
 _SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -101,14 +101,14 @@ def lives(pid: int) -> bool:
     except PermissionError:
         return True
     try:
-        # An ended process stays in the table until its parent collects it.
+        # An ended process stays in the process table until its parent collects it.
         return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return not _PROC.joinpath("self/stat").exists()
 
 
 def agent_jar(given: Path | None) -> Path:
-    """Return the agent's jar: the given one, else ours. Raises InputError, or DependencyError if it is missing."""
+    """Return the agent's jar: the given one, else ours. Raises InputError; DependencyError if ours is missing."""
     if given is not None:
         if not given.is_file():
             raise InputError(f"--agent {given}: there is no such file")
@@ -140,7 +140,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
-            # Held until this process ends, however it ends.
+            # The lock is held until this process ends, however it ends.
             fcntl.flock(lock, fcntl.LOCK_EX)
             said = _launch(jar, *options, "start", str(pid))
             if _ATTACHED_BEFORE in said:
@@ -157,7 +157,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
                 _await(agent, pid, said)
                 yield agent
             finally:
-                # The process may have ended.
+                # The watched process may have ended by now.
                 with suppress(ServiceError):
                     _launch(jar, "stop", str(pid))
 

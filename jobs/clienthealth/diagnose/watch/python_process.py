@@ -1,4 +1,4 @@
-"""Read a Python process: its stacks by py-spy, which needs nothing inside it, and the statistics that it may serve."""
+"""Read a Python process: its stacks by py-spy, which needs nothing inside it, and its page of statistics, if any."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clienthealth_exporters.jvm.dumps import DumpBudget, DumpPlan, Reason, dump_
 PY_SPY_SECONDS = 10.0
 PAGE_SECONDS = 5.0
 PAGE_BYTES = 16 * 1024 * 1024
-#: Such a process offers only stacks: two at first, and then at growing intervals.
+#: A process that offers only stacks always has this reason for a dump: for two at first, then at growing intervals.
 _ALWAYS = (Reason("a Python process is known by its stacks"),)
 _REFUSED = ("permission denied", "operation not permitted")
 
@@ -46,7 +46,7 @@ class Stacks:
         self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
 
     def publish(self) -> None:
-        """Read them, if it is time. Raises ServiceError where py-spy may not, or cannot."""
+        """Read the stacks if it is time. Raises ServiceError if py-spy is not permitted to, or fails."""
         if not self._plan.due(_ALWAYS, time.monotonic()):
             return
         try:
@@ -77,7 +77,7 @@ class Page:
             return False
 
     def publish(self) -> None:
-        """Read the stacks if it is time. Raises ServiceError if py-spy may not, or cannot."""
+        """Read the page. Raises ServiceError if it does not answer."""
         self._session.take(self._read())
 
     def _read(self) -> RawRecord:

@@ -21,13 +21,13 @@ from clienthealth.modes import modes
 from clienthealth.monitor.incidents import Transition
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
-#: Number of facts shown with a new finding; the report at the end has all.
+#: Number of facts shown with a new finding; the report at the end shows all of them.
 FACTS = 3
-#: 80 columns hold the longest verdict.
+#: The format of a row: 80 columns are enough for the longest verdict.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: Number of a process's threads with stacks, and of frames of each, unless all are requested; threads in the live
-#: table.
+#: Number of threads with stacks per process and of frames per thread, unless all are requested; number of threads in
+#: the live table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
@@ -49,7 +49,7 @@ class Screen:
     def write(self, lines: Iterable[str]) -> None:
         """Write lines below the existing ones, wrapped on a terminal."""
         for line in lines:
-            # A terminal would break within words; a reader of a pipe wants one line per fact.
+            # A terminal would break the line within words; a program that reads a pipe wants one line per fact.
             wrapped = (textwrap.wrap(line, _columns(), subsequent_indent=HANGING) or [""]) if self._live else [line]
             self._stream.write("".join(f"{part}\n" for part in wrapped))
         self._stream.flush()
@@ -97,12 +97,12 @@ class Screen:
 
 
 def _columns() -> int:
-    """Return the usable width of a line: in its last column a terminal may begin the next line."""
+    """Return the usable width of a line: one column less, because some terminals wrap after the last one."""
     return shutil.get_terminal_size().columns - 1
 
 
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
-    """Yield the places of the application's threads, with innermost frames, for processes not known to be healthy."""
+    """Yield the places of application threads, with innermost frames, of processes not known to be healthy."""
     judged = [record.client.instance for record in session.newest.values() if record.worst != "ok"]
     for process in processes:
         stands = session.standing(_instance(process))
@@ -131,7 +131,7 @@ def _stands(stand: Stand) -> str:
 
 
 def endings(processes: Sequence[Watched], clients: Sequence[tuple[Client, Sequence[Verdict]]]) -> Iterator[str]:
-    """Yield the processes that ended while watched, and whether records were lost, as far as judged."""
+    """Yield a line for each process that ended while watched: also whether records were lost, as far as known."""
     for process in processes:
         if not process.ended_ms:
             continue

@@ -41,7 +41,7 @@ class Recorder:
     """Writes a folder per process, with `metrics.jsonl` and a `jstack-*.txt` per dump.
 
     The folder identifies the process, so the samples contain neither host nor process id; secrets are removed. Raises
-    InputError if it cannot be written.
+    InputError if the folder cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,7 +56,7 @@ class Recorder:
         self._write(client["service"], "metrics.jsonl", json.dumps(line) + "\n", "a")
 
     def dump(self, record: Mapping[str, Any]) -> None:
-        """Write a thread dump from a log record of ours as a file."""
+        """Write the thread dump in one of our log records as a file."""
         service = record["service.name"]
         self._dumps[service] = number = self._dumps.get(service, 0) + 1
         at = datetime.fromisoformat(record["@timestamp"])
@@ -78,11 +78,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Stand(NamedTuple):
-    """The place of an application's thread in the newest dump of its process, and since when (epoch ms) at least.
+    """The place where an application's thread is in the newest dump of its process, and since when at least (epoch ms).
 
-    dumps   number of consecutive dumps that found it at these frames
-    cpu_ms  the CPU time that it used since the first of them, None if a dump does not state it
-    polled  True if an earlier dump found it inside poll()
+    dumps   number of consecutive dumps that found the thread at these frames
+    cpu_ms  CPU time that the thread used since the first of these dumps, None if a dump does not state it
+    polled  True if an earlier dump found the thread inside poll()
     """
 
     thread: DumpedThread
@@ -94,7 +94,7 @@ class Stand(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it has been there at least."""
+        """How long the thread has been at this place, at least."""
         return (self.at_ms - self.since_ms) / 1000
 
 
@@ -130,7 +130,7 @@ class Session:
         self._inbox.put((record, None))
 
     def step(self, now_ms: int) -> list[Transition]:
-        """Judge the input since the last step; return the findings that opened, became certain, or closed."""
+        """Judge the input since the last step; return the findings that opened, were confirmed, or closed."""
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):
             raw, value = self._inbox.get()
@@ -171,7 +171,7 @@ class Session:
         return published.changes
 
     def standing(self, instance: str) -> list[Stand]:
-        """Return the threads of a process: first those that called poll(), then the longest-standing and idle ones."""
+        """Return the threads of a process: those that called poll() first, then the others, longest-standing first."""
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 

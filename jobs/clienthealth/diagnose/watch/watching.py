@@ -26,7 +26,7 @@ from clienthealth_exporters.jvm.dumps import DumpBudget
 from clienthealth_exporters.jvm.exporter import Target, Watch
 
 INTERVAL_SECONDS = 1.0
-#: Two dumps, five seconds apart, show whether a thread stands still.
+#: Two dumps that are five seconds apart show whether a thread stands still.
 DUMP_SECONDS = 5.0
 DUMPS_PER_MINUTE = 12.0
 #: A JVM without a known process id that does not answer for this long (s) counts as ended.
@@ -34,7 +34,7 @@ GONE_SECONDS = 15.0
 
 
 def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
-    """Return the settings with the intervals of a watch, and the password of an agent attached by it."""
+    """Return the settings with the intervals of a watch, and the password of the agent that it attached."""
     jvm = replace(
         settings.jvm,
         interval_seconds=INTERVAL_SECONDS,
@@ -48,7 +48,7 @@ def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
 
 
 class Reader(Protocol):
-    """A reader of a process; `process` is set after the first reading."""
+    """A reader of a process; `process` is set after the first read."""
 
     @property
     def process(self) -> ClientProcess | None: ...
@@ -59,7 +59,7 @@ class Reader(Protocol):
 class Watched:
     """A process that is watched. `silent`: why it does not answer, '' while it does.
 
-    `ended_ms`: when it was found to have ended (epoch ms), 0 while it runs.
+    `ended_ms`: when its end was noticed (epoch ms), 0 while it runs.
     """
 
     service: str
@@ -83,10 +83,11 @@ class Watched:
 
 
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
-    """A process by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, read once. `jar`: of the agent, None: ours.
+    """Return the process named by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, after its first read.
 
-    An agent that is brought in for it leaves when `agents` is closed. Raises InputError for what is no such process,
-    SettingsError for what is no URL, ServiceError where it does not answer, DependencyError where a tool is missing.
+    `jar`: that of the agent, None for ours. An agent attached here is removed when `agents` is closed. Raises
+    InputError if there is no such process, SettingsError for an invalid URL, ServiceError if the process does not
+    answer, DependencyError if a tool is missing.
     """
     service, _, number = text.rpartition("=")
     pid = int(number) if number.isascii() and number.isdigit() else None
@@ -125,7 +126,7 @@ def watch(
             for at, process in enumerate(processes):
                 task = under_way[at]
                 if task is not None and task.done():
-                    # An error of ours ends the watch.
+                    # An error in our own code ends the watch.
                     task.result()
                     task = under_way[at] = None
                 if task is None and not process.ended_ms:
@@ -178,7 +179,7 @@ def watch_group(
 
 
 def exit_code(record: HealthRecord) -> int:
-    """Return the exit code as `diagnose` does: 0 the lag is fine, 1 it is not, 3 unknown."""
+    """Return the exit code as `diagnose` does: 0 if the lag is fine, 1 if it is not, 3 if it is unknown."""
     state = record.text("group", "status")
     if state in FINE:
         return HEALTHY
