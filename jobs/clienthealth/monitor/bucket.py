@@ -148,7 +148,7 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """The time without data, in ms, after which its process's signs of life matter: from its observed interval."""
+        """After how long (ms) without data a client's process is searched for signs of life."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 
@@ -236,7 +236,7 @@ class Bucket:
         return self.readings.ts[lo:hi][known], column[known]
 
     def window(self, client: Client, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
-        """Return a client's window for the judges. `number`: None if it does not report."""
+        """Return a window of a client, for the judges. `number`: its position in the state; None if not reporting."""
         start, end, lo, hi = span
         events, dumps, earlier, earlier_events = log
         before = max(0, start - max(LEAD_MS, end - start))

@@ -52,7 +52,7 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
 
 
 def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
-    """True if an entry shows that the process of a client without data lives, rather than a successor."""
+    """True if an entry shows that the process of a client without data still runs, and is not of a successor."""
     event, client = entry.event, silent.client
     lives = bucket.lives[client.process]
     name = event.client_id if event is not None else None
@@ -64,8 +64,8 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
     others = [life for life in lives if life.client.instance != client.instance]
     if not own and name != client.client_id and any(life.at(entry.ts_ms) for life in others):
         return False
-    # A line without the client's name may be of the next process, whatever client starts. A line with the name may be
-    # so only if a client of that name starts.
+    # After any later start, an entry may be of the next process. But if the entry names the client, only a start of
+    # that client counts.
     later = [
         start.ts_ms
         for start in bucket.starts[client.process]
@@ -97,7 +97,8 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # The only close is after the start of a successor, and lines name no instance: the start may be the client's own.
+    # If the only close follows the start of a successor, and lines name no instance, that close may be the client's
+    # own.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
@@ -109,8 +110,8 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start counts only if the client wrote it, because its log may have lines of several clients of this
-            # name.
+            # A start counts if its line names the client's instance, or if no other client of the name was there and
+            # no close is in doubt.
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -160,7 +161,7 @@ def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
 
 
 def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: int) -> bool:
-    """True if the process of a client without metrics wrote an entry. `departed_ms`: its last sample, else 0."""
+    """True if an entry is by the process of a client without metrics. `departed_ms`: its last sample, else 0."""
     if departed_ms:
         return _goes_on(bucket, entry, Silence(client, departed_ms, departed_ms, 0, 0))
     name = entry.event.client_id if entry.event is not None else None

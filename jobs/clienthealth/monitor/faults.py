@@ -51,10 +51,10 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Run a bucket; if that raises, run it without the processes that raise alone, keeping their open incidents.
+    """Run a bucket. If that raises, run it without the processes that raise by themselves.
 
-    The result is None if no single process is to blame. `buckets`: total number, for `load` and `save`. Raises what
-    `load` raises.
+    The open incidents of these processes are kept. The result is None if no single process is to blame. `buckets`: the
+    total number of buckets, for `load` and `save`. Raises what `load` raises.
     """
     packed: Packed = state, chunks
     whole = _unpacked(packed, buckets)
@@ -89,7 +89,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield the processes that raise alone, with their errors. `mistake`: the error of all together."""
+    """Yield the processes that raise by themselves, each with its error. `mistake`: the error of them all."""
     if len(homes) == 1:
         yield homes[0], mistake
         return

@@ -181,7 +181,7 @@ class Incidents:
         return [self._close(incident, "withdrawn", ts_ms)] if incident and ts_ms > incident.seen_ms else []
 
     def departed(self, key: str, mode: str, departure: Departure, lost: Mapping[str, Any]) -> None:
-        """Enter that a client reports no more. `lost`: its possible loss, for `detail`."""
+        """Note that the client of an incident reports no more. `lost`: what it may have lost, for `detail`."""
         incident = self.of_client(key).get(mode)
         if incident is not None:
             verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
@@ -202,7 +202,7 @@ class Incidents:
         return [self._close(incident, "withdrawn" if incident.verdict.status == "suspected" else "closed", ts_ms)]
 
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
-        """Move an incident of a nameless process to its client, merging both."""
+        """Move an incident to the client that it belongs to; merge it with that client's own incident."""
         return [
             self._close(incident, "moved", incident.seen_ms),
             *self._enter(

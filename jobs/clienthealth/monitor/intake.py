@@ -1,19 +1,19 @@
 """Take decoded data into a bucket, within the limits, at the right time.
 
-Limits bound memory and work of a bucket for any input: clients, samples and events, each by a setting. Limits on all
-clients and events are shared evenly by the buckets. Beyond a limit new clients are left out and known ones stay; of
-samples and events the newest are kept, because they show the present. Everything left out is counted.
+Limits on clients, samples and events bound a bucket's memory and work for any input; each limit is a setting. Limits on
+all clients and events are shared evenly by the buckets. Beyond a limit, new clients are left out and known ones stay.
+Of samples and events the newest are kept, because they show the present. Everything left out is counted.
 
-A new client costs more than a sample of a known one: a place in the state, a record, a minute, its end. To let known
-clients pass a flood of ids, a batch takes in a limited number of clients that have reported once; the others enter at
-their second report, which the ids of a flood never make.
+A new client costs more than a sample of a known one: it needs a place in the state, a record, a minute, and a decision
+on its end. A flood of made-up client ids must not delay known clients. So a batch takes in only a limited number of
+clients that have reported once. The others enter at their second report, which the ids of a flood never make.
 
-Lines of a process are judged only up to the time of its metrics. After a standstill both topics are worked off, and
-either can be ahead. A line read minutes before the samples of its time would be judged by samples of another time, or
-taken for a client that reports nothing.
+Log lines of a process are judged only up to the time of its metrics. After a standstill both topics are read from where
+they stopped, and either can be ahead. A line read minutes before the samples of its time would be judged by samples of
+another time, or its client would be taken for one that reports nothing.
 
-A restarted collector can send old data again. It is late for clients that report and processes that log; ended ones are
-remembered (`BucketState.ended`).
+A restarted collector can send old data again. This data is late for clients that report and for processes that log.
+Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them back.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: How far (ms) a process's newest line may be ahead of metrics that are read without delay.
+#: How far (ms) a process's newest log line may be ahead of its metrics if both topics are read without delay.
 AHEAD_MS = 60_000
-#: Maximum wait (ms) of a line while the monitor runs, by this machine's clock.
+#: Maximum time (ms) for which a log line waits for metrics, by this machine's clock.
 LONGEST_MS = 600_000
 
 
@@ -52,7 +52,7 @@ class Taken:
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, now_ms: int) -> Taken:
-    """Enter samples and log entries into the state. `chunks` of the result: without clients that are left out."""
+    """Enter samples and log entries into the state. In the result, `chunks` lack the clients that are left out."""
     left_out = Counter[str]()
     if already := sum(chunk.left_out for chunk in chunks):
         left_out["events-per-process"] = already
@@ -76,7 +76,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
-    """Drop ended clients for which the chunks hold nothing new; return also the number of their samples."""
+    """Drop ended clients for which the chunks have nothing new; also return how many samples were dropped."""
     if not state.ended:
         return list(chunks), 0
     reporting = {client.identity for client in state.all_clients}
@@ -98,11 +98,10 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[
 def due(
     state: BucketState, entries: Sequence[LogEntry], readings_arrived: bool, now_ms: int, settings: MonitorSettings
 ) -> list[LogEntry]:
-    """Return the new and waiting entries that are to be judged now; the others wait in the state.
+    """Return the new and waiting log entries that can be judged now; the others wait in the state.
 
-    `readings_arrived`: True if any client's samples came. A batch without samples has caught up with the metrics, so
-    nothing waits any more. Entries ahead of this machine's clock, and of processes known to report nothing, do not
-    wait.
+    `readings_arrived`: True if samples of any client came. If none came, all metrics are read, so nothing waits any
+    more. Entries do not wait if they are ahead of this machine's clock, or if their process is known to report nothing.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -110,7 +109,7 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    # The newest sample of each process, by its own clock.
+    # The newest sample of the clients of each process, by their own clocks.
     newest = np.zeros(len(state.all_clients), np.int64)
     np.maximum.at(newest, state.readings.client, state.readings.ts)
     reached: dict[ProcessKey, int] = {}
@@ -134,21 +133,21 @@ def due(
 T = TypeVar("T")
 Identity = tuple[str, str, str, str]
 
-#: Number of left-out clients whose first report is remembered; beyond that, the newest.
+#: Maximum number of left-out clients whose first report is remembered; the newest are kept.
 REPORTED_ONCE = 2_000_000
-#: Least time (ms) between two samples of a client; some formats spread one sample over several records.
+#: Samples at least this far apart (ms) count as two reports; some formats spread one sample over several records.
 APART_MS = 1000
 
 
 def share(limit: int, settings: MonitorSettings) -> int:
-    """Return a bucket's part of a limit on all."""
+    """Return a bucket's share of a limit that holds for all buckets together."""
     return -(-limit // settings.buckets)
 
 
 def without_room(
     state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, left_out: Counter[str]
 ) -> frozenset[Identity]:
-    """Return the identities of new clients and groups for which there is no room."""
+    """Return the new clients and groups that must be left out, because there is no room for them."""
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
     identities = {client.identity for client in state.all_clients} | {
@@ -161,7 +160,7 @@ def without_room(
         if client.identity not in identities
     )
     if not new:
-        # There is room for all.
+        # No client is new, so no first report needs to be remembered.
         state.reported_once = Memory()
         return frozenset()
     services = Counter(identity[0] for identity in identities)
@@ -186,7 +185,7 @@ def without_room(
             continue
         refused.add(identity)
     if not once:
-        # There is room for all.
+        # No client waits for its second report.
         state.reported_once = Memory()
     for identity in once:
         state.reported_once.remember(mark(identity), None, state.time_ms)
@@ -194,7 +193,7 @@ def without_room(
 
 
 def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity]) -> Set[Identity]:
-    """Return the new clients that reported before, or at two moments of this batch."""
+    """Return those new clients that reported before, or at two different times in this batch."""
     reported = state.reported_once
     first: dict[Identity, int] = {}
     last: dict[Identity, int] = {}
@@ -239,7 +238,7 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Keep the newest samples of each client and second."""
+    """Drop samples of a client beyond the limit per second; the newest of each second are kept."""
     second = (state.readings.client << SHIFT) | (state.readings.ts // 1000)
     before_last = np.searchsorted(second, second, "right") - np.arange(len(second))
     keep = before_last <= settings.max_readings_per_second
@@ -250,7 +249,10 @@ def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Coun
 
 
 def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Keep the newest log entries of each process, and of all. `state.log_entries` is in order of time."""
+    """Drop log entries beyond the limits per process and in all; the newest are kept.
+
+    `state.log_entries` is in order of time, before and after.
+    """
     entries = state.log_entries
     of_process = of_each_process(entries, settings.max_events_per_process)
     of_all = newest(of_process, share(settings.max_events, settings), lambda entry: entry.process)

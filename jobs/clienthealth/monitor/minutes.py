@@ -1,8 +1,8 @@
-"""The history's minutes: one final row per client and minute, written once.
+"""The minutes of the history: one final row per client and minute, written once.
 
-A minute is written when no open window overlaps it any more, or when its client has departed. While no client's data
-arrives, a minute waits for late samples by this machine's clock; later ones count in windows, not in the minute. The
-failures of a minute are the incidents that lasted in it.
+A minute is written when no open window overlaps it any more, or when its client has departed. If no client's data
+arrives, minutes wait for late samples, by this machine's clock. Samples that come still later count in windows, but not
+in the minute. The failures of a minute are the incidents that lasted in it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_CLIENT = ("service", "host", "instance", "client_id", "kind", "group", "libr
 
 
 def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
-    """Return the rows of finished minutes. `gone`: clients all of whose minutes are finished."""
+    """Return the rows of finished minutes. `gone`: clients of which all minutes are finished, because they departed."""
     state = bucket.state
     if not len(state.all_clients):
         return []
@@ -103,7 +103,7 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
 def lasting(
     state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
 ) -> Mapping[str, Status]:
-    """Return a client's failures that lasted in [start, end), by mode, without those that show only in absence.
+    """Return a client's failures that lasted in [start, end), by mode. Those that show only in absence are left out.
 
     `closed`: its recently closed incidents.
     """

@@ -1,4 +1,4 @@
-"""The memory of a bucket's processes: log events, thread dumps, and the lifetimes of their clients."""
+"""What a bucket remembers of its processes: log events, thread dumps, and the lifetimes of their clients."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeTold
 from clienthealth.settings import MonitorSettings
 
-#: How long (ms) after a process's last data lines on the beginning and end of its clients are kept.
+#: Lines on the beginning and end of clients are kept for this long (ms) after their process's last data.
 LIFECYCLE_MS = 900_000
-#: Dumps of a process that are kept after their windows: a thread may still stand where they found it.
+#: Number of a process's dumps that are kept after their windows, because a thread may still be where they found it.
 EARLIER_DUMPS = 4
-#: Lines kept of each log pattern: the first and this many last ones, as clients of one name can change within minutes.
+#: Of each log pattern the first line and this many of the last ones are kept; clients of one name can follow each other
+#: within minutes.
 LAST_KEPT = 16
-#: A client is late after this many of its reporting intervals; a process that logs then lives on.
+#: A client is overdue after this many of its reporting intervals. If its process logs after that, the process still
+#: lives.
 OVERDUE = 1.5
-#: The lines that a client logs at its start come within this time (ms).
+#: All lines that a client logs at its start come within this time (ms).
 START_MS = 5_000
 EVER = float("inf")
 
 
 class Start(NamedTuple):
-    """The start of a client of a process, from its log. `instance`: as in the line, "" if it names none."""
+    """A client's start, found in its process's log. `instance`: the one that the line names, "" if none."""
 
     ts_ms: int
     instance: str
@@ -43,7 +45,7 @@ class Start(NamedTuple):
 
 @cache
 def telling(*lives: LifeTold) -> frozenset[str]:
-    """Return the ids of log patterns about these events of a client's life; of any event if none is given."""
+    """Return the ids of log patterns about these events in a client's life; about any such event if none is given."""
     patterns = catalogue().by_id.items()
     return frozenset(name for name, meaning in patterns if meaning.life and (not lives or meaning.life in lives))
 
@@ -54,7 +56,7 @@ def is_start(event: LogEvent) -> bool:
 
 
 def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
-    """Return the starts of each process's clients, as far as logged."""
+    """Return the logged starts of the clients of each process."""
     by_process: dict[ProcessKey, list[Start]] = defaultdict(list)
     for (service, host, client_id), lines in state.lifecycle.items():
         by_process[service, host] += [
@@ -64,7 +66,7 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 
 
 def lives(state: BucketState) -> Mapping[ProcessKey, Sequence[Life]]:
-    """Return the lifetimes of each process's clients: of reporting ones, and of those that recently stopped."""
+    """Return the lifetimes of the clients of each process: those that report, and those that recently stopped."""
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for client, first_ms in zip(state.all_clients, state.clients.first.tolist(), strict=True):
         by_process[client.process].append(Life(client, first_ms, EVER))
@@ -74,7 +76,7 @@ def lives(state: BucketState) -> Mapping[ProcessKey, Sequence[Life]]:
 
 
 def remember_gone(state: BucketState, numbers: Iterable[int]) -> None:
-    """Remember the lifetimes of clients to be forgotten for a while, if their process goes on."""
+    """For a while, remember the lifetimes of clients that leave the state, if their process goes on."""
     numbers, clients = [*numbers], state.clients
     for number in numbers:
         client, until_ms = state.all_clients[number], float(clients.last[number] + OVERDUE * clients.every[number])
@@ -90,7 +92,10 @@ def remember_gone(state: BucketState, numbers: Iterable[int]) -> None:
 
 
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
-    """Enter events and dumps into the state, each burst's sample once; return new ones and the number of late ones."""
+    """Enter log events and dumps into the state. Return the new ones, and the number of late ones.
+
+    An event that stands for a burst of similar lines is entered only once.
+    """
     if not entries:
         return [], 0
     closed = horizons(state, {entry.process for entry in entries}, settings)
@@ -113,9 +118,10 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], stale_verdicts: Set[ProcessKey]) -> None:
-    """Keep in new dumps those threads outside any client that an earlier dump found inside poll().
+    """In new dumps, keep threads outside any Kafka client if an earlier dump found them inside poll().
 
     `stale_verdicts`: processes whose clients stop reporting without polls, and whose poll() is invisible in dumps.
+    Their dumps keep all other threads too.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -130,9 +136,9 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], stale_verdicts: Se
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a line on the beginning or end of a client: of each log pattern the first and the last ones.
+    """Keep a line on the beginning or end of a client; of each log pattern the first and the last ones.
 
-    Lines that name no client are kept without a name.
+    A line that names no client is kept under an empty name.
     """
     event = entry.event
     if event is None or event.signature not in CONFIG_LOGGED | telling():
@@ -144,7 +150,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Of an earlier start, lines of named patterns are enough.
+            # Of earlier starts, keep only the named values that the log pattern captures.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:
@@ -156,10 +162,10 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
 def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
-    """Return the end of the closed windows of each process's log, by its own clock."""
+    """Return the time up to which each process's windows are closed, by the clock of its log."""
     last: dict[ProcessKey, int] = {}
     for entry in state.log_entries:
-        last[entry.process] = entry.ts_ms  # in order of time
+        last[entry.process] = entry.ts_ms  # the entries are in order of time
 
     def closed(process: ProcessKey) -> float:
         if newest := last.get(process):
@@ -171,14 +177,14 @@ def horizons(
 
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> Set[ProcessKey]:
-    """Drop what no window needs any more, and return the processes that report or log.
+    """Drop entries that no window needs any more; return the processes that report or log.
 
-    `length_ms`: of the longest window.
+    `length_ms`: length of the longest window.
     """
     reporting = {client.process for client in state.all_clients}
     living, kept = set(reporting), []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():
-        # A process without new entries ages by the watermark.
+        # If a process has no new entries, its time passes with the watermark.
         last = max(entry.ts_ms for entry in entries)
         silent = state.time_ms - last - 1000 * settings.watermark_seconds
         clock = state.time_ms if silent > 0 else min(last, state.time_ms or last)
@@ -197,7 +203,7 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> Set[
 
 
 def with_whole_dumps(entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
-    """Return a process's entries in order of time; dumps that came line by line are joined."""
+    """Return a process's entries in order of time. Dumps that were logged line by line are joined."""
     lines = [entry for entry in entries if entry.event is not None and entry.event.signature == DUMP_LINE]
     if not lines:
         return entries

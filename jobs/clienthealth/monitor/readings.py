@@ -1,8 +1,8 @@
-"""Samples of a bucket: new ones join the kept ones in order; those that no window needs are dropped.
+"""Samples of a bucket: new ones are merged in order with those kept; those that no window needs are dropped.
 
-A client's wrong clock is a finding of its own (`skew_seconds`) and never affects other clients. A client's newest time
-is compared with that of its neighbours on the topic (`packer.topic_clock`), and with this machine's clock, which no
-sample can exceed. A client whose samples always come late looks as if its clock were slow, and is reported as such.
+A client's wrong clock is reported as such (`skew_seconds`), and never affects other clients. A client's newest time is
+compared with that of its neighbours on the topic (`packer.topic_clock`), and with this machine's clock, which no sample
+can exceed. If a client's samples always come late, its clock looks slow, and is reported so.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")
 
-#: Client and time as one sortable number: times are below 2^48.
+#: Client and time make one sortable number: the time has 48 bits, and the client's number is above them.
 SHIFT = 48
-#: Minimum number of reporting intervals in a window, for intervals up to MAX_INTERVAL_MS.
+#: A window holds at least this many reporting intervals, if the interval is at most MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: Intervals up to this use the usual window; for longer ones the client's claim is checked against its actual samples.
+#: Clients with intervals up to this (ms) have the usual window. A longer interval is taken from the samples, not from
+#: the client's claim.
 USUAL_INTERVAL_MS = 15_000
-#: How far (ms) a clock that was set back is followed, and after which time without newer samples.
+#: A clock that was set back is followed up to this far (ms), and only after this long (ms) without newer samples.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
-#: Before and after every time (ms).
+#: Times before and after every possible time (ms).
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
 _UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIVERED]
@@ -47,15 +48,15 @@ class Grid:
 
 
 def settle(state: BucketState) -> None:
-    """Mark all kept samples as no longer new."""
+    """Mark all samples in the state as not new."""
     state.readings.fresh[:] = 0
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> int:
-    """Enter the chunks' samples into the state, sorted, one per instant; return the number of late ones.
+    """Enter the chunks' samples into the state, sorted, at most one per time. Return the number of late ones.
 
-    A sample is late if all its windows are closed: windows close `watermark_seconds` after their end by the client's
-    own clock, or by the watermark if that is behind.
+    A sample is late if all its windows are closed. A window closes `watermark_seconds` after its end, by the client's
+    own clock, or by the watermark if that is behind the client's clock.
     """
     late = 0
     numbers = {client.identity: number for number, client in enumerate(state.all_clients)}
@@ -93,10 +94,10 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
 
 
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
-    """Follow clocks that were set back, so that earlier samples of a client do not make its new ones late.
+    """Follow clocks that were set back; otherwise a client's new samples would count as late.
 
-    Either its newest sample was ahead of all clocks and the new ones fit, or it has reported long after its newest
-    sample with earlier times. `new`: clients and times of the new samples.
+    A clock was set back if the client's newest sample was ahead of all clocks and the new ones fit, or if no newer
+    sample came for long and the client now reports earlier times. `new`: clients and times of the new samples.
     """
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
@@ -114,7 +115,7 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
 
 
 def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
-    """Return the number of each client in the state; add new clients, update names of known ones."""
+    """Return each client's number in the state; add new clients, and update the names of known ones."""
     numbered = np.empty(len(all_clients), np.int64)
     new = 0
     for position, client in enumerate(all_clients):
@@ -125,7 +126,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[t
             new += 1
         elif state.all_clients[number] != client:
             state.all_clients[number] = client
-            # A client with changed names is published at once, see `client_verdicts`.
+            # The record of a client whose names have changed is published at once, see `client_verdicts`.
             state.clients.published[number : number + 1] = 0
         numbered[position] = number
     if new:
@@ -135,7 +136,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[t
 
 
 def _entered(texts: list[str], names: Sequence[str], positions: dict[str, int]) -> Ints:
-    """Return the position of each name in the state; the last element, for position -1, is none."""
+    """Return the position in the state of each name. The last element is -1: the value for position -1, no name."""
     entered = np.full(len(names) + 1, -1)
     for at, name in enumerate(names):
         if name not in positions:
@@ -146,7 +147,7 @@ def _entered(texts: list[str], names: Sequence[str], positions: dict[str, int]) 
 
 
 def _configured(state: BucketState, configs: Sequence[dict[str, str]]) -> Ints:
-    """Return the position of each configuration in the state, likewise."""
+    """Return the position in the state of each configuration. The last element is -1, for no configuration."""
     configured = np.full(len(configs) + 1, -1)
     for at, config in enumerate(configs):
         if config not in state.configs:
@@ -156,14 +157,14 @@ def _configured(state: BucketState, configs: Sequence[dict[str, str]]) -> Ints:
 
 
 def keys(readings: Readings) -> Ints:
-    """Return client and time of each sample as one number that sorts by both."""
+    """Return one number per sample, from client and time, that sorts by both."""
     return (readings.client << SHIFT) | readings.ts
 
 
 def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
-    """Sort samples by client and time, one per instant: some formats bring one metric per record, or one twice.
+    """Sort samples by client and time, and merge those of the same time: some formats have one metric per record.
 
-    Values per topic are sorted by sample, topic (by name), partition and thread, each once.
+    Values per topic are sorted by sample, topic (by name), partition and thread, and each is kept once.
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")
@@ -188,11 +189,11 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
 
 
 def renew_clients(state: BucketState) -> None:
-    """Update the table of clients from the new samples."""
+    """Update the table of clients from their new samples."""
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.client, new.ts)
     np.maximum.at(clients.last, new.client, new.ts)
-    # They are in order of time, so the last one of each client wins.
+    # The samples are in order of time, so the last one of each client is kept.
     clients.every[new.client] = new.interval
     unwritten = np.unique(new.client[clients.minute[new.client] == 0])
     clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000
@@ -205,7 +206,7 @@ def renew_clients(state: BucketState) -> None:
 
 
 def intervals(state: BucketState) -> Floats:
-    """Return each client's reporting interval in ms: as it claims, or for long ones as its samples show."""
+    """Return each client's reporting interval (ms): as the client claims, or for long intervals as its samples show."""
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts
     counts = np.bincount(client, minlength=len(every))
@@ -224,7 +225,7 @@ def intervals(state: BucketState) -> Floats:
 
 
 def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
-    """Return the windows of each client: the usual ones, or longer ones for longer intervals."""
+    """Return the windows of each client: the usual ones, or longer ones if its interval is long."""
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
     every = np.minimum(intervals(state), MAX_INTERVAL_MS)
     times = np.where(every > USUAL_INTERVAL_MS, np.ceil(INTERVALS * every / length), 1.0)
@@ -251,7 +252,7 @@ def keep_readings(state: BucketState, keep: Bools) -> None:
 
 
 def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts]:
-    """Return some of the samples with their values per topic."""
+    """Return the samples selected by `keep`, with their values per topic."""
     if keep.all():
         return readings, parts
     parts = parts.at(keep[parts.row])
@@ -259,7 +260,7 @@ def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts
 
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
-    """Drop clients and all their data but open incidents."""
+    """Drop clients with all their data, except open incidents."""
     stays = np.ones(len(state.all_clients), bool)
     stays[list(gone)] = False
     if stays.all():
@@ -271,7 +272,7 @@ def forget(state: BucketState, gone: Iterable[int]) -> None:
 
 
 def compact(state: BucketState) -> None:
-    """Drop texts and configurations without references."""
+    """Drop texts and configurations that nothing refers to."""
     readings, parts, clients = state.readings, state.parts, state.clients
     state.names, position = _pointed_to(state.names, readings.topic, parts.topic, parts.thread)
     readings.topic, parts.topic, parts.thread = position[readings.topic], position[parts.topic], position[parts.thread]
@@ -290,7 +291,7 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
 
 
 def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
-    """Turn totals that count from the sample before (OTLP's delta temporality) into totals from the first sample."""
+    """Turn changes since the previous sample (OTLP's delta temporality) into totals since the first sample."""
     of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):
         return readings

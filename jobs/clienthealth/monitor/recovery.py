@@ -1,8 +1,8 @@
 """Decide when an incident is over: on evidence of recovery or of its client's end, never for lack of proof.
 
-For a client that reports, `LiveMode.recovered` decides. The incident of a client that stopped reporting stays open
-until its end is proved (`ends.has_ended`), else for `[absence] shown_seconds` after its last data; the incident of a
-client that never reported, as long as its process logs.
+If the client reports, `LiveMode.recovered` decides. If it stopped reporting, the incident stays open until the client's
+end is proved (`ends.has_ended`), else for `[absence] shown_seconds` after its last data. If the client never reported,
+the incident stays open as long as the client's process logs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
 from clienthealth.monitor.state import BucketState
 from clienthealth.settings import Settings
 
-#: If a mode cannot see recovery in a client's data, this time (ms) of ok without a symptom counts as recovery.
+#: For modes that cannot see recovery in a client's data: `ok` without a symptom for this long (ms) counts as recovery.
 NO_SYMPTOM_MS = 600_000
-#: A fault that returns within this time (ms) after the last window that showed it had not ended.
+#: A fault counts as over only this long (ms) after the last window that showed it: if it returns earlier, it had not
+#: ended.
 CALM_MS = 60_000
-#: A process without data for this long (ms), of which no client ever reported, is gone.
+#: If no client of a process ever reported, the process counts as gone after this long (ms) without data.
 GONE_MS = 180_000
 
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
-    """True if any line is about the mode, however weak."""
+    """True if any log line in the window is a symptom of the mode, however weak."""
     symptoms = mode.symptoms if window.logs else ()
     return any(event.signature in symptoms for event in window.logs)
 
@@ -34,9 +35,10 @@ def shows(mode: Mode, window: ClientWindow) -> bool:
 def is_over(
     incidents: Incidents, key: str, window: Callable[[], ClientWindow], in_force: Mapping[str, Mode], end_ms: int
 ) -> Callable[[str], bool]:
-    """Return whether a client's open incident is over, by mode. `window`: its newest, which ends at `end_ms`.
+    """Return a function that is True if the client's open incident of a mode is over.
 
-    `in_force`: the modes, with the thresholds in force.
+    `window`: returns the client's newest window, which ends at `end_ms`. `in_force`: the modes, with the thresholds in
+    force.
     """
 
     def over(mode_id: str) -> bool:
@@ -55,7 +57,7 @@ def is_over(
 def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
-    """Enter a window's symptoms of open incidents that its verdict does not contain."""
+    """Prolong open incidents whose symptoms the window has, even if the verdict on it is not unhealthy."""
     for verdict in verdicts:
         if (
             verdict.mode in incidents.of_client(key)
@@ -66,7 +68,7 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close a client's incidents that another one of at least the same certainty explains: that is one failure."""
+    """Close a client's incidents that another one explains with at least the same certainty: both are one failure."""
     found = {mode: incident.verdict for mode, incident in incidents.of_client(key).items()}
     changes = []
     for mode, verdict in found.items():
@@ -77,7 +79,10 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 
 
 def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[OpenIncident], bool]:
-    """Return whether an open incident is over because its client is gone. `ended`: keys of proved ends."""
+    """Return a function that is True if an open incident is over because its client is gone.
+
+    `ended`: keys of clients whose end is proved.
+    """
     shown_ms = 1000 * settings.absence.shown_seconds
     living = {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients}
 
@@ -95,7 +100,10 @@ def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[O
 
 
 def ended_ms(state: BucketState) -> Callable[[OpenIncident], int]:
-    """Return when a closed incident ended: at its process's last data; one that shows in absence ends now."""
+    """Return a function for the time at which a closed incident ended: its process's last data.
+
+    An incident that shows in absence ends now.
+    """
 
     def ended(incident: OpenIncident) -> int:
         now_ms = state.time_ms - incident.offset_ms
