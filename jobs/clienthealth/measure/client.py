@@ -1,8 +1,7 @@
 """Combine all measurements of clients: the published ones, and the figures of one minute of history.
 
 Unknown values are absent from a mapping, never null and never 0. Totals become rates over the window. So a rate means
-the same for clients that count from their start and for clients that count from one sample to the next, and a client's
-restart makes no step.
+the same whether a client counts from its start or from one sample to the next, and a client's restart makes no jump.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from clienthealth.measure.records_lag import lag_entries, lags, points
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
-#: A value per window, and whether it is known (None: always).
+#: One value per window, and a flag per window: True if the value is known (None: all are).
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
-#: Totals that are published as counters.
+#: Metrics that are published as counters, because they are totals.
 COUNTERS: Mapping[str, Sequence[str]] = {
     "producer": ("record-send-total", "record-error-total", "record-retry-total", "failed-authentication-total"),
     "consumer": ("records-consumed-total", "rebalance-total", "failed-authentication-total"),
@@ -126,13 +125,13 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _select_rate(w: Windows) -> Floats:
-    """Selects per second of the I/O thread; clients before 1.0 report no total, only a rate of their own."""
+    """Return the I/O thread's selects per second; from `select-rate` for clients before 1.0, which report no total."""
     counted = per_second(w, "select-total")
     return np.where(np.isnan(counted), w.last("select-rate"), counted)
 
 
 def _totals(w: Windows) -> Column:
-    """Return the newest totals; absent if they were added up from deltas, whose first sample is not the start."""
+    """Return the newest totals; absent for clients that report deltas, whose sum does not count from the start."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = w.counts_from_start()
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})
@@ -154,7 +153,7 @@ def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) 
 
 
 def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
-    """Like `_mappings`, as a column that is absent for windows in which all numbers are NaN."""
+    """Like `_mappings`, as a column that has no value for windows in which all numbers are NaN."""
     any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
     return _mappings(size, numbers), any_known
 

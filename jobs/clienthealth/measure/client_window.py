@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: How long (ms) before the window judges may look for an explanation of its first moments.
+#: How long (ms) before a window judges may look for an explanation of what they see at its start.
 LEAD_MS = 30_000
 
 
@@ -24,15 +24,15 @@ class ClientWindow:
 
     Samples, events and dumps are in order of time. Events and dumps that name the process but no client are in the
     window of each client of that process. `earlier_dumps`: the newest dumps before the window, however old, to find
-    threads that still stand where they stood. `earlier_readings`: the samples kept from before the window, as long as
+    threads that are still at the same place. `earlier_readings`: the samples kept from before the window, as long as
     the window spans and at least LEAD_MS; `earlier_logs`: the events of the LEAD_MS before it. `has_log_data`: True if
     any log line or dump of the process was ever read. `departed_ms`: for a client that stopped reporting, the time of
     its last sample; such a window covers the last samples of its session and the log lines after them. `spoke_ms`: the
     time of a later log line by which its process shows that it goes on; None without one. `outlived`: True if other
-    data came after its last sample, so that the client's missing data is certain. `alive`: for each kind of sign, the
-    process's newest sign of life that is later than the client may be without data. `ends_ms`: the time of its last
-    sample if no later one can come. `rows`: returns the samples as the table from which they were made, if there is
-    one.
+    data came after the client's last sample, so that the client's data is certainly missing. `alive`: the process's
+    newest sign of life of each kind, if it came so late that the client's data should have come too. `ends_ms`: the
+    time of its last sample if no later one can come. `rows`: returns the samples as the table from which they were
+    made, if there is one.
     """
 
     client: Client
@@ -54,22 +54,22 @@ class ClientWindow:
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
-        # Not a field: a window made by `dataclasses.replace` may have other samples.
+        # Not a field, because a window made by `dataclasses.replace` may have other samples.
         object.__setattr__(self, "_rows", rows)
 
     @property
     def newest_ms(self) -> int:
-        """The time (epoch ms) of the newest item in the window; 0 if it is empty."""
+        """The time (epoch ms) of the window's newest sample, event or dump; 0 if it is empty."""
         return max((one.ts_ms for all_ in (self.readings, self.logs, self.dumps) for one in all_[-1:]), default=0)
 
     @cached_property
     def table(self) -> Windows:
-        """Return the window as an array of one window: row r is `readings[r]`."""
+        """Return this window as an array of one window, whose row r is `readings[r]`."""
         rows: Callable[[], Windows] | None = self.__dict__["_rows"]
         if rows is not None:
             return rows()
         readings, kind = self.readings, self.client.kind
-        # The samples' values per topic, and the topics' names.
+        # The samples' values per topic, and the names of the topics.
         entries = [topic for reading in readings for topic in reading.topics]
         named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
         index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}
@@ -92,7 +92,7 @@ class ClientWindow:
 
 
 def about(window: ClientWindow) -> About:
-    """Return the client's description for `Windows`."""
+    """Return the client's description in the form that `Windows` needs."""
     has_log_data = window.has_log_data or bool(window.logs or window.dumps or window.earlier_dumps)
     return About(window.config, window.client.group or window.client.client_id, has_log_data)
 

@@ -20,7 +20,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass
 class Table:
-    """Rows of numbers (`values`, NaN: unknown) with named integer columns (-1: none) that a subclass defines."""
+    """Rows of numbers (`values`, NaN: unknown) and integer columns (-1: none), which each subclass names."""
 
     values: Floats
 
@@ -29,7 +29,7 @@ class Table:
 
     @classmethod
     def head(cls) -> int:
-        """Return the number of columns before the values."""
+        """Return the number of integer columns, which come before the values."""
         return len(fields(cls)) - 1
 
     @classmethod
@@ -45,9 +45,9 @@ class Table:
 
     @classmethod
     def of_matrix(cls, matrix: Floats, head: int) -> Self:
-        """Return the table of a float matrix in which NaN stands for -1; `head`: columns before the values.
+        """Return the table of a float matrix in which NaN stands for -1; `head`: number of columns before the values.
 
-        Columns that an earlier release did not write are 0.
+        Integer columns that an earlier release did not write are 0.
         """
         columns = np.zeros((cls.head(), len(matrix)))
         columns[:head] = matrix[:, : min(head, cls.head())].T
@@ -91,7 +91,7 @@ class Column:
     """One number per row (NaN: unknown), with queries over spans [lo, hi) of rows."""
 
     def __init__(self, values: Floats, whole: bool | None = None) -> None:
-        """`whole`: True if every row has a value; None if that was not checked yet."""
+        """`whole`: True if every row has a value; None if that is not known yet."""
         self._source, self._is_whole = values, whole
 
     @cached_property
@@ -128,11 +128,11 @@ class Column:
 
     @cached_property
     def _before(self) -> Ints:
-        """For each row, the number of earlier rows with a value; n + 1 numbers."""
+        """For each row, the number of earlier rows with a value. The last of the n + 1 numbers counts all rows."""
         return counted(~self._unknown)
 
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
-        """Translate spans of rows into spans of the known values alone."""
+        """Translate spans of rows into spans of positions among the known values."""
         if not self.reported:
             return lo, lo
         return (lo, hi) if self.whole else (self._before[lo], self._before[hi])
@@ -180,11 +180,11 @@ class Column:
         )
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
-        """Return how often a known value of the span is greater than its known predecessor."""
+        """Return how often, in each span, a known value is greater than the known value before it."""
         return self._changes(self._risen, lo, hi)
 
     def falls(self, lo: Ints, hi: Ints) -> Ints:
-        """Return how often a known value of the span is less than its known predecessor."""
+        """Return how often, in each span, a known value is less than the known value before it."""
         return self._changes(self._fallen, lo, hi)
 
     def _changes(self, cumulative: Ints, lo: Ints, hi: Ints) -> Ints:
@@ -214,7 +214,7 @@ class Column:
 
 
 def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return the numbers of all ranges begin[i]:end[i] (empty if end ≤ begin), and the i of each number."""
+    """Return all numbers of the ranges begin[i]:end[i] (empty if end ≤ begin), and for each number its i."""
     counts = np.maximum(end - begin, 0)
     which = np.repeat(np.arange(len(begin)), counts)
     origin = np.cumsum(counts) - counts

@@ -36,14 +36,14 @@ Quality = Literal["exact", "interpolated", "extrapolated", "unknown"]
 
 
 class Point(NamedTuple):
-    """The end offset at a time (any unit, here milliseconds)."""
+    """The end offset of a partition at a time (any unit, here milliseconds)."""
 
     offset: int
     time: float
 
 
 def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
-    """Drop the points within each stretch without production; keep its first and last. Input is in order of time."""
+    """Keep only the first and last point of each stretch in which nothing was produced. Input is in order of time."""
     seen = list(points)
     inner = [
         p for before, p, after in zip(seen, seen[1:], seen[2:], strict=False) if before[0] < p[0] or p[0] < after[0]
@@ -55,7 +55,7 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
     """Return when the record at `offset` was produced, from end offsets that never fall.
 
     If the end offset stayed at `offset` for a while, the record was produced after that, so the newest such point
-    counts. Returns None if the end offset never moved, because its rate is then unknown.
+    counts. Returns None if the end offset never moved, because the rate of production is then unknown.
     """
     if not history or history[0].offset == history[-1].offset:
         return None
@@ -87,7 +87,7 @@ def seconds_behind(
     return max(0.0, now_ms - max(time, earliest)) / 1000, quality
 
 
-#: Topic and number.
+#: A partition: topic and number.
 Partition = tuple[str, int]
 
 #: A sample of a partition: time (epoch ms), committed, end and start offset, time of the commit (epoch ms).
@@ -158,7 +158,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """`known` lacks the lag, and whether the end offset moves; both are added here."""
+    """Return the lag of one partition. `known` lacks the lag, and whether the end offset moves; both are added here."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)
@@ -206,7 +206,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """Return how long (s) the last commit has stood while there were unread records all the time."""
+    """Return how long (s) there has been no new commit, although there were unread records all the time."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):
@@ -234,7 +234,7 @@ def retention_used(committed: int, start: int | None, end: int) -> float | None:
 
 @lru_cache(maxsize=65_536)
 def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -> int:
-    """Return the tolerated lag: that of the first glob that matches `group` or `group/topic`, else 0."""
+    """Return the tolerated lag from the first glob that matches `group` or `group/topic`; 0 if none matches."""
     for pattern, records in patterns:
         if fnmatchcase(group, pattern) or fnmatchcase(f"{group}/{topic}", pattern):
             return records
@@ -242,7 +242,7 @@ def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -
 
 
 def summary(lags: Iterable[PartitionLag], members: float | None) -> dict[str, Any]:
-    """Return a group's figures: its worst state, and maximum and sum over the known partitions."""
+    """Return a group's figures: its worst state, and the maximum and the sum over the partitions with known lag."""
     partitions = list(lags)
     records = [lag.records for lag in partitions if lag.records is not None]
     seconds = [lag.seconds for lag in partitions if lag.seconds is not None]

@@ -23,16 +23,16 @@ from clienthealth.settings import LagSettings
 
 State = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "UNKNOWN", "IDLE"]
 
-#: From harmless to worst. A group is IDLE if all of its partitions are; an unknown state is never OK.
+#: States from harmless to worst. A group is IDLE if all of its partitions are; an unknown state is never OK.
 STATE_ORDER: tuple[State, ...] = ("IDLE", "OK", "UNKNOWN", "WARN", "REWIND", "STALL", "STOP")
-#: The harmless states.
+#: The states that are harmless.
 FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 
 #: The rules use this many of the newest commits (Burrow's `intervals`).
 COMMITS = 10
 
-#: Share of commit pairs that may show no rise in a climb. One outlier among ten commits spoils a fifth; ten commits of
-# pure noise pass once in 120 times (Kendall's S ≥ 27).
+#: The lag counts as climbing if at most this share of commit pairs shows no rise. One outlier among ten commits makes a
+#: fifth of the pairs fail. Ten commits of pure noise stay below the share once in 120 times (Kendall's S ≥ 27).
 FALLING_SHARE = 0.2
 
 
@@ -45,7 +45,7 @@ class Commit(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The known facts of a partition with present lag `lag`. `commits`: in order of time, oldest first.
+    """The known facts of a partition whose present lag is `lag`. `commits`: in order of time, oldest first.
 
     silent_seconds  time without a commit while there was something to read
     idle            True if the end offset has not moved
@@ -87,8 +87,8 @@ def state(known: Known, limits: LagSettings) -> State:
 def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: LagSettings) -> float:
     """Return after how many seconds without a commit a consumer counts as stopped.
 
-    The upper bound, also used if the usual gap is unknown, is half a window: a longer gap could not be told from the
-    window's beginning.
+    The upper bound is half a window, because a longer gap looks the same as the start of the window. It is also used if
+    the usual gap is unknown.
     """
     longest = limits.window_seconds / 2
     if len(commits) < limits.min_commits:
@@ -108,7 +108,7 @@ def median_gap(values: Sequence[float]) -> float:
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """True if a committed offset was lower than its predecessor and no later commit has reached that again."""
+    """True if a committed offset was lower than the one before and no later commit has reached that one again."""
     for position in range(1, len(commits)):
         before = commits[position - 1].offset
         if commits[position].offset < before:
@@ -117,7 +117,7 @@ def rewound(commits: Sequence[Commit]) -> bool:
 
 
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
-    """True if values at times (seconds) rise steadily, by more than `dead_band` per second (Theil–Sen slope)."""
+    """True if values rise steadily, by more than `dead_band` per second (Theil–Sen slope). `points`: seconds, value."""
     slopes = sorted(
         (later[1] - earlier[1]) / (later[0] - earlier[0])
         for position, earlier in enumerate(points)

@@ -1,7 +1,7 @@
-"""Decoded data in the packed form in which it travels to the step and is kept there.
+"""Decoded data in a packed form, in which it is sent to the streaming step and kept there.
 
-Samples are one table; the values per topic, partition and thread are a second one, whose rows name the row of their
-sample. Each text occurs once in a list beside the tables, and rows hold its position.
+Samples are one table. A second table has the values per topic, partition and thread; each of its rows names the row of
+its sample. Each text occurs once in a list beside the tables, and rows hold its position.
 
 A `Chunk` is what one decoding task has for one bucket of processes; `packer.Packer` makes chunks.
 """
@@ -26,12 +26,12 @@ METRICS_MAX = max(map(len, CLIENT_METRICS.values()))
 
 @dataclass
 class Readings(Table):
-    """Samples; `values`: the metrics of each sample's kind in the order of CLIENT_METRICS, padded with NaN.
+    """Samples as rows. `values`: the metrics of the client's kind in the order of CLIENT_METRICS, padded with NaN.
 
     ts                        epoch ms
     partition, offset, topic  the input record, its topic as position in `names`
     who, config               client and configuration, as positions in their lists
-    interval                  reporting interval of its client, ms
+    interval                  reporting interval of the client, ms
     delta                     1: totals count since the sample before, 0: since the client's start
     fresh                     1: new in this batch
     """
@@ -85,7 +85,7 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
     """A log event or a thread dump of a process.
 
     `host`: the host of the process, or its instance if no host is known. `instance`: None if the record names none.
-    `repeats`: number of events in the sampled burst that it stands for (`logs/bursts.py`).
+    `repeats`: number of events for which this one stands, if only samples of a burst were kept (`logs/bursts.py`).
     """
 
     service: str
@@ -104,17 +104,17 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def process(self) -> tuple[str, str]:
-        """Service and host of its process."""
+        """The service and the host of the entry's process."""
         return self.service, self.host
 
     @property
     def signature(self) -> str:
-        """The id of its event's log pattern, '' for a dump."""
+        """The id of the log pattern that the event matched, '' for a dump."""
         return self.event.signature if self.event is not None else ""
 
     @property
     def sample(self) -> Hashable:
-        """The key that entries of one burst share."""
+        """The key that is the same for all entries of a burst (many similar log lines at once)."""
         if self.event is not None:
             return self.service, self.host, sample_key(self.event)
         return self.service, self.host, self.ts_ms, self.dump and self.dump.source
@@ -133,7 +133,7 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupReading(msgspec.Struct, array_like=True):
-    """A consumer group at one moment. `source`: the input record."""
+    """The state of a consumer group at one moment. `source`: the input record."""
 
     client: Client
     ts_ms: int
@@ -145,9 +145,9 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
-    `last_seen`: the last time of each of `all_clients` on the watermark's clock (epoch ms). `clocks`: the watermark at
-    the end of the task's input, and the number of clients behind it. `left_out`: events beyond `[monitor]
-    max_events_per_process` that the task itself dropped.
+    `last_seen`: for each of `all_clients`, when it last reported, on the watermark's clock (epoch ms). `clocks`: the
+    watermark at the end of the task's input, and the number of clients from which it was computed. `left_out`: number
+    of events that the task itself dropped because of `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []
@@ -168,7 +168,7 @@ class Chunk(msgspec.Struct, array_like=True):
 
     @property
     def topic_parts(self) -> Parts:
-        """The table of `parts`; `row` is the position in `readings`."""
+        """The table of `parts`; its column `row` is the position in `readings`."""
         return Parts.of(self.parts, len(TOPIC_METRICS))
 
 
@@ -182,12 +182,12 @@ def encode(chunk: Chunk) -> bytes:
 
 
 def decode(data: bytes | memoryview) -> Chunk:
-    """Return the chunk of bytes; the inverse of `encode`."""
+    """Return the chunk that the bytes hold; the inverse of `encode`."""
     return _decode(data)
 
 
 def bucket_of(client: Client, buckets: int) -> int:
-    """Return the bucket of a client's process, so that logs, dumps and metrics of a process meet."""
+    """Return the bucket of a client's process, which is also that of the process's logs and dumps."""
     return bucket_of_process(*client.home, buckets)
 
 

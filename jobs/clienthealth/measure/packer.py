@@ -1,6 +1,6 @@
 """Pack decoded data into one chunk per bucket of processes, with the time at which each client last reported.
 
-That time comes from neighbouring records of the topic (`topic_clock`), because no client's clock is trusted alone.
+That time is computed from neighbouring records of the topic (`topic_clock`), because no single clock is trusted.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: Size of a block of neighbouring records, and how far (ms) a credible time may be from the block's.
+#: Number of neighbouring records in a block, and how far (ms) a credible time may be from the block's time.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
 def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
-    """Return for each time the median over the clients of its block, each client voting with its newest time.
+    """Return for each time the time of its block: the median of the newest time of each client in the block.
 
-    The result never falls from one block to the next. The second array is the duration of the block, from when a third
-    of its clients had begun to that median. With few clients a block spans minutes, and a client that ended within it
-    does not have a wrong clock.
+    The result never falls from one block to the next. The second array is the duration of the block: from the moment
+    when a third of its clients had begun to that median. With few clients a block spans minutes, and a client that
+    ended in the middle of it does not have a wrong clock.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -49,7 +49,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begins = times[order][np.append(True, newest[:-1])]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # The lower of two medians: a slow clock reports a departure late, a fast one reports it wrongly.
+    # Of two middle values the lower one counts: a slow clock reports a departure late, a fast one reports a wrong
+    # departure.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begins[np.lexsort((begins, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -61,13 +62,13 @@ NAN = float("nan")
 
 @cache
 def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
-    """Return the function that packs a sample of this kind of client, and its padding."""
+    """Return the function that packs a sample of this kind of client, and the padding behind the sample."""
     metrics = len(CLIENT_METRICS[kind])
     return struct.Struct(f"={Readings.head()}q{metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
 
 
 class Slot:
-    """A client in the open chunk, so that `Packer.reading` need not look it up for each sample."""
+    """A client's place in the open chunk, so that `Packer.reading` need not look the client up for each sample."""
 
     __slots__ = ("at", "bucket", "chunk", "client", "config", "config_at", "pack", "pad", "round", "topic", "topic_at")
 
@@ -98,7 +99,7 @@ class Packer:
         self.clock: tuple[int, int] | None = None
 
     def slot(self, client: Client) -> Slot:
-        """Return the slot of a client, to add samples to."""
+        """Return the slot of a client, which `reading` needs to add samples."""
         slot = self._slots.get(client)
         if slot is None:
             slot = self._slots[client] = Slot(client, self._buckets)
@@ -121,13 +122,13 @@ class Packer:
         `topic`, `partition`, `offset`: the input record. `values`: in the order of its kind's CLIENT_METRICS.
         """
         if slot.round != self._round:
-            # The chunk has no slot of the client yet.
+            # The chunk has no entry for the client yet.
             chunk = self._open[slot.bucket]
             slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.all_clients)
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
             chunk.all_clients.append(slot.client)
         chunk = slot.chunk
-        # The decoder returns the same object for the same text.
+        # For equal texts the decoder returns the same object, so `is` suffices.
         if config is not slot.config:
             slot.config, slot.config_at = config, chunk.config(config) if config else -1
         if topic is not slot.topic:
@@ -182,9 +183,9 @@ class Packer:
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process. Keep one entry per sample of a burst.
+        """Add a log event or a dump of a process. Of a burst, one entry per key (`LogEntry.sample`) is kept.
 
-        `process`: its service, host and instance, see `LogEntry`. `repeats`: number of such records that it stands for.
+        `process`: service, host and instance, see `LogEntry`. `repeats`: number of records for which this one stands.
         """
         repeats *= event.repeats if event is not None else 1
         entry = LogEntry(*process, event, dump, repeats)
@@ -195,7 +196,7 @@ class Packer:
 
     @property
     def held(self) -> int:
-        """The number of samples and events in the chunks."""
+        """The number of samples and log entries in the open chunks."""
         return sum(len(chunk.rows) + len(chunk.log_entries) for chunk in self._open.values())
 
     def chunks(self) -> dict[int, Chunk]:
@@ -210,8 +211,8 @@ class Packer:
     def _time(self, chunks: Iterable[Chunk]) -> None:
         """Set in each chunk the time at which each client last reported, and keep the task's watermark.
 
-        This trusts no client's own clock: records that stand side by side on a topic were written at about the same
-        time. Each client of such a block votes with its newest time; the median holds even if one clock is hours off.
+        No single clock is trusted: records that are neighbours on a topic were written at about the same time. Each
+        client of such a block votes with its newest time; the median holds even if one clock is hours off.
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
@@ -267,7 +268,7 @@ class _Open:
         return at
 
     def config(self, config: Mapping[str, str]) -> int:
-        # The decoder returns the same object for the same text.
+        # For equal texts the decoder returns the same object.
         at = self._configs.get(id(config))
         if at is None:
             at = self._configs[id(config)] = len(self.configs)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from clienthealth.measure.columns import Bools, Column, Floats, Ints, counted
 from clienthealth.measure.view import MIN_READINGS, Windows
 
-#: A slope (share of the buffer per second) up to this counts as level.
+#: A slope of the used share (per second) that is not greater than this counts as level.
 LEAST_SLOPE = 1e-6
 
 
@@ -64,16 +64,16 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 
 
 def seconds_to_full(w: Windows) -> Floats:
-    """Return the seconds until the buffer is full at the window's least-squares slope; NaN while it does not fill."""
+    """Return the seconds until the buffer is full at the window's least-squares slope; NaN if it is not filling."""
     used, seconds = used_ratios(w), np.full(len(w), np.nan)
-    # The slope can only be positive if some sample exceeds its predecessor.
+    # The slope can only be positive if some sample is greater than the one before.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
         w = w.at(rising)
         u = used.values[w.rows]
         reported = ~np.isnan(u)
         u = np.where(reported, u, 0.0)
-        # Times count from the window's first point: squares of epoch times would lose their last digits.
+        # Times are taken from the window's first point, because squares of epoch times would lose their last digits.
         since, origin = w.ts / 1000, used.first_row(w.lo, w.hi)
         t = np.where(reported, since[w.rows] - since[origin][w.window_of_row], 0.0)
         n = w.count(used)
@@ -87,9 +87,9 @@ def seconds_to_full(w: Windows) -> Floats:
 
 
 class _Stretches(NamedTuple):
-    """The stretch from the previous row to each row: 0 if the selector did not move or a counter was reset.
+    """Values of the stretch from the previous row to each row; 0 if select-total did not change or a counter was reset.
 
-    counted   number of known stretches before each row, moved or not
+    counted   number of known stretches before each row, whether select-total changed or not
     """
 
     elapsed_ms: Floats
@@ -99,7 +99,7 @@ class _Stretches(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """For each window: the I/O thread's share of time outside the selector (0 to 1), and seconds of it per record."""
+    """For each window: the I/O thread's share of time outside the selector (0 to 1), and seconds outside per record."""
 
     ratio: Floats
     per_record: Floats
@@ -108,7 +108,7 @@ class Busy(NamedTuple):
 def io_thread_busy_ratio(w: Windows) -> Floats:
     """Return the share of time (0 to 1) that the I/O thread spent outside the selector; NaN if unknown.
 
-    A thread that never returned to the selector in the whole window, with work waiting, was busy all the time.
+    The share is 1 if the thread never returned to the selector in the whole window although work waited.
     """
     return _busy(w).ratio
 
@@ -169,14 +169,14 @@ def _change(values: Floats) -> Floats:
 
 
 class Stalls(NamedTuple):
-    """For each window: since which row nothing new was delivered (-1: unknown), and for how many seconds."""
+    """For each window: the row since which nothing new was delivered (-1: unknown), and the seconds since then."""
 
     since: Ints
     seconds: Floats
 
 
 def delivered(w: Windows) -> Column:
-    """Return the delivered records: acknowledged ones, else those sent less those sent again."""
+    """Return the number of delivered records: acknowledged ones, else sent records minus retries."""
 
     def made() -> Column:
         acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
@@ -187,7 +187,7 @@ def delivered(w: Windows) -> Column:
 
 
 def waiting(w: Windows) -> Bools:
-    """True for each row with undelivered records in the producer, as far as known."""
+    """True for each row in which the producer is known to have undelivered records."""
 
     def made() -> Bools:
         used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
@@ -198,18 +198,18 @@ def waiting(w: Windows) -> Bools:
 
 
 def stalls(w: Windows) -> Stalls:
-    """Return since when deliveries reached no new maximum while records waited at every sample."""
+    """Return since when no further record was delivered while records waited at every sample."""
 
     def made() -> Stalls:
         column = delivered(w)
         highest = w.max(column)
-        # NaN compares false, so such a row is not where the maximum was reached.
+        # NaN compares false, so rows without a value do not count as reaching the maximum.
         reached = np.where(column.values[w.rows] >= highest[w.window_of_row], w.rows.astype(np.float64), np.nan)
         first = w.reduced(np.fmin, reached)
         counted = ~np.isnan(first)
         since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
         calm = Column(np.where(waiting(w), np.nan, 1.0))
-        # After the last maximum, with records waiting at every sample.
+        # From the row after the maximum on, records waited at every sample.
         stands_still = (
             counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
         )

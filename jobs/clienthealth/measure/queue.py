@@ -1,8 +1,8 @@
 """Per-topic queue saturation: how full the queue between a client and one topic is, which singles out the slow topic.
 
-Old Scala consumer: chunks in `FetchQueueSize` per consuming thread, of `queued.max.message.chunks`. librdkafka:
-prefetched records of `queued.min.messages` and bytes of `queued.max.messages.kbytes`; for producers the topic's share
-of the client's queue limit. The Java consumer has no such queue.
+Old Scala consumer: chunks in `FetchQueueSize` per consuming thread; the limit is `queued.max.message.chunks`.
+librdkafka: prefetched records, limited by `queued.min.messages`, and bytes, limited by `queued.max.messages.kbytes`;
+for producers the topic's share of the client's queue limit. The Java consumer has no such queue.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clienthealth.measure.columns import Floats, Ints, spread
 from clienthealth.measure.view import Windows
 from clienthealth.model.metrics import QUEUE_DEFAULTS
 
-#: Options that limit a queue.
+#: Client options that limit a queue.
 CHUNKS, RECORDS, KBYTES = "queued.max.message.chunks", "queued.min.messages", "queued.max.messages.kbytes"
 
 
@@ -76,20 +76,20 @@ def _queues(w: Windows) -> Queues:
             share = np.fmax(share, _finite(most("queue-records") / limits(w, RECORDS, reporting)[which[first]]))
             kbytes = limits(w, KBYTES, reporting)[which[first]]
             share = np.fmax(share, _finite(summed("queue-bytes") / (kbytes * 1024)))
-    # Topics keep the order of the sample, which is the order that people know.
+    # Topics keep the order of the sample, because people know that order.
     shown = np.argsort(first, kind="stable")
     shown = shown[~np.isnan(share[shown])]
     return Queues(window[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])
 
 
 def limits(w: Windows, option: str, windows: Ints) -> Floats:
-    """Return an option that limits a queue, for these windows; its default if it is absent or not a number."""
+    """Return the option that limits a queue, for these windows; the default if it is absent or not a number."""
     configured = w.option(option, windows)
     return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)
 
 
 def _finite(ratio: Floats) -> Floats:
-    """Replace the infinite ratio of a limit of 0, which means unlimited."""
+    """Replace infinite ratios: a limit of 0 means that the queue has no limit."""
     return np.where(np.isinf(ratio), np.nan, ratio)
 
 
@@ -106,10 +106,10 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
 
 
 def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
-    """For each window topic and consumed_rate (records per second) of a consumer that reads several topics.
+    """Return one list per window: topic and consumed_rate (records per second), if a consumer reads several topics.
 
-    From the first to the last sample; a topic that either of them lacks has no rate. A topic that is fetched no more
-    stands at 0 beside others that go on.
+    Rates are from the first to the last sample; a topic that one of these lacks has no rate. A topic that is no longer
+    fetched has the rate 0 beside topics that are.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     if w.kind == "producer" or not len(w.ts):
@@ -127,7 +127,7 @@ def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
 
 
 def _topic_sums(w: Windows, values: Floats, rows: Ints) -> list[dict[int, float]]:
-    """Sums of a metric by topic in the parts of single rows."""
+    """Return for each of these rows the sum of a metric by topic."""
     sums: list[dict[int, float]] = []
     for begin, end in zip(w.part_begin[rows].tolist(), w.part_begin[rows + 1].tolist(), strict=True):
         by_topic: dict[int, float] = {}

@@ -20,13 +20,13 @@ from clienthealth.measure.lag_state import COMMITS, climbs
 from clienthealth.measure.view import MIN_READINGS, Windows
 from clienthealth.settings import LagSettings
 
-#: A lag that the present rate reads in this time (s) is not a backlog.
+#: A lag that the consumer reads within this time (s) at its present rate is not a backlog.
 BACKLOG_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Points:
-    """All samples' lags of partitions, by topic, partition and time.
+    """All reported lags of partitions, one per sample and partition.
 
     row      the sample's row
     topic    index into the names of the parts
@@ -47,7 +47,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Lags:
-    """The partitions whose lag is in each window's last sample, by window, topic and partition.
+    """The partitions that report a lag in each window's last sample, by window, topic and partition.
 
     point  index into `Points`
     blind  True if the client has not fetched over its last MIN_READINGS samples, so that its lag is not known
@@ -97,7 +97,7 @@ def _lags(w: Windows) -> Lags:
 
 
 def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
-    """Return for each window topic, partition, records, seconds, quality, state and paused of the last sample.
+    """Return one list per window: topic, partition, records, seconds, quality, state and paused at the last sample.
 
     `quality` refers to the records, and unknown records are absent; seconds are known only if there is no lag.
     """
@@ -136,7 +136,7 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     backlog = BACKLOG_SECONDS * np.nan_to_num(rate) / np.maximum(1, np.bincount(of_partitions.window, minlength=len(w)))
     records = p.records[of_partitions.point]
     fine = records <= _allowed(w, limits)
-    # True if the window has MIN_READINGS points of the partition.
+    # True for partitions of which the window has at least MIN_READINGS points.
     measured, point = np.ones(len(records), np.bool_), of_partitions.point
     for _ in range(MIN_READINGS):
         measured = measured & (point >= 0) & (p.row[point] >= w.lo[of_partitions.window])

@@ -1,6 +1,6 @@
-"""Windows of samples as arrays, so that indicators and failure modes query thousands of windows, or one, at once.
+"""Windows of samples as arrays, so that one call evaluates an indicator or a failure mode for thousands of windows.
 
-All samples lie in one table, a window is a span [lo, hi) of it, and an answer is an array with one element per window.
+All samples lie in one table, a window is a span [lo, hi) of it, and a result is an array with one element per window.
 The judges call the same functions for a single window (`ClientWindow.table`).
 """
 
@@ -23,7 +23,7 @@ __all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Runs", "Windows"]
 
 T = TypeVar("T")
 
-#: Fewer samples in a window allow no verdict by metrics.
+#: A window with fewer samples allows no verdict by metrics.
 MIN_READINGS = 3
 
 POSITION = {kind: {name: at for at, name in enumerate(names)} for kind, names in CLIENT_METRICS.items()}
@@ -31,9 +31,9 @@ TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
 
 
 class About(NamedTuple):
-    """A client's description beside its samples.
+    """The description of a client that its samples lack.
 
-    config  its options
+    config  the client's options
     group   its consumer group, else its client id
     has_log_data  True if a log line or a thread dump of its process was ever read
     whole   True if its totals are known to count from its start, False for deltas that were added up
@@ -49,10 +49,10 @@ class About(NamedTuple):
 class Runs:
     """Runs of at least two samples over which a known metric does not change; one element per run.
 
-    A window can have several runs, in order of time. Samples without the metric lie between but do not count.
+    A window can have several runs, in order of time. Samples without the metric may lie within a run but do not count.
     window   the window's position
     first    the run's first row; last: its last one (inclusive)
-    seconds  from the first to the last: the least time for which the metric stood still
+    seconds  from the first to the last: the metric was unchanged for at least this long
     """
 
     window: Ints
@@ -120,13 +120,13 @@ class Windows:
     # -- caches
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
-        """Return `make()`, cached for these rows, whichever windows ask."""
+        """Return the result of `make`, computed once for this table of rows and shared by all selections of windows."""
         if name not in self._of_rows:
             self._of_rows[name] = make()
         return cast(T, self._of_rows[name])
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return `make()`, cached for these windows."""
+        """Return the result of `make`, computed once for this selection of windows."""
         if name not in self._of_windows:
             self._of_windows[name] = make()
         return cast(T, self._of_windows[name])
@@ -141,30 +141,30 @@ class Windows:
             if at is None:
                 column = Column(unknown(len(self.ts)))
             else:
-                # A sum is NaN if any of its terms is, so this checks all columns at once.
+                # The sum of a column is NaN if any of its values is, so this checks all columns at once.
                 whole = self.once_for_rows("whole", lambda: ~np.isnan(self.values.sum(axis=0)))
                 column = Column(self.values[:, at], bool(whole[at]))
             self._columns[name] = column
         return column
 
     def col(self, name: str) -> Floats:
-        """Return `column`'s values."""
+        """Return the values of a metric over all rows, as `column` has them."""
         return self.column(name).values
 
     @cached_property
     def rows(self) -> Ints:
-        """The rows of all windows, window after window."""
+        """The row numbers of all windows, window after window."""
         return spread(self.lo, self.hi)[0]
 
     @cached_property
     def _starts(self) -> Ints:
-        """The begin of each non-empty window in `rows`."""
+        """The position in `rows` at which each non-empty window starts."""
         counts = self.samples[self.samples > 0]
         return np.cumsum(counts) - counts
 
     @cached_property
     def window_of_row(self) -> Ints:
-        """The window of each of `rows`."""
+        """For each of `rows`, the window to which it belongs."""
         return np.repeat(np.arange(len(self.lo)), self.samples)
 
     def reduced(self, how: np.ufunc, values: Floats) -> Floats:
@@ -231,11 +231,11 @@ class Windows:
         return self.count(metric) > 0
 
     def rises(self, metric: str | Column) -> Ints:
-        """Return how often it rose from one known value to the next."""
+        """Return how often the metric rose from one known value to the next."""
         return self._column(metric).rises(self.lo, self.hi)
 
     def rose(self, metric: str | Column) -> Bools:
-        """True if it rose from any known value to the next."""
+        """True if the metric rose from any known value to the next."""
         return self.rises(metric) > 0
 
     def grown(self, metric: str | Column) -> Floats:
@@ -246,11 +246,11 @@ class Windows:
         return self.column(metric) if isinstance(metric, str) else metric
 
     def still(self, name: str) -> Runs:
-        """Return the runs of samples over which a metric stands still."""
+        """Return the runs of samples over which a metric does not change."""
         column = self.column(name)
         begin, end = column.still
         a, b = column.bounds(self.lo, self.hi)
-        # A run counts for a window if it ends after the window's first row and begins before its last.
+        # A run counts for a window if it ends after the window's first row and starts before its last.
         behind = np.where(b - a > 1, np.searchsorted(begin, b - 1, "left"), 0)
         at, window = spread(np.searchsorted(end, a + 1, "right"), behind)
         first, last = np.maximum(begin[at], a[window]), np.minimum(end[at], b[window]) - 1
@@ -275,7 +275,7 @@ class Windows:
         return np.array([self._about(at).has_log_data for at in self._which[windows].tolist()], np.bool_)
 
     def counts_from_start(self) -> Bools:
-        """True if the totals count from the client's start, so that they are counters for others too."""
+        """True if the totals count from the client's start, so that they can be published as counters."""
         return np.array([self._about(at).whole for at in self._which.tolist()], np.bool_)
 
     def groups(self, windows: Ints) -> list[str]:
@@ -284,7 +284,7 @@ class Windows:
 
     @property
     def part_begin(self) -> Ints:
-        """The begin of each row's parts; one more number than there are rows."""
+        """The position of each row's first part; the last of the n + 1 numbers is the end of all parts."""
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:
@@ -310,7 +310,7 @@ class Windows:
         return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
 
     def last_knows(self, *names: str) -> Bools:
-        """True if any part of the last sample has one of these metrics."""
+        """True if any part of the last sample has one of the metrics `names`."""
         counts = self.once_for_rows(
             f"parts that know {names}",
             lambda: counted(np.logical_or.reduce([~np.isnan(self.of_topics(n)) for n in names])),
@@ -319,7 +319,7 @@ class Windows:
         return counts[np.maximum(begin, end)] > counts[begin]
 
     def apart(self) -> Windows:
-        """Return every sample of every window as a window of its own."""
+        """Return a selection in which each sample of each window is a window of its own."""
         single_readings = self.at(self.window_of_row)
         single_readings.lo, single_readings.hi = self.rows, self.rows + 1
         return single_readings
