@@ -178,7 +178,7 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """Return each window's greatest value and its topic; ties go to the last topic by name, NaN counts least."""
+    """Return each window's greatest value and its topic. Ties go to the last topic by name; NaN counts least."""
     number, name = np.full(len(w), np.nan), np.full(len(w), None, np.object_)
     if len(window):
         names = np.array(w.names, np.object_)

@@ -34,7 +34,7 @@ class Table:
 
     @classmethod
     def of(cls, data: bytes, width: int) -> Self:
-        """Return a read-only table over bytes: the columns, then `width` values, eight bytes each."""
+        """Return a read-only table over bytes; a row has the integer columns, then `width` values, eight bytes each."""
         words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
@@ -74,7 +74,7 @@ class Table:
         return cls(*map(np.concatenate, zip(*(table._arrays() for table in tables), strict=True)))
 
     def merged(self, starts: Ints) -> Self:
-        """Merge the rows from each start to the next into one: each column takes the first known value among them."""
+        """Merge the rows from each start to the next into one: each column takes its first known value in them."""
 
         def known_first(array: NDArray[Any]) -> NDArray[Any]:
             rows = np.arange(len(array)).reshape(-1, *[1] * (array.ndim - 1))
@@ -203,9 +203,9 @@ class Column:
 
     @cached_property
     def still(self) -> tuple[Ints, Ints]:
-        """Return the runs of two or more equal known values as begins and ends among the known values.
+        """Return the runs of two or more equal known values: their starts and ends among the known values.
 
-        A run can extend into the rows of the next client; callers cut it at the end of their span.
+        A run can extend into the rows of the next client, so callers cut it at the end of their span.
         """
         same = np.zeros(len(self._reported_values) + 1, np.bool_)
         same[1:-1] = self._reported_values[1:] == self._reported_values[:-1]
@@ -222,7 +222,7 @@ def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def counted(flags: Bools) -> Ints:
-    """Return the cumulative count of set flags before each position; one more number than there are flags."""
+    """Return how many flags are set before each position; one more number than flags: the last counts all."""
     counts = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=counts[1:])
     return counts

@@ -89,12 +89,12 @@ def limits(w: Windows, option: str, windows: Ints) -> Floats:
 
 
 def _finite(ratio: Floats) -> Floats:
-    """Replace infinite ratios: a limit of 0 means that the queue has no limit."""
+    """Replace infinite ratios by NaN: a limit of 0 means that the queue has no limit."""
     return np.where(np.isinf(ratio), np.nan, ratio)
 
 
 def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
-    """Return for each window topic, used_ratio (0 to 1) and, if reported, records of its last sample's queues."""
+    """Return per window the queues of its last sample: topic, used_ratio (0 to 1) and, if reported, records."""
     of_topics = queues(w)
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     ratios, names = np.clip(of_topics.share, 0.0, 1.0).tolist(), w.names

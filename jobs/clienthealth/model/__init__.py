@@ -1,1 +1,1 @@
-"""The vocabulary: clients, what they report, and the verdicts on them. Plain values without dependencies."""
+"""The data types of the project: clients, the data they report, and verdicts on them. Without dependencies."""

@@ -21,7 +21,7 @@ def snapshot(
     """Return one client's metrics at one moment (epoch ms) as JSON; unknown parts of its identity are null.
 
     metrics  by names of CLIENT_METRICS
-    topics   one entry per topic, partition or thread: `topic`, `partition`, `thread`, `metrics`; in groups `member`
+    topics   one per topic, partition or thread: `topic`, `partition`, `thread`, `metrics`; in groups also `member`
     """
     return {
         "ts": ts_ms,
@@ -33,7 +33,7 @@ def snapshot(
 
 
 def written(said: Snapshot) -> dict[str, Any]:
-    """Return a client's (not a group's) snapshot as that JSON."""
+    """Return a snapshot of a client (not of a group) in this JSON form."""
     topics = [
         {"topic": one.topic, "partition": one.partition, "thread": one.thread, "metrics": one.metrics}
         for one in said.topics

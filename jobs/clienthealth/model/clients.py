@@ -32,7 +32,7 @@ def key_parts(key: str) -> tuple[str, str, str] | None:
 
 
 class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A client with its newest identity: the one type for it from the packer to the page; tables hold its row number.
+    """A client with its newest identity. This one type is used from packer to page; tables hold its row number.
 
     `host`: the host of its process, or its instance if no host is known. `instance` names the process (host:pid, pod
     uid); `client_id` is empty if only the process is known. For a consumer group, `library` is its source (broker) and
@@ -69,18 +69,18 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def process(self) -> tuple[str, str]:
-        """Return service and host of its process."""
+        """Return the service and the host of the client's process."""
         return self.service, self.host or self.instance
 
     @property
     def home(self) -> tuple[str, str]:
-        """Return what shares a bucket and a fault: the process. A consumer group has none and stands alone."""
+        """Return the process, whose clients share a bucket and faults; for a consumer group, the group itself."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
-    """The process of clients. `instance`: host:pid; `config`: options of its clients from another source."""
+    """A process with Kafka clients. `instance`: host:pid; `config`: its clients' options, from a source beside them."""
 
     service: str
     host: str
@@ -100,5 +100,5 @@ class ClientProcess:
         version: str | None = None,
         group: str | None = None,
     ) -> Client:
-        """Return a client of the process."""
+        """Return a client of this process."""
         return Client(self.service, self.host, self.instance, client_id, kind, library, version, group)

@@ -31,7 +31,7 @@ class InputError(HealthError):
 
 
 class RecordError(InputError):
-    """A record of the topic client-health is no state of a client; the text says why."""
+    """A record of the topic client-health does not describe a client's state; the text says why."""
 
 
 class CatalogueError(HealthError):
@@ -39,7 +39,7 @@ class CatalogueError(HealthError):
 
 
 class StateError(HealthError):
-    """The checkpoint was written by a program with which this one does not agree."""
+    """The checkpoint was written by a program that does not match the running one."""
 
 
 class DependencyError(HealthError):
@@ -47,8 +47,8 @@ class DependencyError(HealthError):
 
 
 class ServiceError(HealthError):
-    """A service did not do what was asked."""
+    """A broker, Prometheus, Grafana or mail server did not do what was asked."""
 
 
 class HeapError(ServiceError):
-    """Spark's JVM ended for want of memory."""
+    """Spark's JVM ended because it ran out of memory."""

@@ -1,4 +1,4 @@
-"""The wire form of verdicts, and its one codec: records of the topic `client-health`, rows of the history.
+"""The stored form of verdicts and its only codec: records of the topic `client-health`, rows of the history.
 
 Writers fill in `Written`; readers get a `HealthRecord`. Readers distrust records: numbers may be text, NaN or missing.
 """
@@ -20,7 +20,7 @@ from clienthealth.model.errors import RecordError
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Standing, Status, Verdict, standing
 
-#: Schema of a record. It rises if old readers would misread new records; added fields leave it unchanged.
+#: Schema number of a record. It rises if old readers would misread new records; added fields do not change it.
 SCHEMA = 1
 _CLIENT_FIELDS = Client.__struct_fields__
 _NEVER_NONE = ("service", "host", "client_id")
@@ -44,13 +44,13 @@ def verdicts_json(verdicts: Iterable[Verdict]) -> msgspec.Raw:
 
 
 def evidence_json(evidence: Evidence) -> dict[str, Any]:
-    """Return one fact with its input record."""
+    """Return one fact with its input record as JSON."""
     source = None if evidence.source is None else dataclasses.asdict(evidence.source)
     return {"kind": evidence.kind, "ts": evidence.ts_ms, "text": evidence.text, "source": source}
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON: onset and evidence only of a failure, a reason only if it is unknown."""
+    """Return a verdict as JSON. Only a failure has onset and evidence; only an unknown verdict has a reason."""
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
         fields |= {
@@ -70,7 +70,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
-    """Invert `verdict_json`."""
+    """Return the verdict that `verdict_json` has written."""
     if len(row) == 2:
         return _bare(row["mode"], row["status"])
     return Verdict(
@@ -88,12 +88,12 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
 
 @functools.lru_cache(maxsize=1_000)
 def _bare(mode: str, status: Status) -> Verdict:
-    """Return a verdict without details, as most are: one object for all clients."""
+    """Return a verdict without details, as most are; the same object serves all clients."""
     return Verdict(mode, status)
 
 
 def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
-    """Invert `evidence_json`."""
+    """Return the fact that `evidence_json` has written."""
     source = row.get("source")
     return Evidence(row["kind"], row["ts"], row["text"], None if source is None else Source(**source))
 
@@ -120,7 +120,7 @@ def seen_from_json(row: Mapping[str, Any]) -> Seen:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
-    """Return the worst status of verdicts; `ok` only if each of them is, unknown if there is none."""
+    """Return the worst status of verdicts; `ok` only if each verdict is, unknown if there are no verdicts."""
     of_all = standing(verdict.status for verdict in verdicts)
     return "unknown" if of_all == "partial" else of_all
 
@@ -130,12 +130,12 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
 
     client, verdicts  as `encoded` and `verdicts_json` return them
     window_*          the window that was judged; for a group the window of its lag
-    samples           number of samples in it
+    samples           number of samples in the window
     worst             see `worst`; for a group ok while its lag is fine, else unknown
     last_seen         time of the client's newest data
-    departed          the client is gone since
-    config            its options: those that it reports, and all that it logged at its start
-    also_seen         its known issues, as `seen_json` returns them
+    departed          since when the client is gone
+    config            the client's options: those that it reports, and all that it logged at its start
+    also_seen         the client's known issues, as `seen_json` returns them
     """
 
     window_start: int
@@ -163,7 +163,7 @@ class HealthRecord:
     """A record that was read: the newest state of a client. Times in epoch milliseconds; absent indicators are unknown.
 
     `seen_ms`: time of the client's newest data. A window that still runs ends in the future; then the record's own time
-    counts. `stale`: too old for anything in it to hold but a failure (`aged`).
+    counts. `stale`: True if the record is so old that only its failures still hold (`aged`).
     """
 
     client: Client
@@ -186,11 +186,11 @@ class HealthRecord:
         return "partial" if partly else self.worst
 
     def value(self, *path: str) -> float | None:
-        """Return an indicator by its path, None if unknown."""
+        """Return the indicator with this path, None if unknown."""
         return number(self._at(path))
 
     def text(self, *path: str) -> str | None:
-        """Return an indicator that is a word, None if unknown."""
+        """Return an indicator whose value is a word, None if unknown."""
         value = self._at(path)
         return value if isinstance(value, str) else None
 
@@ -226,9 +226,9 @@ def amount(value: Any) -> float | None:
 
 
 def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
-    """Decode a record. `written_ms`: Kafka's timestamp of it, negative if there is none.
+    """Decode a record. `written_ms`: Kafka's timestamp of the record, negative if there is none.
 
-    Raises RecordError for anything else, and for a record of a newer schema, which would be misread.
+    Raises RecordError if the bytes are no such record, or a record of a newer schema, which would be misread.
     """
     try:
         row = document(value)
@@ -244,7 +244,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             raise TypeError("indicators or window_end")
         worst = row.get("worst")
         if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
-            # Up to 0.2 a mode that was not judged did not count.
+            # Up to release 0.2 `worst` ignored modes that were not judged.
             worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(
@@ -269,7 +269,7 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Return the options that are texts; one object for the many records without any."""
+    """Return the options whose values are texts. The many records without options share one object."""
     if not row:
         return _NO_CONFIG
     if type(row) is not dict:
@@ -295,16 +295,16 @@ def document(value: bytes) -> Any:
 
 
 def strict(value: bytes) -> bytes:
-    """Return a record as JSON that every parser reads."""
+    """Return a record as JSON that every parser reads (no NaN or Infinity)."""
     odd = b"NaN" in value or b"Infinity" in value
     return msgspec.json.encode(document(value)) if odd else value
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """Return an old record of a client without newer data as it should be shown now.
+    """Return a record, old and without newer data of the client, as it should be shown now.
 
-    Health and measurements are unknown by now; a failure continues until evidence shows its end. `reason`: why nothing
-    is known.
+    Health and measurements are unknown by now; a failure continues until evidence shows its end. `reason`: why health
+    is unknown.
     """
     row = document(value)
     verdicts = [
@@ -321,7 +321,7 @@ def _client(row: Mapping[str, Any]) -> Client:
         if value is None:
             fields[name] = "" if name in _NEVER_NONE else None
         elif type(value) is str:
-            # Clients of a fleet share services, hosts, libraries and versions.
+            # Many clients have the same service, host, library and version, so equal texts become one object.
             fields[name] = intern(value)
         else:
             raise TypeError(f"client: {name}")

@@ -1,9 +1,9 @@
-"""One metric, many spellings: the table that maps every dialect's names onto ours, which are the Java client's.
+"""One metric, many spellings: a table that maps the names in every dialect to ours, which are the Java client's.
 
-Most dialects derive their spelling from the Java client's MBean group and attribute by a rule. `metrics.toml` holds the
-attributes per group once; the rules are here. The table lists the names of other libraries one by one (librdkafka, the
-old Scala consumer, Metricbeat's renamed fields). Units are ours throughout; only librdkafka needs conversion, with the
-factors beside its names. Spark-free.
+A dialect is a tool's or a library's way to spell metrics. Most dialects derive their spelling from the Java client's
+MBean group and attribute by a rule. `metrics.toml` lists the attributes per group; the rules are in this module. The
+table lists the names of other libraries one by one (librdkafka, the old Scala consumer, Metricbeat's renamed fields).
+Units are ours throughout; only librdkafka needs conversion, with the factors beside its names. Needs no Spark.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from clienthealth.model.metrics import CLIENT_METRICS, SPELLINGS, TOPIC_METRICS
 
 #: MBean group (the key property `type`) of the Java client → the attributes that are read from it.
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
-#: Names in older Java clients, with the same meaning and unit.
+#: Names that older Java clients use for a metric, with the same meaning and unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
-#: Metrics of the network layer, which producer and consumer share, read or not.
+#: Metrics of the network layer, which producers and consumers share; also those that are not read.
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: MBeans of the Scala consumer: `type/name/attribute` → our name.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
-#: Fields of Metricbeat's module `kafka` whose name is not that of the MBean attribute.
+#: Fields of Metricbeat's module `kafka` whose names differ from the MBean attribute.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
 #: librdkafka's statistics: our name → its path there, and the factor to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
-#: The same for partitions in librdkafka's statistics (`topics.*.partitions.*`).
+#: As for clients, but for partitions in librdkafka's statistics (`topics.*.partitions.*`).
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
@@ -55,13 +55,13 @@ def jmx_exporter_1(group: str, name: str) -> str:
 
 
 def attribute(group: str, name: str) -> str:
-    """Spell a metric as its MBean attribute: Jolokia, Telegraf, jmxtrans, kafka-python."""
+    """Spell a metric as its MBean attribute, as Jolokia, Telegraf, jmxtrans and kafka-python do."""
     return name
 
 
 Rule = Callable[[str, str], str]
 
-#: Title of a dialect → its rule.
+#: Title of a dialect → the rule by which it spells a metric.
 RULES: Mapping[str, Rule] = {
     "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": attribute,
     "KIP-714 (OTLP)": kip714,
@@ -73,7 +73,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Return every name by these rules, older names of the Java client included → our name."""
+    """Return a map of every name by these rules → our name, including older names of the Java client."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()
@@ -84,12 +84,12 @@ def spellings(*rules: Rule) -> dict[str, str]:
 
 
 def mbeans() -> dict[str, str]:
-    """Return `type/attribute` of the Java client and `type/name/attribute` of the Scala consumer → our name."""
+    """Return a map of `type/attribute` (Java client) and `type/name/attribute` (Scala consumer) → our name."""
     return {**spellings(lambda group, name: f"{group}/{name}"), **SCALA}
 
 
 def kinds() -> dict[str, str]:
-    """Return MBean type → kind of client."""
+    """Return a map of MBean type → kind of client."""
     return {
         **{group: _kind(group) for group in JAVA},
         **{key.split("/")[0]: "legacy-consumer" for key in SCALA},
@@ -97,7 +97,7 @@ def kinds() -> dict[str, str]:
 
 
 def telling() -> dict[str, str]:
-    """Return attribute → kind, for attributes that only one kind of Java client has."""
+    """Return a map of attribute → kind, for attributes that only one kind of Java client has."""
     return {name: _kind(group) for group, names in JAVA.items() for name in names if name not in SHARED}
 
 
@@ -114,7 +114,7 @@ def table() -> str:
     return "".join("| " + " | ".join(row) + " |\n" for row in (header, ["---"] * len(header), *rows))
 
 
-#: MBean groups whose attributes belong to a topic or a partition, alone or beside the client itself.
+#: MBean groups whose attributes belong to a topic or a partition; a client may have the same attributes, too.
 _OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
 
 
@@ -142,11 +142,11 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels, each with its own value alone.
+    """Return labels in which each holds only its own value.
 
-    A greedy group in a pattern of the exporter, `client-id=(.+)><>`, captures the properties behind it: `orders,
-    node-id=node-1` would be a client of its own. Each captured property becomes a label (`node_id`), unless that label
-    exists.
+    A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after it:
+    `orders, node-id=node-1` would be a client of its own. Each captured property becomes a label (`node_id`), unless
+    that label exists.
     """
     apart = dict(labels)
     for name, value in labels.items():

@@ -8,13 +8,13 @@ from typing import Literal
 
 from clienthealth.model.clients import Kind
 
-#: Frames of a thread that polls a consumer.
+#: Frames that show a thread inside poll() of a consumer.
 POLL_FRAMES = ("KafkaConsumer.poll", "KafkaShareConsumer.poll", "kafka.consumer.group.poll")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An input record: topic (or file), partition and offset."""
+    """The input record that something was read from: topic (or file), partition and offset."""
 
     topic: str
     partition: int
@@ -23,7 +23,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class TopicReading:
-    """One topic, partition or thread in a client's sample."""
+    """The values of one topic, partition or thread in a client's sample."""
 
     topic: str
     partition: int | None
@@ -47,12 +47,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """A log line that a log pattern recognises. `captures` holds the named groups of the pattern.
+    """A log line that matches a log pattern. `captures` holds the named groups of the pattern.
 
     `client_id` is None if the line does not name its client. `text` is the line's message, and the exception if the
-    pattern matched there, cut at 500 characters. `repeats`: the number of lines that this one stands for; of a burst
-    one line is kept per tenth of a second. `kind`: of the client, if the record tells it and not the text. `own`: False
-    if an application's words precede the library's, so that the line may be about another program's client.
+    pattern matched there, cut at 500 characters. `repeats`: the number of lines for which this one stands; of a burst
+    one line is kept per tenth of a second. `kind`: kind of the client, if the record tells it and not the text. `own`:
+    False if an application's words precede the library's, so that the line may be about another program's client.
     """
 
     ts_ms: int
@@ -85,13 +85,13 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the thread touches a Kafka client, or shows that the JVM ends."""
+        """True if the thread touches a Kafka client, or shows that the JVM is ending."""
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The threads of a dump that touch a Kafka client or were seen to poll one (and `DestroyJavaVM`, if there).
+    """The threads of a dump that touch a Kafka client or were seen to poll one (and `DestroyJavaVM`, if present).
 
     `others`: threads in foreign code, if a client of the process calls poll() in a way that no frame shows. `complete`:
     True if no thread is known to be missing. `deadlocked`: names of the threads that the JVM reports as deadlocked.

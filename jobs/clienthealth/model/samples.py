@@ -1,10 +1,11 @@
 """Build snapshots of clients from single metric values (of one client, topic or partition).
 
-Most formats use it: a `Samples` collects the values of one process at one moment, and makes a snapshot of each client
+Most formats use `Samples`: it collects the values of one process at one moment, and makes a snapshot of each client
 among them. Only the final sort of topics is worse than linear, so that clients with thousands of partitions are no
 problem.
 
-Brokers are numbered as clients do: each connection is a node, and the connection to a coordinator is a node of its own.
+Brokers are numbered as clients do it: each connection is a node, and the connection to a coordinator is a node of its
+own.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
-#: A node without broker id: a bootstrap address whose broker the client does not know yet.
+#: A node without broker id: a bootstrap address for which the client does not know the broker yet.
 UNNAMED = -1
 #: A coordinator's node id is the largest integer minus the broker's id.
 _COORDINATORS = 2**30
 
 
 def node(name: str | None) -> int | None:
-    """Return the broker id of a node (`node-3`, `3`), UNNAMED if it has none, None without a name."""
+    """Return the broker id of a node name (`node-3`, `3`), UNNAMED if the name has none, None without a name."""
     if name is None:
         return None
     number = integer(name.removeprefix("node-").removeprefix("coordinator-"))
@@ -35,7 +36,8 @@ def node(name: str | None) -> int | None:
 def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     """Return the largest of the brokers' average latencies (ms, by broker id) and its broker, as metrics of the client.
 
-    One broker stands for all: a report of each would cost as much as there are brokers, and only the slow one matters.
+    Only the slowest broker is kept: it is the one that matters, and a value for each would cost as much as there are
+    brokers.
     """
     of_broker = {number: latency for number, latency in latencies.items() if number != UNNAMED and latency is not None}
     if not of_broker:
@@ -44,7 +46,7 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: Metrics that some libraries give per topic or partition only; the client's own value is their sum.
+#: Metrics that some libraries report per topic or partition only; their sum is the client's value.
 SUMMED = (
     "record-send-total",
     "record-send-rate",
@@ -52,21 +54,21 @@ SUMMED = (
     "records-consumed-total",
     "records-consumed-rate",
 )
-#: Metrics of which the client's own value is the largest.
+#: A client's metric → the metrics of its topics of which the largest value is the client's.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
-#: A topic, or one partition or thread of it.
+#: A part of a client: a topic, or one partition or thread of a topic.
 Part = tuple[str, int | None, str | None]
 
 
 class Samples:
     """The metric values of one process at one moment.
 
-    ts_ms, interval_ms, delta  of all its snapshots, see Snapshot
-    library                    of its clients (the Scala consumer's is always `scala`)
-    version                    of the library, if the record tells one for the whole process
+    ts_ms, interval_ms, delta  apply to all its snapshots, see Snapshot
+    library                    library of its clients (the Scala consumer's is always `scala`)
+    version                    version of the library, if the record tells one for the whole process
     """
 
     def __init__(
@@ -103,9 +105,9 @@ class Samples:
     ) -> None:
         """Add one value. Without `kind` it belongs to no Kafka client and is ignored.
 
-            name     our name; None for a metric that is not read: its client is noted all the same
+            name     our name; None for a metric that is not read, which only shows that the client exists
             value    None if unknown
-            node     the broker that it was measured for: it counts if the client has no value for the whole
+            node     the broker for which it was measured: it counts if the client has no value of its own
 
         Of several values with one name the largest counts: the slowest broker's latency stands for the client's.
         """
@@ -129,7 +131,7 @@ class Samples:
         thread: str | None = None,
         node: int | None = None,
     ) -> None:
-        """Add values of one client, topic or broker, see `add`; without values the client is noted all the same.
+        """Add values of one client, topic or broker, see `add`. Without values, only note that the client exists.
 
         names   our names
         values  one per name, as in the record, see `number`
@@ -160,7 +162,7 @@ class Samples:
         thread: str | None = None,
         node: int | None = None,
     ) -> dict[str, float]:
-        """Where the samples of a client, a topic of it, or a broker of it are gathered; see `add`."""
+        """Return the mapping that collects the values of a client, of one of its topics, or of one of its brokers."""
         client = self._client(client_id, kind)
         if topic is None:
             return client.own if node is None else client.nodes.setdefault(node, {})
@@ -177,7 +179,7 @@ class Samples:
         return client
 
     def saw(self, client_id: str, kind: str, version: str | None = None, group: str | None = None) -> None:
-        """Note a client's version or consumer group; that alone makes no snapshot."""
+        """Note a client's version or consumer group; this alone makes no snapshot."""
         if version:
             self._versions[client_id, kind] = max(self._versions.get((client_id, kind), ""), version)
         if group:
@@ -187,13 +189,13 @@ class Samples:
         """Return one snapshot per client.
 
         rolled_up  derive values that a client lacks from those of its topics
-        whole      its brokers can be compared: the record does not carry one value of many
+        whole      True if the record has the values of all brokers, so that they can be compared
         """
         return [self._snapshot(*ref, client, rolled_up, whole) for ref, client in self._clients.items()]
 
     @property
     def _of_others(self) -> str | None:
-        """Return the newest version that clients of the process report: it stands for those without one."""
+        """Return the newest version that clients of the process report; clients without a version get it."""
         return max(self._versions.values(), default=None)
 
     def _snapshot(self, client_id: str | None, kind: str, client: _Client, rolled_up: bool, whole: bool) -> Snapshot:
@@ -223,7 +225,7 @@ class Samples:
 
 
 class _Client:
-    """The values of one client, of single brokers, and of its topics, by our names."""
+    """The values of one client, of its single brokers, and of its topics, by our names."""
 
     __slots__ = ("nodes", "own", "parts")
 
@@ -267,7 +269,7 @@ def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:
 
 
 def _order(part: Part) -> tuple[str, bool, int, str]:
-    """Sort a topic as a whole before its partitions and threads."""
+    """Return a sort key that puts a topic as a whole before its partitions and threads."""
     topic, partition, thread = part
     return topic, partition is not None, partition or 0, thread or ""
 
@@ -287,6 +289,6 @@ def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _without_doubles(parts: dict[Part, dict[str, float]]) -> dict[Part, dict[str, float]]:
-    """Drop doubles: Java consumers since 4.1 report topic `a.b` under the older spelling `a_b` too (KIP-1109)."""
+    """Drop the second copy of a topic: Java consumers since 4.1 report `a.b` as `a_b` too, as before (KIP-1109)."""
     older = {topic.replace(".", "_") for (topic, _, _), metrics in parts.items() if metrics and "." in topic}
     return {part: metrics for part, metrics in parts.items() if part[0] not in older} if older else parts

@@ -27,14 +27,14 @@ from clienthealth.model.errors import ServiceError
 from clienthealth.model.metric_names import JAVA, kip714, spellings
 
 NAME = "kafka-client-health"
-#: Selectors of clients: all regular expressions of a list must match, each a whole text.
+#: Which clients the subscription is for: the client must match all regular expressions of the list in full.
 MATCH = "client_software_name=apache-kafka-java"
 NAME_LIBRDKAFKA = f"{NAME}-librdkafka"
 MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: Prefixes of librdkafka's metrics that are read, and of the counters that show a push's interval.
+#: Prefixes of the librdkafka metrics that are read, and of the counters from which a push's interval is seen.
 OF_LIBRDKAFKA = (
     "org.apache.kafka.consumer.connection.creation.total",
     "org.apache.kafka.consumer.coordinator.",
@@ -45,16 +45,16 @@ OF_LIBRDKAFKA = (
     "org.apache.kafka.producer.record.queue.time",
     "org.apache.kafka.producer.request.latency",
 )
-#: Twice the interval makes an incident half a minute later, and costs brokers and topic half as much.
+#: Interval (s) between pushes. Twice as long would delay an incident by half a minute and halve the load.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
-#: Class names of our plugin in `metric.reporters`.
+#: Class name by which our plugin is listed in `metric.reporters`.
 PLUGIN = "clienthealth.ClientTelemetryToTopic"
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """A subscription: prefixes of metric names, the push interval, and its clients ('': all)."""
+    """A subscription: prefixes of metric names, the push interval, and which clients it is for ('': all)."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -63,7 +63,7 @@ class Subscription:
 
     @classmethod
     def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
-        """Return subscriptions to all metrics that are read: for Java clients, and for librdkafka."""
+        """Return the subscriptions to all metrics that are read: one for Java clients, one for librdkafka."""
         every = round(seconds * 1000)
         return (
             cls(_beginnings(), every, MATCH),
@@ -71,7 +71,7 @@ class Subscription:
         )
 
     def covers(self, other: Subscription) -> bool:
-        """Are all metrics of another one pushed by this one, by its clients? `*` and an empty name mean all."""
+        """True if this subscription makes its clients push all metrics of `other`. `*` and an empty name mean all."""
         asked = not self.match or self.match == other.match
         metrics = (
             any(name.startswith(prefix) for prefix in self.metrics) or "*" in self.metrics for name in other.metrics
@@ -80,16 +80,16 @@ class Subscription:
 
     @property
     def config(self) -> Mapping[str, str]:
-        """Return it as brokers keep it."""
+        """Return the subscription as brokers store it."""
         return {"metrics": ",".join(self.metrics), "interval.ms": str(self.interval_ms), "match": self.match}
 
     def command(self, servers: str) -> str:
-        """Return the command by which an administrator writes it, on one line."""
+        """Return the one-line command with which an administrator creates the subscription."""
         what = f"--name {self.name} --metrics {','.join(self.metrics)} --interval {self.interval_ms}"
         return f"kafka-client-metrics.sh --bootstrap-server {servers} --alter {what} --match {quote(self.match)}"
 
     def write(self, client: KafkaAdminClient) -> None:
-        """Create or change it. Raises ServiceError: no right to do so, or brokers before 3.7."""
+        """Create or change the subscription. Raises ServiceError: no right to do so, or brokers before 3.7."""
         resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, self.name, dict(self.config))
         try:
             result = client.alter_configs([resource], raise_on_unknown=False)
@@ -114,7 +114,7 @@ def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None
 
 
 def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[int] | None:
-    """Those brokers whose `metric.reporters` name our plugin; None: this user may not see that. Raises KafkaError."""
+    """Return the brokers that list our plugin; None if the user may not see that. Raises KafkaError."""
     resources = [ConfigResource(ConfigResourceType.BROKER, str(node), {REPORTERS: None}) for node in nodes]
     configs = client.describe_configs(resources, config_filter="all")[ConfigResourceType.BROKER.name.lower()]
     if not all(REPORTERS in config for config in configs.values()):
@@ -123,8 +123,8 @@ def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[
 
 
 def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
-    """True if the broker offers requests for pushes, which only a plugin enables. Raises KafkaError."""
-    # The client reuses the first broker's offer for all brokers of one version, so ask this broker itself.
+    """True if the broker accepts pushes of metrics, which it does only with a plugin. Raises KafkaError."""
+    # The client assumes the first broker's abilities for all brokers of one version, so ask this broker itself.
     answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
     return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)
 
@@ -136,6 +136,6 @@ def _subscription(name: str, config: Mapping[str, Mapping[str, str]]) -> Subscri
 
 
 def _beginnings() -> tuple[str, ...]:
-    """Return the names that are read, without those that begin with another one: a name covers all its extensions."""
+    """Return the shortest prefixes of the names that are read: a prefix covers all names that begin with it."""
     names = sorted({kip714(group, name) for group, names in JAVA.items() for name in names} | set(spellings(kip714)))
     return tuple(name for name in names if not any(name != other and name.startswith(other) for other in names))

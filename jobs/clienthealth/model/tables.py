@@ -26,7 +26,7 @@ def table(path: Path) -> dict[str, Any]:
 
 
 def converted(value: Any, kind: type[T], where: str, read: Callable[[type, Any], Any] | None = None) -> T:
-    """Convert a value of such a file to a type. Raises CatalogueError with `where` and the key.
+    """Convert a value of a TOML file to a type. Raises CatalogueError with `where` and the key.
 
     `read`: builds values of types that TOML lacks, such as patterns.
     """

@@ -1,6 +1,6 @@
 """The content of one decoded record: snapshots of clients, and log lines.
 
-It is still as the record tells it: identities may be incomplete, and nothing is checked against other data.
+All values are as the record has them: identities may be incomplete, and nothing is checked against other data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Stream = Literal["metrics", "logs"]
 class _Named(msgspec.Struct, gc=False):
     @property
     def is_too_long(self) -> bool:
-        """True if one of its names is longer than MAX_NAME."""
+        """True if one of the texts in this object is longer than MAX_NAME."""
         return any(text and len(text) > MAX_NAME for text in msgspec.structs.astuple(self))
 
 
@@ -51,7 +51,7 @@ class Member(_Named, gc=False):
 
 
 class TopicMetrics(msgspec.Struct):
-    """One topic, partition or thread in a client's snapshot. `metrics`: names of TOPIC_METRICS.
+    """The values of one topic, partition or thread in a client's snapshot. `metrics`: names of TOPIC_METRICS.
 
     `member`: in snapshots of kind group only.
     """
@@ -64,7 +64,7 @@ class TopicMetrics(msgspec.Struct):
 
     @property
     def is_too_long(self) -> bool:
-        """True if one of its names is longer than MAX_NAME."""
+        """True if one of the texts, those of `member` included, is longer than MAX_NAME."""
         of_member = self.member is not None and self.member.is_too_long
         return of_member or max(len(self.topic), len(self.thread or "")) > MAX_NAME
 
@@ -90,7 +90,7 @@ class Snapshot(msgspec.Struct):
     error: str | None = None
 
     def drop_impossible(self) -> list[str]:
-        """Drop impossible values and topics; returns the names of what was dropped."""
+        """Drop impossible values and topics; return the names of what was dropped."""
         long = [topic for topic in self.topics if topic.is_too_long]
         if long:
             self.topics = [topic for topic in self.topics if not topic.is_too_long]
@@ -107,7 +107,7 @@ class Snapshot(msgspec.Struct):
 
 
 class Frame(NamedTuple):
-    """`package.Class.method` (in Python `module.function`), with file and line, '' if unknown."""
+    """One frame of a stack: `package.Class.method` (in Python `module.function`); file and line, '' if unknown."""
 
     method: str
     place: str
@@ -132,10 +132,10 @@ class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
     what        the program that wrote it, for people
-    threads     those that touch a Kafka client, and DestroyJavaVM; then those in code that is not the JVM's
-    ts_ms       its time, taken as UTC if it names no zone; None if it has none
-    taken       the numbers of the text's lines, from 0, that belong to it
-    complete    it ends as such a dump ends; False if it was cut, None if its shape has no end
+    threads     threads that touch a Kafka client, and DestroyJavaVM; then threads in code that is not the JVM's
+    ts_ms       time of the dump, taken as UTC if it names no zone; None if it has none
+    taken       the numbers of the text's lines, from 0, that belong to the dump
+    complete    True if the dump ends as it should; False if it was cut, None if its form has no end
     deadlocked  the names of the threads that the JVM reports as deadlocked
     """
 
@@ -150,12 +150,12 @@ class Dump(msgspec.Struct):
 class LogLine(msgspec.Struct):
     """One log entry.
 
-    message            the line without the decoration of its layout
-    stack              the exception below it, lines joined by newline
-    file, file_offset  position of the line, to re-join what was split over records
-    numbers            for each of its lines (message, then stack) the number in its file, from 0; () in a topic
-    dumps              the thread dumps in it; if it holds nothing else, `message` is None
-    error              why it is unusable
+    message            the line's text without the fields that the log layout puts before it
+    stack              the exception below the line, its lines joined by newline
+    file, file_offset  position of the line, to join again what was split over several records
+    numbers            for each line (message, then stack) its number in the file, from 0; () in a topic
+    dumps              the thread dumps in the entry; if it holds nothing else, `message` is None
+    error              why the entry is unusable
     """
 
     ts_ms: int | None = None
@@ -173,7 +173,7 @@ class LogLine(msgspec.Struct):
 
 
 class RawRecord(msgspec.Struct):
-    """A record as it stands on a topic (or as a line of a file). `ts_ms`: the Kafka record's own time, epoch ms."""
+    """A record as read from a topic (or a line of a file). `ts_ms`: the Kafka record's own time, epoch ms."""
 
     value: bytes | memoryview | None
     source: Source

@@ -1,4 +1,4 @@
-"""Conversions of JSON values for all formats. None of them raises, whatever the value."""
+"""Conversions of JSON values for all formats. No conversion raises, whatever the value."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: Kafka is younger than this (2010-01-01): an earlier time has a wrong unit or comes from an unset clock.
+#: Earliest plausible time (2010-01-01), before Kafka existed. An earlier one has a wrong unit or comes from an unset
+#: clock.
 EARLIEST_MS = 1_262_304_000_000
 #: The largest time that both Spark's timestamps and JavaScript's dates hold (year 9999).
 LATEST_MS = 253_402_300_799_999
 #: Reporting intervals outside of 1 s to 1 h are not plausible.
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
-#: Older Java clients report this for a minimum of nothing; integers and infinity can be larger.
+#: Older Java clients report this value as the minimum of no values. Integers and infinity can be larger.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
-#: Characters: four times the longest topic name. A longer text is no name.
+#: Maximum length of a name in characters: four times the longest topic name.
 MAX_NAME = 1_000
-#: Kafka's protocol has 32 bits for partition numbers.
+#: Range of numbers of 32 bits, as Kafka's protocol uses for partitions.
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 
 _NOTHING: Mapping[str, Any] = {}
@@ -32,16 +33,17 @@ _NOTHING: Mapping[str, Any] = {}
 def measurement(value: Any) -> float | None:
     """Return a measured value: a JSON number, or None if the client reports it as unknown.
 
-    Unknown are NaN and infinities (averages of nothing), and negative numbers: -1 (never polled), -1001 (no offset).
+    NaN and infinities (averages of no values) count as unknown, and negative numbers: -1 (never polled), -1001 (no
+    offset).
     """
-    # bool has another type. The upper bound excludes infinity, and integers that no float can hold.
+    # The test of the type excludes bool. The upper bound excludes infinity, and integers that no float can hold.
     if type(value) is float:
         return value if 0 <= value < _LARGEST else None
     return float(value) if type(value) is int and 0 <= value < _LARGEST else None
 
 
 def number(value: Any) -> float | None:
-    """Return a measured value that may be written as text."""
+    """Return a measured value like `measurement`, also if it is written as text."""
     if type(value) is str:
         if "_" in value or not value.isascii():
             return None
@@ -53,24 +55,24 @@ def number(value: Any) -> float | None:
 
 
 def option(value: str | None) -> float | None:
-    """Return the number that an option holds; None if it is no integer of 31 bits."""
+    """Return the number that an option holds; None unless it is an integer from 0 to MAX_INT."""
     known = number(value) if value is not None and len(value) <= MAX_NAME else None
     return known if known is not None and known <= MAX_INT and known.is_integer() else None
 
 
 def all_known(values: Sequence[Any]) -> bool:
-    """True if each value is a measurement."""
+    """True if `measurement` knows each of the values."""
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:
-        # A sum with NaN compares with nothing, and then `min` would say nothing.
+        # If a value is NaN, the sum is too and the comparison fails; `min` alone could miss a NaN.
         return sum(values) < _LARGEST and min(values, default=0) >= 0
     except OverflowError:
         return False
 
 
 def integer(value: Any) -> int | None:
-    """Return a 32-bit integer, perhaps written as text."""
+    """Return a 32-bit integer, also if it is written as text."""
     if type(value) is str:
         digits = value.strip()
         if not digits.isascii() or not digits.removeprefix("-").isdigit() or len(digits) > 11:
@@ -93,7 +95,7 @@ def text(value: Any) -> str | None:
 
 
 def present(value: Any) -> str | None:
-    """Return the text without blanks around it, None if nothing remains."""
+    """Return the text without surrounding blanks, None if nothing remains."""
     if type(value) is str:
         return value.strip() or None
     as_text = text(value)
@@ -117,7 +119,7 @@ def millis(value: float | None) -> int | None:
 
 
 def epoch(value: float | None) -> int | None:
-    """Convert a time since 1970 in s, ms, µs or ns, told apart by size, to epoch milliseconds."""
+    """Convert a time since 1970 to epoch milliseconds; its size tells whether it is in s, ms, µs or ns."""
     if value is None:
         return None
     scale = 1e3 if value < 1e11 else 1.0 if value < 1e14 else 1e-3 if value < 1e17 else 1e-6
@@ -129,7 +131,7 @@ def interval(reported_ms: float | None, usual: int) -> int:
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 
-#: The host in a URL, unless it is the machine itself; the port in a URL.
+#: Patterns for a URL's host, unless it is a loopback address, and for its port.
 _URL_HOST = re.compile(r"^(?:[a-z]+://)?+(?:[^/@]*@)?+(?!localhost\b|127\.|0\.0\.0\.0|\[::1\])(\[[^\]]*\]|[^/:?\[]+)")
 _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
@@ -144,7 +146,7 @@ def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, st
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> defaultdict[K, list[T]]:
-    """Group items by key, each group in their order; a missing key is an empty group."""
+    """Group items by key; each group keeps their order, and a missing key is an empty group."""
     groups: defaultdict[K, list[T]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)

@@ -10,12 +10,12 @@ from clienthealth.model.readings import Source
 
 Status = Literal["ok", "unknown", "suspected", "confirmed"]
 EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
-#: Overall state of a client. `partial`: nothing was found, but not every mode could be judged.
+#: Overall state of a client. `partial`: no failure was found, but not every mode could be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: From harmless to certain; of two verdicts of one moment the later in this order holds.
+#: Statuses from harmless to certain. Of two verdicts for one moment the one later in this order holds.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
-#: Statuses of a failure.
+#: The statuses that report a failure.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
 
@@ -29,7 +29,7 @@ def standing(statuses: Iterable[Status]) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One fact behind a verdict, in words a tired person understands, with numbers and units."""
+    """One fact behind a verdict, in words that a tired reader understands, with numbers and units."""
 
     kind: EvidenceKind
     ts_ms: int
@@ -39,12 +39,12 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A known issue that no failure mode covers, counted by the client's own lines. It changes no verdict.
+    """A known issue that no failure mode covers, counted by the client's own log lines. It changes no verdict.
 
-    what        its id (`logs/also_seen.py`)
-    lines       how many, from `first_ms` to `last_ms`
-    text        the first of them, and its input record
-    of_process  the lines name no client, and may come from several of the process
+    what        id of the issue (`logs/also_seen.py`)
+    lines       number of lines, from `first_ms` to `last_ms`
+    text        the first of the lines, and its input record
+    of_process  True if the lines name no client, and may come from several clients of the process
     """
 
     what: str
@@ -58,11 +58,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The count of an effect of a fault by half minutes: windows overlap, and count it once.
+    """How often a fault had an effect (such as a lost record), per half minute. Overlapping windows count it only once.
 
-    name       key in `detail` of the sum, a lower bound
-    kind       its source; two sources see the same effect, so the greater sum holds
-    slots      by begin of the half minute (epoch ms)
+    name       key in `detail` under which the sum is shown, a lower bound
+    kind       kind of the evidence; two kinds see the same effect, so the greater sum holds
+    slots      start of the half minute (epoch ms) → number
     settled    the sum before `settled_ms`, which no window reaches any more
     """
 
@@ -81,9 +81,10 @@ class Count:
 class Proof(NamedTuple):
     """What one fact of a verdict proves.
 
-    direct        it proves the failure by itself
-    circumstance  the circumstance that it requires (`modes/circumstances.py`), '' if none; holds: None: unknown
-    why           it holds, or is unknown
+    direct        True if the fact proves the failure by itself
+    circumstance  the circumstance that the fact requires (`modes/circumstances.py`), '' if none
+    holds         True if the circumstance holds, None if unknown
+    why           why the circumstance holds, or why that is unknown
     """
 
     kind: EvidenceKind
@@ -97,10 +98,10 @@ class Proof(NamedTuple):
 class Verdict:
     """The verdict of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`.
 
-    `counts`: the parts of the sums in `detail`. `adjusted`: names of the adjustments (`monitor/adjust.py`) that changed
-    it after the judge, in their order. `ruled_out`: innocent explanations that data refutes, each with its refutation;
-    `not_ruled_out`: the others, each with what would settle it. `proofs`: of its facts, for the adjustment that finds
-    these two.
+    `counts`: the counts from which sums in `detail` are made. `adjusted`: names of the adjustments
+    (`monitor/adjust.py`) that changed the verdict after the judge, in order. `ruled_out`: innocent explanations that
+    data refutes, each with its refutation; `not_ruled_out`: the others, each with what would settle it. `proofs`: what
+    each fact proves, from which an adjustment derives these two.
     """
 
     mode: str
@@ -117,5 +118,5 @@ class Verdict:
 
     @property
     def unhealthy(self) -> bool:
-        """True if it reports a failure."""
+        """True if the verdict reports a failure."""
         return self.status in UNHEALTHY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-#: Shown for an unknown time.
+#: The text for an unknown time.
 UNTIMED = "time unknown"
 
 
@@ -22,7 +22,7 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(seconds: float) -> str:
-    """Format a duration as 0.4 s, 95 s, 2 min 5 s, 1 h 2 min: below two minutes, seconds are easier to compare."""
+    """Format a duration as 0.4 s, 95 s, 2 min 5 s, 1 h 2 min. Below two minutes it is in seconds, for comparison."""
     whole = round(seconds)
     if seconds < 10 and whole != seconds:
         return f"{seconds:.1f} s"
@@ -113,7 +113,7 @@ def exact_percent(ratio: float, digits: int) -> str:
 
 
 def by_reason(rulings: Iterable[str]) -> str:
-    """Join texts such as `an idle topic (by its log)`, each reason once."""
+    """Join texts such as `an idle topic (by its log)`, naming each reason (in parentheses) once."""
     whats: dict[str, list[str]] = {}
     for ruling in rulings:
         what, _, why = ruling.partition(" (")
