@@ -316,7 +316,7 @@ def _where(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> st
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """Return a number of the whole incident in words: a count is a lower bound, other values are the greatest."""
+    """Return a number of the whole incident in words: a sum is a lower bound (at least), a peak an upper one."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 

@@ -13,14 +13,14 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: A slope through fewer periods than this means nothing.
+#: Least number of periods for a slope; a slope through fewer means nothing.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class that covers `share` of all counts; None without counts."""
+    """Return the lowest class up to which `share` of all counts lie; None without counts."""
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
         seen += histogram[value]
@@ -30,7 +30,7 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Return buffers per service, the shortest time to a full one first; `rows`: service, period, per_mille, count."""
+    """Return buffers per service, first those that will be full soonest; `rows`: service, period, per_mille, count."""
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
         histograms = counted.setdefault(row["service"] or "", [{} for _ in range(periods)])
@@ -40,7 +40,7 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
         p95 = tuple(None if (p := percentile(h, 0.95)) is None else p / 1000 for h in histograms)
         points, slope = [(x, y) for x, y in enumerate(p95) if y is not None], None
         if (n := len(points)) >= LEAST_PERIODS:
-            # Least squares.
+            # Slope of the line with the least squares of distances.
             sx, sy = sum(x for x, _ in points), sum(y for _, y in points)
             slope = (n * sum(x * y for x, y in points) - sx * sy) / (n * sum(x * x for x, _ in points) - sx * sx)
         left = (1 - p95[-1]) / slope if slope is not None and slope > 0 and p95[-1] is not None else None

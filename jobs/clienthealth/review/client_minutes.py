@@ -5,8 +5,8 @@ summed, because sums of integers do not depend on the order in which the partiti
 
 A minute without a row in `quality` is a gap: the monitor was not running.
 
-Minutes are grouped by all needed strings of a client, and the few remaining rows by its key. Spark sorts its input for
-the maximum of strings, but aggregates numbers by hash (200 million rows: 350 s or 60 s).
+Minutes are first grouped by all needed strings of a client, then the few remaining rows by its key. The reason: Spark
+sorts its input for a maximum of strings, but aggregates numbers by hash (200 million rows: 350 s or 60 s).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from clienthealth.review.model import InputQuality, WrongClock
 from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.spark.history import CLIENT_KEY
 
-#: Lag is shown in classes of powers of ten, because it spans from none to millions.
+#: The highest class of lag. Classes are powers of ten, because lag ranges from none to millions of records.
 LAG_CLASSES = 8
 
 
 def within(rows: DataFrame, start: Any, end: Any) -> DataFrame:
-    """Return rows with a time in [start, end): the days first, because they are partitions."""
+    """Return rows with a time in [start, end). Days are filtered first, because the table is partitioned by day."""
     last_day = (end - timedelta(microseconds=1)).date()
     return rows.filter(
         F.col("day").between(F.lit(start.date()), F.lit(last_day))
@@ -42,7 +42,7 @@ def _minute_of(period: Period) -> Column:
 
 
 def _index(periods: Sequence[Period]) -> Column:
-    """Return the index of a minute's period; periods have one length, the oldest first."""
+    """Return the index of a minute's period. All periods have the same length; the oldest has index 0."""
     length = periods[0].minutes
     return F.floor(_minute_of(periods[0]) / length).cast("int")
 
@@ -93,10 +93,10 @@ def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return one row per client, period and fullest queue's topic. Meant to be cached.
+    """Return one row per client, period and topic with the fullest queue. Meant to be cached.
 
-    Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; minutes
-    `suspected` and `confirmed`; `buffer`, `queue` (highest).
+    Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; minutes `suspected` and
+    `confirmed`; the peaks `buffer` and `queue`.
     """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")
@@ -120,8 +120,8 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return lag by group (or consumer), `lag_topic`, `period` and `class` (0: no lag, n: below 10ⁿ records).
 
-    The highest `records` and `seconds`, how often (`n`), and sums for a slope: `sx`, `sy`, `sxy`, `sxx` over points
-    (minute of the period, records), in decimals of 38 digits. Meant to be cached.
+    The other columns are the highest `records` and `seconds`; `n`, the number of minutes; and sums for a slope, `sx`,
+    `sy`, `sxy`, `sxx` over points (minute of the period, records), in decimals of 38 digits. Meant to be cached.
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("lag_records is not null")
     x = (_minute_of(periods[0]) % periods[0].minutes).cast("decimal(18,0)")
@@ -157,7 +157,7 @@ def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
 
 
 def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
-    """Return the sums of each source topic."""
+    """Return the sums of the input of each source topic."""
     totals: dict[str, InputQuality] = {}
     for row in rows:
         topic = row["source_topic"]

@@ -1,4 +1,4 @@
-"""Reviews of several clusters side by side: a row and a section for each, and each whole review behind a link."""
+"""Reviews of several clusters side by side: a row and a section for each, with a link to the whole review."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from clienthealth.review.period import Period
 from clienthealth.review.render import title, write, write_files
 from clienthealth.review.slo import ServiceSlo, together
 
-#: The parts of a cluster's review in the numbers of all; its own file has the rest.
+#: The parts of a cluster's review that the common JSON contains; the cluster's own file has the others.
 FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Reviews of one period, by clusters whose names differ.
+    """Reviews of several clusters over the same period; the clusters' names differ.
 
-    Environments that page come first, and within each the cluster that spent most of its budget.
+    Environments that page come first, and within each environment the cluster that spent most of its budget.
     """
 
     reviews: Sequence[Review]
 
     @property
     def period(self) -> Period:
-        """The period of all."""
+        """The period, which all reviews share."""
         return self.reviews[0].period
 
     @property
     def answers(self) -> list[tuple[str, str]]:
-        """The three questions of each cluster with their answers."""
+        """The three questions, with the answers of each cluster."""
         return [(f"{review.cluster}: {question}", text) for review in self.reviews for question, text in review.answers]
 
     @cached_property
     def overall(self) -> ServiceSlo:
-        """All clusters together."""
+        """The objective of all clusters together."""
         return _together(self.reviews)
 
     @cached_property
     def environments(self) -> dict[str, list[Review]]:
-        """Return the reviews of each environment: failures in staging spend no budget of production."""
+        """Return the reviews by environment, because failures in staging spend no budget of production."""
         by_environment: dict[str, list[Review]] = {}
         for review in self.reviews:
             by_environment.setdefault(review.environment, []).append(review)
@@ -68,7 +68,7 @@ def _together(reviews: Sequence[Review]) -> ServiceSlo:
 
 
 def side_by_side(reviews: Sequence[Review]) -> Clusters:
-    """Return the reviews in the order of the meeting."""
+    """Return the reviews in the order in which the meeting discusses them."""
 
     def order(review: Review) -> tuple[bool, str, float, str]:
         return review.pages is None, review.environment, -(review.overall.budget.spent or 0), review.cluster
@@ -123,7 +123,7 @@ def _incidents(reviews: Sequence[Review]) -> int:
 
 
 def list_rows(clusters: Clusters) -> list[Row]:
-    """Return a row for each cluster, and one for all of each environment."""
+    """Return a row for each cluster, and a row for all clusters of each environment together."""
     rows = []
     for environment, reviews in clusters.environments.items():
         for one in reviews:

@@ -1,4 +1,4 @@
-"""Words and rows that page and text both show of a review: numbers for people, figures, rows, and sentences."""
+"""Words and rows that both the page and the text of a review show: numbers for people, figures, rows, and sentences."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from clienthealth.review.period import MINUTE
 from clienthealth.review.slo import Range, ServiceSlo, total
 
 NONE = "–"
-#: Between a number and its unit, to keep them on one line.
+#: A space without a line break, between a number and its unit.
 NB = "\u00a0"
-#: The kind of badge of each state.
+#: The kind of badge for each state.
 BADGES = {
     **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
     **{"met": "ok", "not known": "warn", "missed": "bad"},
     **{"ship": "ok", "freeze": "bad"},
     **{"critical": "bad", "warning": "warn", "suspected": "warn"},
 }
-#: The criteria of the client rankings, the heading, and the meaning of the number.
+#: For each ranking of clients its criterion, its heading, and the heading of the number.
 RANKINGS = (
     ("unhealthy", "Unhealthy longest", "Minutes"),
     ("buffer", "Fullest buffers", "Peak"),
     ("queue", "Fullest queues", "Peak"),
     ("lag", "Furthest behind", "Records"),
 )
-#: Maximum rows of a list on page and in text; the JSON has all. `services`: of those without an unhealthy minute or a
-#: loss.
+#: Maximum rows of each list on the page and in the text; the JSON has all of them. `services`: maximum number of
+#: services without an unhealthy minute or a loss.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
-#: A buffer that is full only after this many periods counts as safe.
+#: Number of periods: a buffer that will be full only after more of them counts as safe.
 FAR = 104
 
 
 def percent(ratio: float | None, digits: int = 2) -> str:
-    """Return a ratio in per cent."""
+    """Return a ratio as text in per cent."""
     return NONE if ratio is None else wording.exact_percent(ratio, digits).replace(" ", NB)
 
 
@@ -57,7 +57,7 @@ def number(value: float | None) -> str:
 
 
 def some(count: int) -> str:
-    """Return a count, or nothing for 0, so that other counts in the column stand out."""
+    """Return a count as text, '' for 0, so that the other counts in the column stand out."""
     return number(count) if count else ""
 
 
@@ -67,7 +67,7 @@ def duration(seconds: float | None) -> str:
 
 
 def left(share: float | None) -> str:
-    """Return the rest of a budget, or by how much it is overspent."""
+    """Return the remaining share of a budget, or by how much it is overspent."""
     if share is None:
         return NONE
     return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
@@ -84,7 +84,7 @@ def moment(at: datetime | None) -> str:
 
 
 def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
-    """Return begin and end; the day of the end only if it differs."""
+    """Return beginning and end of a time as text; the day of the end only if it is another one."""
     if stop is None:
         return f"{moment(start)} – {else_word}"
     end = f"{stop:%H:%M}" if stop.date() == start.date() else moment(stop)
@@ -92,7 +92,7 @@ def stretch(start: datetime, stop: datetime | None, else_word: str = "still open
 
 
 def lost(records: Range | None, in_bytes: Range | None = None) -> str:
-    """Return the loss as a range; bytes only if records were not counted."""
+    """Return the loss as a range of records; in bytes only if records were not counted."""
     if in_bytes is not None and records in (None, (0, None)):
         return f"{_range(*in_bytes)} bytes"
     return NONE if records is None else _range(*records)
@@ -105,12 +105,12 @@ def _range(low: int, high: int | None) -> str:
 
 
 def healthy(slo: ServiceSlo) -> str:
-    """Return the healthy share of a service's minutes; below 100 % if records are, or may be, lost."""
+    """Return the healthy share of a service's minutes; below 100 % if records were, or may have been, lost."""
     return f"<{NB}{percent(1.0)}" if slo.well_but_for_losses else percent(slo.minutes.sli)
 
 
 class Figure(NamedTuple):
-    """A number at the top of a review, and its reference."""
+    """A number at the top of a review, with the number to compare it with."""
 
     name: str
     value: str
@@ -128,7 +128,7 @@ class Team(NamedTuple):
 
 
 def list_figures(review: Review) -> Iterator[Figure]:
-    """Yield the numbers at the top."""
+    """Yield the numbers at the top of the review."""
     overall, quality, budget = review.overall, review.quality, review.overall.budget
     open_, confirmed = (sum(getattr(theme, name) for theme in review.themes) for name in ("open", "confirmed"))
     observed = f"{number(overall.minutes.observed)} client-minutes"
@@ -198,7 +198,7 @@ def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
 
 
 def list_paged(review: Review) -> list[tuple[str, list[Page]]]:
-    """Return the pages of each service, the most pages first; many services at once have the name ''."""
+    """Return the pages of each service, most pages first; pages for many services at once have the service ''."""
     by_service: dict[str, list[Page]] = {}
     for page in review.pages or ():
         by_service.setdefault(page.service, []).append(page)
@@ -248,7 +248,7 @@ def describe_watch(review: Review) -> str:
 
 
 def compared_with(review: Review) -> str:
-    """Name the periods that this one is compared with: those before it that were observed."""
+    """Name the periods with which this one is compared: earlier ones that were observed."""
     count, unit = sum(1 for m in review.overall.periods[:-1] if m.observed), review.period.unit
     return f"the {unit} before" if count == 1 else f"the {count or len(review.periods) - 1} {unit}s before"
 
@@ -270,13 +270,13 @@ def list_silent(review: Review) -> list[str]:
 
 
 def list_known_issues(review: Review) -> list[Trouble]:
-    """Return what the shown rows of `Also seen` are about, each once."""
+    """Return the known issues that the shown rows of `Also seen` refer to, each once."""
     shown = dict.fromkeys(seen.what for seen in review.also_seen[: SHOWN["also"]])
     return [BY_ID[what] for what in shown if what in BY_ID]
 
 
 def measured(row: ClientRow | TopicRow) -> str:
-    """Return the number by which a client or a topic is listed."""
+    """Return the number by which a client or a topic is ranked, as text."""
     return percent(row.value, 0) if row.what in ("buffer", "queue") else number(row.value)
 
 
@@ -288,16 +288,16 @@ def periods_left(row: Capacity) -> str:
 
 
 def trend_of(slo: ServiceSlo) -> str:
-    """Return the healthy share of each period, oldest first."""
+    """Return the healthy share of each period as text, oldest first."""
     return ", ".join([*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)])
 
 
-#: A smaller change of the SLI counts as none.
+#: Least change of the SLI that is reported as one.
 LEVEL = 0.00005
 
 
 def headline(review: Review) -> tuple[str, str, str]:
-    """Return the three sentences."""
+    """Return the three sentences that answer the review's questions."""
     return _how(review), _wrong(review), _next(review)
 
 
@@ -364,7 +364,7 @@ def _wrong(review: Review) -> str:
 
 
 def _owned(review: Review, services: Sequence[str]) -> list[str]:
-    """Return services with the teams that own them."""
+    """Return services, each with the team that owns it."""
     team = teams_of(review)
     return [f"{name or '(no name)'}{f' ({team[name]})' if name in team else ''}" for name in services]
 
@@ -378,7 +378,7 @@ def _overdue(review: Review) -> list[str]:
 
 
 def _needless(review: Review) -> str:
-    """Name the services that paged without need, by number; '' within the noise budget and by day."""
+    """Name the services whose pages needed no action, most first; '' while they are within the noise budget."""
     idle = [page for page in review.pages or () if page.needed_nobody]
     if len(idle) <= review.needless_pages_target and not count_at_night(idle):
         return ""

@@ -1,7 +1,7 @@
 """Turn the changes in the table `verdicts` into one row per incident.
 
-An incident is the stretch from `opened` to `closed` of one mode on one client. Changes after the review's end are
-ignored, so an old week reads the same for ever. Times are epoch seconds: `start` is the onset (`since`, else the first
+An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored,
+so that the review of an old week never changes. Times are epoch seconds: `start` is the onset (`since`, else the first
 change), `found` the wall clock of the monitor's first verdict, `sure` the event time of the confirmation, `found_at`
 the wall clock of the confirmation, `stop` the end (null: still open at the review's end). Time to detect = found -
 start; time to clear = stop - found, 0 if the fault was over before it was judged.
@@ -20,14 +20,14 @@ from clienthealth.review.period import Period
 from clienthealth.spark.history import CLIENT_KEY
 
 INCIDENT_KEY = (*CLIENT_KEY, "mode")
-#: The columns that incidents of one theme share.
+#: The columns that are equal for all incidents of a theme.
 THEME = ("mode", "cause", "topic")
-#: `detail` has losses as ranges: records if they were counted, bytes if the buffer was read. `records_expired` counts
-#: the given-up records in the data that was read: there may be more.
+#: Losses in `detail`, as ranges: records if they were counted, bytes if the buffer was read. `records_expired` counts
+#: the records given up in the data that was read: there may be more.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
-#: Modes whose incidents lost records even without a count.
+#: Modes whose incidents lost records even if no number of them is known.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: An incident of the same client and mode that opens again within this time (s) flaps.
+#: Maximum time (s) between two incidents of the same client and mode for which the second one counts as flapping.
 FLAP_SECONDS = 1800
 
 
@@ -60,7 +60,7 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        # Lower (0) and upper (1) bound of the loss; null: not counted (lower), not known (upper).
+        #: Bounds of the loss, lower (0) and upper (1). Null as the lower bound: not counted; as the upper one: unknown.
         *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )
@@ -75,24 +75,24 @@ def _epoch(moment: datetime) -> Column:
 
 
 def _inside(period: Period) -> Column:
-    """Return the seconds of [start, stop) inside the period."""
+    """Return how many seconds of an incident are inside the period."""
     until = F.least(F.coalesce("stop", _epoch(period.end)), _epoch(period.end))
     return F.greatest(until - F.greatest(F.col("start"), _epoch(period.start)), F.lit(0))
 
 
 def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
-    """Return the incidents that touched a period, withdrawn ones too, with `seconds` of them inside it."""
+    """Return the incidents that touch a period, including withdrawn ones, with the `seconds` of each inside it."""
     return all_incidents.filter(touches(period)).withColumn("seconds", _inside(period))
 
 
 def touches(period: Period) -> Column:
-    """Return whether an incident began before the end of the period and ended after its begin."""
+    """Return a condition: the incident began before the end of the period, and ended after its beginning."""
     began = F.col("start") < _epoch(period.end)
     return began & (F.coalesce("stop", _epoch(period.end)) >= _epoch(period.start))
 
 
 def real(touching: DataFrame) -> DataFrame:
-    """Return incidents without withdrawn ones (the client had not gone) and those that a client took over."""
+    """Return the incidents without those that were withdrawn (the client had not gone) or that a client took over."""
     return touching.filter("last not in ('withdrawn', 'moved')")
 
 
@@ -118,18 +118,18 @@ def themes(touching: DataFrame) -> DataFrame:
 
 
 def losses(touching: DataFrame) -> DataFrame:
-    """Return each `service`'s loss, for services that lost, or may have lost, records.
+    """Return the loss of each `service` that lost, or may have lost, records.
 
-    An incident across the end of a period counts in both, because nothing shows when its records were lost.
+    An incident across the end of a period counts in both periods, because nothing shows when its records were lost.
     """
     return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
 
 
 def _sums() -> list[Column]:
-    """Sum `lost_*` of incidents.
+    """Return the sums of the `lost_*` columns.
 
-    The upper bound of records is null if one incident's is unknown; both bounds of bytes are null if one incident with
-    a loss has none.
+    The upper bound of records is null if that of any incident is unknown. Both bounds of bytes are null if any incident
+    with a loss has none.
     """
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
@@ -152,8 +152,9 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
     """Return alerts by mode and severity: that of a suspicion until it is confirmed, then that of a confirmed failure.
 
-    `count` episodes on `clients` clients, `flaps` of them within half an hour of the one before, `seconds` of firing
-    inside the period, `clear`: median seconds that the finished ones fired.
+    The other columns are `count`, the episodes; `clients`, the number of clients; `flaps`, the episodes within half an
+    hour of the one before; `seconds` of firing inside the period; `clear`, the median firing time (s) of the episodes
+    that ended.
     """
     incidents_ = real(touching)
     kept = (*INCIDENT_KEY, "flaps")
@@ -179,18 +180,18 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the severity of a row's `mode` in a status; the usual one for a mode unknown to this release."""
+    """Return the alert severity for a row's `mode` in a status; the usual one for a mode unknown to this release."""
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))
 
 
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
-    """Return pages: stretches in which a mode was confirmed on any client of a service, that began in the period.
+    """Return the pages that began in the period: stretches in which a mode was confirmed on any client of a service.
 
-    A failure that begins up to `hold` seconds after the end is in the same stretch. `loses`: whether one of its
-    incidents lost records, or may have. A withdrawn incident has paged. A failure that was over before the monitor saw
-    it has not, nor has a mode that only opens tickets.
+    A failure that begins up to `hold` seconds after the end of a stretch belongs to it. `loses`: true if one of its
+    incidents lost, or may have lost, records. Withdrawn incidents have paged, too. A failure that was over before the
+    monitor saw it has not paged, nor has a mode that only opens tickets.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

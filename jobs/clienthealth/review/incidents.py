@@ -24,20 +24,20 @@ from clienthealth.review.slo import Range
 from clienthealth.settings import LinkSettings, ReviewSettings, Settings
 from clienthealth.spark.history import CLIENT_KEY
 
-#: A dashboard shows this much before the onset and after the end.
+#: Time that a dashboard shows before the onset and after the end of an incident.
 MARGIN = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
 class Links:
-    """The links of one review."""
+    """Makes the links of one review."""
 
     settings: LinkSettings
     period: Period
     cluster: str = ""
 
     def dashboard(self, mode: str, service: str, client_id: str, start: datetime, stop: datetime | None) -> str:
-        """Return the dashboard of a failure mode for one client and its incident's time; '' without Grafana."""
+        """Return a link to a mode's dashboard, for one client and the time of its incident; '' without Grafana."""
         if not self.settings.dashboards:
             return ""
         query = {
@@ -50,7 +50,7 @@ class Links:
         return f"{self.settings.dashboards.rstrip('/')}/d/{dashboard_uid(f'mode-{mode}')}?{urlencode(query)}"
 
     def runbook(self, mode: str) -> str:
-        """Return the runbook of a failure mode."""
+        """Return a link to the runbook of a failure mode."""
         return f"{runbooks(self.settings)}/{mode}"
 
 
@@ -64,7 +64,7 @@ EVIDENCE = 3
 EVIDENCE_LENGTH = 300
 #: Columns of a theme that the review takes unchanged.
 COUNTED = ("mode", "incidents", "confirmed", "open", "clients", "seconds", "detect", "clear")
-#: A suspicion that ended without confirmation.
+#: End of a suspicion that was never confirmed.
 CLEARED = "last = 'closed' and sure is null"
 
 
@@ -110,7 +110,7 @@ def _lost(row: Row) -> dict[str, Range | None]:
 
 
 def lost_by_service(touching: DataFrame) -> dict[str, Range]:
-    """Return records lost, at least and at most, of the services that lost any or may have."""
+    """Return the records lost (at least, at most) by each service that lost, or may have lost, any."""
     rows = incident_rows.losses(touching).collect()
     return {row["service"] or "": (row["lost_records_0"], row["lost_records_1"]) for row in rows}
 
@@ -122,7 +122,7 @@ def _theme_of(row: Row) -> tuple[Any, ...]:
 def _incident(row: Row, links: Links) -> Incident:
     start = utc(row["start"])
     stop = None if row["stop"] is None else utc(row["stop"])
-    # The first fact of each kind, with its input record.
+    # The first fact of each kind is shown, with its input record.
     evidence: dict[str, str] = {}
     for fact in json.loads(row["evidence"] or "[]"):
         source, words = fact.get("source"), str(fact.get("text", ""))
@@ -156,14 +156,15 @@ def counts(touching: DataFrame) -> Row:
 
 
 def cleared(touching: DataFrame, links: Links) -> list[Incident]:
-    """Return the first suspicions that cleared."""
+    """Return the first of the suspicions that ended without confirmation."""
     rows = touching.filter(CLEARED).orderBy("start", *CLIENT_KEY, "mode").limit(LISTED_CLEARED)
     return [_incident(row, links) for row in rows.collect()]
 
 
-#: An alert that fires again within this time has not ended: `keep_firing_for` of the rules on modes.
+#: Time for which an alert goes on firing: if it fires again within it, it has not ended (`keep_firing_for` of the
+#: rules).
 HOLD_SECONDS = 300
-#: This many services that begin to fail within this time are one page of the fleet, as in its rule.
+#: If this many services begin to fail within this time, that is one page of the fleet, as in the alert rule.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
 
 
@@ -193,9 +194,9 @@ def opens_tickets_only(settings: Settings) -> bool:
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """Merge pages of many services that began together into one, whose service is empty.
+    """Merge pages of many services that began together into one page, whose service is empty.
 
-    `single`: oldest first. A failure that begins within `FLEET_WITHIN` of the last of them belongs to them, too.
+    `single`: oldest first. A failure that begins within `FLEET_WITHIN` of the last one belongs to the same page.
     """
     storms: list[list[int]] = []
     first = 0
@@ -223,7 +224,7 @@ def of_fleet(single: Sequence[Page]) -> list[Page]:
 
 
 def night_of(epoch_seconds: int, settings: ReviewSettings) -> date | None:
-    """Return the day on which the night of a moment ends; None by day. The hours of a night are UTC."""
+    """Return the date on which the night around this moment ends; None by day. The hours of a night are UTC."""
     moment = utc(epoch_seconds)
     begin, end = settings.night_from_hour, settings.night_to_hour
     if begin <= end:

@@ -13,15 +13,16 @@ from clienthealth.review.period import MINUTE, Period
 from clienthealth.review.slo import Range, ServiceSlo
 
 SCHEMA = 1
-#: A page that is over within this time (s), without a loss, needed no action: to get up, log in and read takes as long.
+#: A page that is over within this time (s), without a loss, needed no action: getting up, logging in and reading take
+#: as long.
 BRIEF = 10 * MINUTE
-#: The questions behind the three sentences of a headline.
+#: The questions that the three sentences of a headline answer.
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
 
 @dataclass(frozen=True)
 class Incident:
-    """One mode on one client, from onset to end. Durations in seconds; `seconds` counts only the part in the period."""
+    """One mode on one client, from onset to end. Durations in seconds; `seconds` counts the part in the period."""
 
     service: str
     instance: str
@@ -84,9 +85,9 @@ class Theme:
 
 @dataclass(frozen=True)
 class Page:
-    """A page for a failure mode on clients of a service; for many services the service is empty.
+    """A page for a failure mode on clients of a service; if it covers many services, the service is empty.
 
-    `stop`: None if it still went on at the end. `night`: the day on which its night ends.
+    `stop`: None if it still went on at the end. `night`: for a page at night, the date on which that night ends.
     """
 
     service: str
@@ -99,13 +100,13 @@ class Page:
 
     @property
     def needed_nobody(self) -> bool:
-        """True if it was over before a person could act, and nothing is left to do."""
+        """True if the page was over before a person could act, and nothing is left to do."""
         return not self.loses and self.stop is not None and self.stop - self.start <= BRIEF
 
 
 @dataclass(frozen=True)
 class Alert:
-    """An alert over the period. `clear`: median seconds."""
+    """An alert over the period. `clear`: median time (s) for which the episodes that ended fired."""
 
     mode: str
     severity: str
@@ -117,13 +118,13 @@ class Alert:
 
     @property
     def repeats(self) -> int:
-        """Episodes beyond the first of each client."""
+        """Number of episodes beyond the first one of each client."""
         return self.count - self.clients
 
 
 @dataclass(frozen=True)
 class ClientRow:
-    """A client with the number by which it is listed. `what` names the measurement, `topic` the topic, if any."""
+    """A client in a ranking, with the number that ranks it. `what` names the measurement, `topic` the topic, if any."""
 
     service: str
     instance: str
@@ -136,7 +137,7 @@ class ClientRow:
 
 @dataclass(frozen=True)
 class TopicRow:
-    """A topic with the number by which it is listed."""
+    """A topic in a ranking, with the number that ranks it."""
 
     topic: str
     what: str
@@ -146,7 +147,7 @@ class TopicRow:
 
 @dataclass(frozen=True)
 class FleetRow:
-    """A client id of a service over all its processes: `instances` of it."""
+    """A client id of a service, over all processes. `instances`: number of processes that use it."""
 
     service: str
     client_id: str
@@ -226,7 +227,7 @@ class ModeChange:
 
     @property
     def seen(self) -> bool:
-        """True if either period has any."""
+        """True if either period has any incident or unhealthy minute."""
         return any((self.incidents, self.incidents_before, self.minutes, self.minutes_before))
 
 
@@ -294,7 +295,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How often each class of a measurement occurred in the period and in the one before."""
+    """Number of times that each class of a measurement occurred, in this period and in the one before."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]
@@ -303,10 +304,10 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Review:
-    """Everything. `cluster`, `environment`: of the review, empty if the monitor has no name for them.
+    """The whole content of a review. `cluster`, `environment`: empty if the monitor has no name for them.
 
-    `needless_pages_target`: the noise budget, pages of the period that may have needed no action. `pages`: None if this
-    environment only opens tickets. `night_hours`: from and to, UTC.
+    `needless_pages_target`: the noise budget, the number of pages per period that may need no action. `pages`: None if
+    this environment only opens tickets. `night_hours`: first and last hour of the night, UTC.
     """
 
     period: Period
@@ -344,7 +345,7 @@ class Review:
 
     @property
     def answers(self) -> list[tuple[str, str]]:
-        """The questions with their answers."""
+        """The three questions with their answers."""
         return list(zip(QUESTIONS, self.headline, strict=True))
 
 

@@ -41,7 +41,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """Its name, fit for a folder: 2026-W46 for an ISO week, 2026-11 for a month, 2026-Q4, else its bounds."""
+        """A name for the period that can name a folder: 2026-W46 for an ISO week, 2026-11, 2026-Q4, else its bounds."""
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"
@@ -96,7 +96,7 @@ def _checked(start: datetime, end: datetime) -> Period:
 
 
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
-    """Return the first moment of the named time, and the first moment after it (the same for a time)."""
+    """Return the first moment of the named time, and the first moment after it; for a time of day these are equal."""
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
             monday = _midnight(date.fromisocalendar(int(match[1]), int(match[2]), 1))

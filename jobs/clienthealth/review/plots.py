@@ -42,7 +42,7 @@ class HeatRow:
 
 
 def _at(period: Period, moment: datetime) -> float:
-    """Return the place of a moment on the axis, in per cent, cut at its ends."""
+    """Return the position of a moment on the axis, in per cent; moments outside the period are at its ends."""
     share = (moment - period.start) / (period.end - period.start)
     return round(100 * min(max(share, 0.0), 1.0), 3)
 
@@ -58,7 +58,7 @@ def _ticks(period: Period) -> list[tuple[float, str]]:
 
 
 def _blind(review: Review, top: int, height: int) -> Iterator[Markup]:
-    """Yield the gaps of the monitor, hatched over the whole height."""
+    """Yield the times in which the monitor did not run, as hatched areas of full height."""
     for gap in review.quality.gaps:
         start, end = _at(review.period, gap.start), _at(review.period, gap.end)
         title = element("title", f"No data: {stretch(gap.start, gap.end)}")
@@ -73,7 +73,7 @@ def axis(review: Review) -> Markup:
 
 
 def track(review: Review, theme: Theme) -> Markup:
-    """Return the incidents of one cause over the period, a bar each; thinner where it was only suspected."""
+    """Return the incidents of one cause over the period: a bar each, thinner while the failure was only suspected."""
     height, middle = 20, 10
     body = [*grid(_ticks(review.period), 0, height, names=False), *_blind(review, 0, height)]
     for incident in theme.listed:
@@ -98,9 +98,9 @@ def name_of(theme: Theme) -> str:
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return the share of the budget that is left after each slot, of all services and of those that spent most.
+    """Return the share of the budget that is left after each slot, for all services and for those that spent most.
 
-    A share is negative where the budget is overspent.
+    A share is negative if the budget is overspent.
     """
     spenders = [s for s in review.services if s.minutes.unhealthy][:LINES]
     slots = -(-review.period.minutes // review.slot_minutes)
@@ -115,7 +115,7 @@ def budget_left(review: Review) -> list[tuple[str, list[float]]]:
 
 
 def burn_down(review: Review) -> Markup:
-    """Plot the error budget: from all of it at the left to the rest at the right."""
+    """Plot the error budget: from the whole budget at the left to what is left at the right."""
     drawn = budget_left(review)
     lowest = max(min((min(shares) for _, shares in drawn), default=0.0), FLOOR)
     top, height = 12, 190
@@ -210,7 +210,7 @@ def _length(count: int, most: int) -> float:
 
 
 def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
-    """Return the trend of a service's SLI: a bar per period on the scale of its budget, hollow without data."""
+    """Return the trend of a service's SLI: a bar per period, scaled by the error budget; hollow without data."""
     body = []
     for n, totals in enumerate(slo.periods):
         spent = Budget(totals, slo.target).spent

@@ -32,14 +32,14 @@ from clienthealth.spark import history
 
 #: Maximum number of points of the burn-down.
 SLOTS = 168
-#: The reviewed one of the last two periods.
+#: Index of the reviewed period among the last two.
 REVIEWED = 1
 
 
 def build(spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str) -> Review:
-    """Review `period` from the history at `root`. Raises InputError for an unreadable history.
+    """Return the review of `period` from the history at `root`. Raises InputError for an unreadable history.
 
-    Raises SettingsError for unreadable owners.
+    Raises SettingsError if the owners' files cannot be read.
     """
     owners = read_owners(settings.owners.files)
     minutes = history.read(spark, root, "minutes")
@@ -79,7 +79,7 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
 
 
 def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict[str, Any]:
-    """Return people's decisions: targets, names, hours and actions."""
+    """Return the parts of the review that people decide: targets, names, hours and actions."""
     review = settings.review
     return {
         "target": review.slo_target,
@@ -94,7 +94,7 @@ def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict
 
 
 def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> dict[str, Any]:
-    """Return the review's parts on the incidents that touch the period."""
+    """Return the parts of the review that come from incidents of the period."""
     links = incidents.Links(settings.links, period, settings.monitor.cluster)
     rows = incident_rows.alerts(touching, period).orderBy("mode", "severity").collect()
     alerts = [Alert(**row.asDict()) for row in rows]
@@ -111,7 +111,7 @@ def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> di
 
 
 def _of_minutes(minutes: DataFrame, periods: Sequence[Period], lag: DataFrame) -> dict[str, Any]:
-    """Return the review's parts on buffers and lag, and on known issues."""
+    """Return the parts of the review on buffers and lag, and on known issues."""
     peaks = [row.asDict() for row in client_minutes.buffers(minutes, periods).collect()]
     return {
         "capacity": capacity.buffers(peaks, slo.PERIODS),
@@ -165,7 +165,7 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """Return the known issues of the last of two periods, the most lines first, mere hints last."""
+    """Return the known issues in the later one of two periods: most lines first, harmless hints last."""
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = {(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0}
     reported = [

@@ -18,7 +18,7 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: Clients' own claims about versions have no bound.
+#: Maximum number of versions: clients state these themselves, in any number.
 VERSIONS = 5_000
 
 #: The criteria of the rankings.
@@ -26,7 +26,7 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 
 
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
-    """Return how many clients (processes' clients) each service had."""
+    """Return the number of clients of each service; equal client ids in different processes count separately."""
     rows = (
         per_client.filter(F.col("period") == reviewed)
         .groupBy("service")
@@ -37,7 +37,7 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
-    """The first clients of each ranking: by unhealthy minutes, buffer and queue peaks (ratios) and lag (records)."""
+    """Return the first clients by unhealthy minutes, by peaks of buffer and queue (ratios), and by lag (records)."""
     entries = F.explode(
         F.array(
             _entry("unhealthy", F.col("unhealthy")),
@@ -121,7 +121,10 @@ def top_topics(
 
 
 def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
-    """Return clients by service and client id (a restart with another process id is not a new client), and upgrades."""
+    """Return clients by service and client id, and upgrades.
+
+    A restart with another process id makes no new client.
+    """
     in_reviewed, before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     named = (
         per_client.groupBy("service", "client_id")

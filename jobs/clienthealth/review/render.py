@@ -1,4 +1,4 @@
-"""Render a review as page, text and JSON: three views of the same numbers, the first two by a template each."""
+"""Render a review as page, text and JSON, which show the same numbers; page and text come from a template each."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from clienthealth.review import content, plots
 from clienthealth.review.model import Review, as_json
 from clienthealth.review.period import DAY, Period, period_names
 
-#: The page behind the links of review.html.
+#: The file with the details, to which review.html links.
 DETAILS = "review-details.html"
 _PACKAGE = "clienthealth.review"
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 def write(review: Review, folder: Path) -> list[Path]:
-    """Write review.html, review.md, review.json and review-details.html; nothing in them tells when or where."""
+    """Write review.html, review.md, review.json and review-details.html; they contain neither time nor place."""
     files = write_files(folder, "review", shown(review), as_json(review))
     (folder / DETAILS).write_text(details(review), encoding="utf-8")
     return [*files, folder / DETAILS]
 
 
 def write_files(folder: Path, template: str, values: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[Path]:
-    """Write the files of two templates, `values` for them, and of the numbers."""
+    """Write the files of two templates, filled with `values`, and the JSON of `numbers`."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         "review.html": page(template, values),
@@ -67,12 +67,12 @@ def html(review: Review) -> str:
 
 
 def details(review: Review) -> str:
-    """Return the page with everything else."""
+    """Return the page with everything that the first page leaves out."""
     return page("review", {**shown(review), "details": True})
 
 
 def markdown(review: Review) -> str:
-    """Return the text."""
+    """Return the review as Markdown."""
     return text("review", shown(review))
 
 
@@ -118,14 +118,14 @@ def _texts() -> Environment:
 
 
 def _names() -> dict[str, Any]:
-    """Return the functions for templates: the numbers in words, and the common parts of page and text."""
+    """Return the functions that templates use: for numbers in words, and for common parts of page and text."""
     public = {name: value for name, value in vars(content).items() if not name.startswith("_")}
     own = {"DETAILS": DETAILS, "definitions": definitions, "period_names": period_names, "plots": plots}
     return {**public, **own, "badges": content.BADGES, "known_issues": BY_ID}
 
 
 def title(period: Period) -> str:
-    """Return the period in words."""
+    """Return the period in words, for the title."""
     if period.is_week and period.label.startswith(f"{period.start.isocalendar()[0]}-W"):
         week = period.start.isocalendar()[1]
         last = period.end - DAY
@@ -134,7 +134,7 @@ def title(period: Period) -> str:
 
 
 def definitions() -> list[tuple[str, str]]:
-    """Return the words and their meanings, from the package's docstring."""
+    """Return the terms of the review and their meanings, from the package's docstring."""
     terms: list[tuple[str, str]] = []
     for line in inspect.cleandoc(package.__doc__ or "").splitlines():
         if match := re.fullmatch(r"(\S[\w -]*?)\s{2,}(\S.*)", line):

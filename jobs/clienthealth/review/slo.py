@@ -13,11 +13,11 @@ State = Literal["within budget", "nearly spent", "overspent", "no data"]
 LossState = Literal["met", "missed", "not known", "no data"]
 Decision = Literal["ship", "freeze", "no data"]
 
-#: A budget spent to this share is nearly spent.
+#: Share from which a budget is shown as nearly spent.
 NEARLY = 0.75
-#: Weeks (periods) of the trend, and of the budget in the policy; the reviewed one is the last.
+#: Number of periods (weeks) in the trend, and in the budget of the policy; the reviewed period is the last one.
 PERIODS = 4
-#: At least and at most; None: the upper bound is unknown.
+#: Lower and upper bound; None: the upper bound is unknown.
 Range = tuple[int, int | None]
 
 
@@ -25,8 +25,8 @@ Range = tuple[int, int | None]
 class Loss:
     """Records lost in a period, and the state of the objective.
 
-    Incidents give an interval. Its upper end is open (None) if a client lost records that were not counted, or not all.
-    So the objective is met or missed only if that is true for every number in the interval.
+    The number is known only as an interval. Its upper bound is unknown (None) if a client lost records that were not,
+    or not all, counted. So the objective is met or missed only if that is true for every number in the interval.
     """
 
     records: Range = (0, 0)
@@ -39,11 +39,11 @@ class Loss:
 
     @property
     def met(self) -> bool:
-        """True unless the objective is missed or may be."""
+        """False if the objective is missed, or may be."""
         return self.state in ("met", "no data")
 
     def as_json(self) -> dict[str, Any]:
-        """All its numbers; `at_most` is null where nobody knows."""
+        """All numbers, for the JSON; `at_most` is null if unknown."""
         return {"at_least": self.records[0], "at_most": self.records[1], "state": self.state}
 
 
@@ -58,7 +58,7 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 
 
 def of_all(services: Iterable[Loss]) -> Loss:
-    """Return the loss of all together; its state is that of the worst service, because each has the same target."""
+    """Return the loss of all services together; its state is that of the worst one, as all have one target."""
     losses = list(services)
     states = {loss.state for loss in losses}
     order: tuple[LossState, ...] = ("missed", "not known", "met")
@@ -66,7 +66,7 @@ def of_all(services: Iterable[Loss]) -> Loss:
 
 
 def add(ranges: Iterable[Range]) -> Range:
-    """Return the sum of ranges, open if one of them is."""
+    """Return the sum of ranges; its upper bound is unknown if that of any range is."""
     low, high = 0, 0
     is_open = False
     for least, most in ranges:
@@ -91,27 +91,27 @@ class Minutes:
 
     @property
     def unhealthy(self) -> int:
-        """What spends the budget."""
+        """The client-minutes that spend the budget."""
         return self.suspected + self.confirmed
 
     @property
     def healthy(self) -> int:
-        """In which nothing was found, as far as was judged."""
+        """The client-minutes in which no failure was found, as far as they were judged."""
         return self.ok + self.partial
 
     @property
     def observed(self) -> int:
-        """What the ratio is taken of."""
+        """The client-minutes on which the healthy share is based."""
         return self.healthy + self.unhealthy
 
     @property
     def sli(self) -> float | None:
-        """Share of observed client-minutes that were healthy; None where nothing was observed."""
+        """The share of observed client-minutes that were healthy; None if nothing was observed."""
         return self.healthy / self.observed if self.observed else None
 
 
 def total(many: Iterable[Minutes]) -> Minutes:
-    """Their sum."""
+    """Return the sum of several objects."""
     return sum(many, Minutes())
 
 
@@ -134,12 +134,12 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Client-minutes left; negative where overspent."""
+        """Client-minutes left; negative if the budget is overspent."""
         return self.size - self.minutes.unhealthy
 
     @property
     def state(self) -> State:
-        """In words, because colour alone is not enough."""
+        """The budget's state in words, because colour alone is not enough."""
         if self.spent is None:
             return "no data"
         if self.spent > 1:
@@ -147,16 +147,16 @@ class Budget:
         return "nearly spent" if self.spent >= NEARLY else "within budget"
 
     def as_json(self) -> dict[str, Any]:
-        """Its numbers."""
+        """All numbers, for the JSON."""
         return {"size": self.size, "spent_ratio": self.spent, "left": self.left}
 
 
 @dataclass(frozen=True)
 class ServiceSlo:
-    """A service's objective in the reviewed period and over the trend. `service` is empty for all together.
+    """A service's objective in the reviewed period and over the trend. `service` is empty for all services together.
 
-    `slots`: client-minutes per slot of the reviewed period. `periods`: per period of the trend, oldest first. `lost`:
-    records lost in the reviewed period. `owner`: None if unknown.
+    `slots`: client-minutes per slot of the reviewed period. `periods`: client-minutes per period of the trend, oldest
+    first. `lost`: records lost in the reviewed period. `owner`: None if unknown.
     """
 
     service: str
@@ -169,12 +169,12 @@ class ServiceSlo:
 
     @property
     def minutes(self) -> Minutes:
-        """Of the reviewed period."""
+        """The client-minutes of the reviewed period."""
         return self.periods[-1]
 
     @property
     def budget(self) -> Budget:
-        """Of the reviewed period."""
+        """The error budget of the reviewed period."""
         return Budget(self.minutes, self.target)
 
     @property
@@ -190,7 +190,7 @@ class ServiceSlo:
 
     @property
     def well_but_for_losses(self) -> bool:
-        """True if every observed minute was healthy, and yet records are, or may be, lost: it is not 100 % healthy."""
+        """True if every observed minute was healthy, but records were, or may have been, lost."""
         return self.minutes.sli == 1 and not self.lost.none
 
     @property
@@ -200,7 +200,7 @@ class ServiceSlo:
 
     @property
     def change(self) -> float | None:
-        """The SLI minus that of the periods before together; None if either is missing."""
+        """The SLI minus that of all earlier periods together; None if either is missing."""
         before = total(self.periods[:-1]).sli
         now = self.minutes.sli
         return None if before is None or now is None else now - before
@@ -235,10 +235,10 @@ def objectives(
     lost_target: int,
     owners: Owners = NOBODY,
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
-    """Return the objective of all together, and of each service, worst first.
+    """Return the objective of all services together, and that of each service, worst first.
 
-    `rows`: service, period, slot, status, count. `target`: of all together, and of services whose owner has set none.
-    `lost`: records lost in the last period, of the services that lost any; `lost_target`: allowed loss of each.
+    `rows`: service, period, slot, status, count. `target`: that of all services together, and of those whose owner has
+    set none. `lost`: records lost in the last period, by service; `lost_target`: the loss that each service is allowed.
     """
     periods: dict[str, list[Minutes]] = {}
     slots: dict[str, dict[int, Minutes]] = {}
@@ -262,7 +262,7 @@ def objectives(
 
 
 def together(services: Sequence[ServiceSlo], target: float) -> ServiceSlo:
-    """The sums of several services, or of several clusters."""
+    """Return the objective of several services, or of several clusters, from their sums."""
     slots: dict[int, Minutes] = {}
     for service in services:
         for slot, minutes in service.slots.items():
