@@ -42,7 +42,7 @@ class Application:
         return all(now.get(name, 0) > before.get(name, 0) for name in ("acknowledged", "consumed", "reported"))
 
     def end(self) -> Iterator[str]:
-        """Stop the application; yield a sentence for each kind of record that is not accounted for."""
+        """Stop the application; yield a sentence for each problem, such as records that are not accounted for."""
         assert self._process is not None
         self._process.stop(STOP_SECONDS)
         counts = self.counts()
