@@ -15,7 +15,7 @@ from dashboards.scope import TAG
 
 @dataclass(frozen=True)
 class Incident:
-    """An incident of a review. Times in epoch milliseconds; `stop_ms` is None while it lasts."""
+    """An incident of a review. Times in epoch milliseconds; `stop_ms` is None while the incident lasts."""
 
     service: str
     instance: str
@@ -26,11 +26,11 @@ class Incident:
 
     @property
     def identity(self) -> str:
-        """A key that identifies the incident, also later, when its end is known."""
+        """A key that identifies the incident and stays the same when its end becomes known."""
         return f"{self.service}|{self.instance}|{self.client_id}|{self.mode}|{self.start_ms}"
 
     def annotation(self) -> dict[str, Any]:
-        """Return arguments of Grafana's annotations; the identity is a tag, by which the annotation is found again."""
+        """Return the incident as arguments of Grafana's annotations; a tag with its identity finds it again later."""
         still = "" if self.stop_ms is not None else " (still open)"
         return {
             "time_from": self.start_ms,

@@ -21,7 +21,7 @@ OUT = "dashboards/out"
 
 @cache
 def pages(links: LinkSettings) -> tuple[Page, ...]:
-    """Return every dashboard: general ones, one per failure mode, then the monitor's own."""
+    """Return every dashboard: first the general ones, then one per failure mode, then the monitor's own."""
     return (
         overview.page(links),
         producers.page(),
@@ -33,13 +33,13 @@ def pages(links: LinkSettings) -> tuple[Page, ...]:
 
 
 def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
-    """Return name → dashboard; without settings the committed ones."""
+    """Return name → dashboard as JSON values; without settings the dashboards that are committed."""
     chosen = settings or Settings()
     return {page.name: rendered(page, chosen) for page in pages(chosen.links)}
 
 
 def generate(settings: Settings | None = None) -> dict[str, str]:
-    """Return path from the repository's root → content."""
+    """Return path from the repository's root → content of each dashboard file."""
     return {
         f"{OUT}/{name}.json": json.dumps(board, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         for name, board in boards(settings).items()

@@ -1,7 +1,7 @@
 """Colours, thresholds and words that mean the same on every dashboard.
 
 Blue, yellow and dark red differ for every kind of colour vision (a test measures it); Grafana's green, yellow and red
-do not. A colour never stands alone: values have a word, limits a line.
+do not. Colours never carry a meaning alone: values also have a word, and limits a line.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from grafana_foundation_sdk.models import dashboard as model
 from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import modes
 
-#: Grafana's names, which follow its theme, and the colours behind them.
+#: Names of colours in Grafana, which adapt to its theme, and the colours that they stand for.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
-#: An unknown value is neither good nor bad.
+#: Colours of an unknown value, which is neither good nor bad.
 NEUTRAL, CLEAR = "text", "transparent"
-#: The colour of unknown behind a text.
+#: Background colour of a text for an unknown value.
 UNKNOWN = "#50565e"
 
-#: Colours of verdicts' statuses as numbers (STATUS_ORDER): the worst is the highest, so that `max` finds it.
+#: Colours of verdict statuses as numbers (STATUS_ORDER). The worst status has the highest number, so that `max` finds
+#: it.
 STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 
-#: States of a consumer group, the worst the highest; REWIND has processed records twice, STOP processes none.
+#: States of a consumer group, the worst one last. In REWIND records are processed twice, in STOP none are processed.
 LAG_STATES = ("UNKNOWN", "IDLE", "OK", "WARN", "STALL", "STOP", "REWIND")
 LAG_COLOURS = (NEUTRAL, GOOD, GOOD, WARNING, CRITICAL, CRITICAL, CRITICAL)
 
@@ -45,9 +46,9 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """Return `base` below the first limit, and the colour that holds from each limit on.
+    """Return thresholds: `base` below the first limit, then the colour that applies from each limit on.
 
-    They are always written out: without any, Grafana paints everything above 80 red.
+    Thresholds are always written out: without any, Grafana paints everything above 80 red.
     """
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
@@ -55,7 +56,7 @@ def limits(base: str, above: Limits) -> build.ThresholdsConfig:
 
 
 def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
-    """Map numbers to a word in a colour."""
+    """Map each number to a word in a colour."""
     options = {
         str(value): model.ValueMappingResult(text=text, color=colour, index=index)
         for index, (value, (text, colour)) in enumerate(numbered.items())
@@ -69,7 +70,7 @@ def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
 
 
 def unknown(words: str) -> list[model.ValueMapping]:
-    """Map missing values to these words, in the colour of unknown instead of that of 0."""
+    """Show missing values as these words, in the colour of unknown instead of the colour of 0."""
     said = model.ValueMappingResult(text=words, color=UNKNOWN)
     return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, said))]
 

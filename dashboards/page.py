@@ -1,4 +1,4 @@
-"""Turn our declaration of a dashboard into Grafana's."""
+"""Turn our declaration of a dashboard into Grafana's format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, variable
 
-#: Ids of rows begin here, by their place; panels' own ids are below.
+#: First id of rows, which are numbered by their place; ids of panels are lower.
 FIRST_ROW = 900
 
 
@@ -40,7 +40,8 @@ class Section:
 class Page:
     """A dashboard. `name` gives its uid; `variables` are names for `scope.variable`.
 
-    `refresh`: how often it reloads itself; '' for never, if its queries are heavy and their answers change slowly.
+    `refresh`: how often the dashboard reloads itself; '' for never, if its queries are heavy and their answers change
+    slowly.
     """
 
     name: str
@@ -53,7 +54,7 @@ class Page:
 
 
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
-    """Return the dashboard as plain values, ready for JSON."""
+    """Return the dashboard as plain values that can be written as JSON."""
     board = (
         build.Dashboard(page.title)
         .uid(dashboard_uid(page.name))
@@ -97,7 +98,7 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
 
 
 def _check_ids(name: str, document: Mapping[str, Any]) -> None:
-    """Raise CatalogueError if two panels have one id: a link or a bookmark of one would open the other."""
+    """Raise CatalogueError if two panels have the same id: a link to one would open the other."""
     titles: dict[int, str] = {}
     for panel in [*document["panels"], *(inner for row in document["panels"] for inner in row.get("panels", []))]:
         if panel["id"] in titles:
@@ -109,7 +110,7 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
     """Return JSON values without the defaults that the SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # Otherwise links and annotations would move into a menu, out of sight.
+    # Otherwise Grafana would hide links and annotations in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:
@@ -122,7 +123,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """Return a value with the labels of the settings in every text."""
+    """Return a value in which every text uses the labels of the settings."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
@@ -131,7 +132,10 @@ def _kept(value: Any, settings: Settings) -> Any:
 
 
 def _addressed(text: str, settings: Settings) -> str:
-    """Return a text with the settings' labels; with several status pages, links use the labels of the series or row."""
+    """Return a text that uses the labels of the settings.
+
+    If there are several status pages, links to them use the labels of the series or row.
+    """
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
     if of_series is None or "{" not in page:
@@ -159,7 +163,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Annotate where a service begins to run a client library version that it did not run within the last hour."""
+    """Annotate when a service starts to run a client library version that it has not run within the last hour."""
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
     before = f"max_over_time({running}[1h] offset 2m)"

@@ -1,4 +1,4 @@
-"""Panels in the common style of all dashboards. Each has its own id: links and annotations depend on it."""
+"""Panels in the common style of all dashboards. Each has a fixed id, because links and annotations refer to it."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
-#: The words for no data if its absence is good.
+#: Text in place of an empty result that is good news.
 NONE = "none"
-#: Units of seconds for people: 1 hour, 45 minutes alone; 01:45:00 along an axis.
+#: Grafana's units for seconds: AGE for single values (1 hour, 45 minutes), CLOCK for an axis (01:45:00).
 AGE, CLOCK = "dtdurations", "dthms"
 #: An unknown value in a table.
 UNKNOWN = "–"
-#: Maximum number of moments in a chart. More are hardly visible, and the cost of a query grows with them: for 10,000
-#: clients, three times as many, one for each pixel, took Prometheus 30 s.
+#: Maximum number of points in time in a chart. More are hardly visible, and a query costs more with each of them: for
+#: 10,000 clients, three times as many (one for each pixel) took Prometheus 30 s.
 MOMENTS = 240
-#: The order of labels in tables: what is wrong, with which client, where. The columns of values follow.
+#: The order of labels in tables: what is wrong, with which client, where. The columns with values come after these.
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
     "reason", "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
 )  # fmt: skip
 
-#: Labels with short values: the others share the rest of a row's width.
+#: Labels with short values, which get narrow columns: the other labels share the rest of a row's width.
 NARROW = ("status", "partition", "library", "version", "kind", "shard")
-#: With more columns of values there is no room for words.
+#: Maximum number of value columns that leaves room for words.
 FEW = 6
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query and the name of its series; braces hold labels. `limit`: True for a dashed line."""
+    """A query and the name of its series; braces in the name stand for labels. `limit`: True for a dashed line."""
 
     expr: str
     legend: str
@@ -68,9 +68,9 @@ def chart(
     colours: Mapping[str, str] | None = None,
     nothing: str = NOTHING,
 ) -> Panel:
-    """Return lines over time. `above`: limits, drawn as dashed lines. `ceiling`: the least end of the axis.
+    """Return lines over time. `above`: limits, drawn as dashed lines. `ceiling`: the axis reaches at least to it.
 
-    `colours`: of series, by the begin of their names.
+    `colours`: beginning of a series' name → its colour.
     """
     panel = (
         timeseries.Panel()
@@ -124,9 +124,9 @@ def number(
     legend: str = "",
     links: Linked = (),
 ) -> Panel:
-    """Return the newest value in large type, or with a `legend` its name.
+    """Return a panel with the newest value in large type, or with its series' name if `legend` is given.
 
-    `above`: colours from limits on; without any it stays uncoloured, as an unknown value does.
+    `above`: limits and their colours; without any the value stays uncoloured, as an unknown value does.
     """
     panel = (
         stat.Panel()
@@ -172,8 +172,9 @@ def rows(
 ) -> Panel:
     """Return a table: one row per set of labels, one column per query.
 
-    `columns`: heading → query and unit. `above`, `words`: limits and words of a column. `coloured`: label → its values
-    in colours. `linked`: label → target of a click on it. `largest`: the column that sorts, the largest first.
+    `columns`: heading → query and unit. `above`, `words`: column → its limits, its words. `coloured`: label → the
+    colours of its values. `linked`: label → where a click on it leads. `largest`: the column by which rows are sorted,
+    largest first.
     """
     panel = (
         table.Panel()
@@ -195,7 +196,7 @@ def rows(
         _lettered([Query(expr, heading) for heading, (expr, _) in columns.items()]), columns.items(), strict=True
     ):
         panel.with_target(_instant(ref, query, prometheus_model.PromQueryFormat.TABLE))
-        # Grafana calls the value of a single query `Value`, and those of several, once merged, `Value #A` and so on.
+        # Grafana calls the column of a single query `Value`; of several queries, once merged, `Value #A` and so on.
         names["Value" if len(columns) == 1 else f"Value #{ref}"] = heading
         panel.override_by_name(heading, _column(unit, (above or {}).get(heading), (words or {}).get(heading, ())))
     for label, texts in (coloured or {}).items():
@@ -210,9 +211,9 @@ def rows(
     if len(columns) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
-    # Otherwise Grafana sorts columns alphabetically, so that the value of a single query comes first.
+    # Otherwise Grafana sorts columns alphabetically, and the value of a single query would come first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Otherwise the words for an empty table fill every empty label and every unknown number.
+    # Otherwise Grafana writes the words for an empty table into every empty label and every unknown number.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])
@@ -290,7 +291,7 @@ def alert_list(id_: int, title: str, description: str, *, width: int = 8, height
 
 
 def saying(panel: Panel, nothing: str) -> Panel:
-    """Return the panel with other words for no data."""
+    """Return the panel with another text for no data."""
     cast(timeseries.Panel, panel).no_value(nothing)
     return panel
 
@@ -322,7 +323,7 @@ def _legend() -> common_build.VizLegendOptions:
 
 
 def _ranked(queries: Sequence[Query]) -> common_build.VizLegendOptions:
-    """Sort the legend, the worst first: it shows a few names, and the others when scrolled."""
+    """Sort the legend, the worst series first: only a few names are visible without scrolling."""
     lowest = any("bottomk(" in query.expr for query in queries)
     legend = _legend().display_mode(common.LegendDisplayMode.TABLE).calcs(["min" if lowest else "max"])
     return legend.sort_by("Min" if lowest else "Max").sort_desc(not lowest)

@@ -29,7 +29,7 @@ from dashboards.annotations import Incident
 from dashboards.scope import TAG
 
 TOKEN_VARIABLE = "GRAFANA_TOKEN"
-#: Fields that Grafana sets and raises itself.
+#: Fields that Grafana itself sets or increments.
 _GRAFANAS_OWN = frozenset({"id", "version", "schemaVersion"})
 
 Outcome = Literal["created", "updated", "unchanged"]
@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Pushed:
-    """The result for a dashboard."""
+    """What became of a dashboard that was pushed."""
 
     title: str
     outcome: Outcome
@@ -65,7 +65,7 @@ def token(file: str | None) -> str:
 
 
 class Grafana:
-    """A Grafana that receives dashboards. Every failure is a ServiceError with advice, without the token.
+    """A Grafana that receives dashboards. Every failure is a ServiceError with advice; the token is never in it.
 
     `timeout`: seconds for one request.
     """
@@ -104,14 +104,14 @@ class Grafana:
         address = f"{self._url}/d/{board['uid']}"
         if there is not None and _same(there, board, folder):
             return Pushed(board["title"], "unchanged", address)
-        # Without a folder Grafana would move it to General.
+        # If no folder is given, Grafana moves the dashboard to General.
         payload = {"dashboard": {**board, "id": None}, "folderUid": folder, "overwrite": True, "message": message}
         with self._speaking(f"the dashboard '{board['title']}'"):
             self._api.dashboard.update_dashboard(payload)
         return Pushed(board["title"], "created" if there is None else "updated", address)
 
     def annotate(self, incident: Incident) -> Outcome:
-        """Show an incident on all dashboards, as a region from its start to its end; a later end is added."""
+        """Show an incident on all dashboards, as a region from its start to its end; an end known later is added."""
         with self._speaking("annotations"):
             there = self._api.annotations.find_annotations(tags=[TAG, quote(incident.identity, safe="")])
             if not there:
@@ -156,7 +156,7 @@ def _same(there: Mapping[str, Any], board: Mapping[str, Any], folder: str) -> bo
 
 
 def _holds(there: Any, ours: Any) -> bool:
-    """True if all our values are there; Grafana may have added its own defaults."""
+    """True if `there` contains all values of `ours`; Grafana may have added its own defaults."""
     if isinstance(ours, Mapping):
         return isinstance(there, Mapping) and all(key in there and _holds(there[key], ours[key]) for key in ours)
     if isinstance(ours, list):

@@ -23,11 +23,11 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
-#: Maximum number of series in charts over everything, the worst ones; more would be unreadable and slow.
+#: Maximum number of series in charts over all clients: the worst ones. More would be unreadable and slow.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-#: Matchers for series of clients, of groups and of topics, and the labels that identify a client or a service's sums.
+#: Matchers for series of clients, of groups and of topics; then labels that identify a client, or a sum over a service.
 OF_KEPT = matchers(KEPT)
 OF_CLIENT = f"{OF_KEPT}, {matchers(CLIENT)}"
 OF_TOPIC = f'{OF_KEPT}, topic=~"$topic"'
@@ -35,7 +35,7 @@ OF_GROUP = f'{OF_KEPT}, group=~"$group"'
 OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
-#: The subject of a series, with its installation: staging is separate from production.
+#: Labels of what a series is about, with its installation: staging is separate from production.
 NAMED_KEPT = named(KEPT)
 WHO = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
@@ -46,7 +46,7 @@ BY_SHARD = listed((*KEPT, "shard", "service"))
 _LISTS: Mapping[str, tuple[str, str]] = {
     "service": ("Service", f"label_values(kafka_client_service_clients{{{OF_KEPT}}}, service)")
 }
-#: Typed values: a fleet has too many for a list.
+#: Variables with a text box, because a fleet has too many values for a list.
 _TYPED: Mapping[str, str] = {
     "host": "Host",
     "instance": "Instance",
@@ -67,7 +67,7 @@ def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # Labels of installations come from the exporters, which are few.
+        # Values are read from the series of exporters, which are few.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (
@@ -96,16 +96,16 @@ def worst(
     among: str = "",
     zeros: bool = False,
 ) -> str:
-    """Return the series that were worst at any moment in the range: the same ones from begin to end.
+    """Return a query for the series that were worst at any moment in the range: the same series from beginning to end.
 
-    A plain topk takes others at each moment, and a chart of twenty becomes one of hundreds. `by`: their identifying
-    labels; of several with equal labels (two shards, two replicas) the largest is drawn. `ranked`: the metric that
-    selects them, if it is not the drawn one. `among`: they are selected among the clients that have one of these
-    (`ever`). `zeros`: a missing series counts as 0 while an exporter answers; otherwise a stack would go on where it
-    ended.
+    A plain topk selects other series at each moment, so that a chart of twenty becomes one of hundreds. `by`: the
+    labels that identify a series; if several have equal labels (two shards, two replicas) the largest is drawn.
+    `ranked`: the metric by which series are selected, if it is not the drawn one. `among`: only clients that have one
+    of these series (`ever`) are selected. `zeros`: a missing series counts as 0 while an exporter answers; otherwise a
+    stacked chart would go on at the series' last value.
 
     The cost is in operations on all series at each moment: for 10,000 clients a sum at each moment takes Prometheus
-    twenty times as long as finding the few that are drawn first. So `each` is best a plain series, summed up only if
+    twenty times as long as first finding the few series to draw. So `each` is best a plain series, summed up only if
     `by` is coarser than a client.
     """
     end = "max" if pick == "topk" else "min"
@@ -121,12 +121,12 @@ def worst(
 
 
 def ever(series: str) -> str:
-    """Return the series that existed at any moment in the range."""
+    """Return a query for the series that existed at any moment in the range."""
     return f"max_over_time({series}[$__range:$__interval] @ end())"
 
 
 def failing_or_chosen(mode: str) -> str:
-    """Return the clients that fail in a mode; clients chosen by name are among them, healthy or not."""
+    """Return a query for the clients that fail in a mode, and those chosen by name, healthy or not."""
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")
     chosen = f'label_replace(vector(1), "names", "{names}", "", "")'
@@ -155,7 +155,7 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """Return a dashboard for the subject of a series or row alone; a missing label is empty and matches absence."""
+    """Return a link to a dashboard for what a series or row is about; a missing label is empty and matches absence."""
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"
@@ -164,7 +164,7 @@ def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
     """Return links from a series (or a row, `__data.fields`) of a client to its dashboard, and to its evidence.
 
-    `host` is left out: it may be unknown, and the others are enough.
+    `host` is left out, because it may be unknown and the other labels are enough.
     """
     labels = tuple(label for label in CLIENT if label != "host")
     evidence = "&".join(f"{label}=${{{field}.{label}:percentencode}}" for label in labels)
@@ -175,12 +175,12 @@ def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[mod
 
 
 def to_runbook(runbooks: str) -> list[Builder[model.DashboardLink]]:
-    """Return a link from a row of a failing client to its runbook. `runbooks`: their address."""
+    """Return a link from a row of a failing client to its runbook. `runbooks`: address of the runbooks."""
     return [_link("Runbook", f"{runbooks}/${{__data.fields.mode}}")]
 
 
 def to_group() -> list[Builder[model.DashboardLink]]:
-    """Return a link from a series of a group to that group alone."""
+    """Return a link from a series of a group to a dashboard for only that group."""
     return [_link("This group alone", _narrowed(dashboard_uid("consumers"), "__field.labels", ("group",)))]
 
 

@@ -13,7 +13,7 @@ from dashboards.panel import CLOCK, Panel, Query, chart, rows
 from dashboards.panels.measurements import worst_clients
 from dashboards.scope import BY_CLIENT, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WHO, WORST, to_client, worst
 
-#: Number of lines that show the healthiest client of a service, for comparison.
+#: Number of lines for the healthiest clients of a service, shown for comparison.
 _BEST = 4
 #: Maximum rows of the table of undelivered records.
 _LEFT_ROWS = 100
@@ -21,7 +21,7 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return queries for the worst clients and, dashed, the healthiest of their service."""
+    """Return queries for the worst clients and, as dashed lines, for the healthiest clients of their service."""
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
         Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), WHO),

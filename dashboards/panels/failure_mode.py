@@ -1,8 +1,8 @@
 """One dashboard per failure mode, made from its declaration: deciding evidence, the verdict, further evidence.
 
-The mode names its deciding panels (`panels`); the others are those of its kinds of client. Until a client is chosen,
-charts show the failing clients. Evidence only in logs and thread dumps has no series; the status page shows it, and
-every client links there.
+The mode names the panels with deciding evidence (`panels`); the others show what is usual for its kinds of client.
+Until a client is chosen, charts show the failing clients. Evidence that is only in logs and thread dumps has no series;
+it is on the status page, to which every client links.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dashboards.panels import evidence, groups, verdicts
 from dashboards.panels import measurements as measured
 from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES, failing_or_chosen
 
-#: Further evidence for each kind of client, beside the deciding panels (`panels` in mode.toml).
+#: Further evidence for each kind of client, in addition to the deciding panels (`panels` in mode.toml).
 _OF_PRODUCERS = (
     "buffer_used", "io_busy", "waiting_threads", "callback_time", "queue_time", "records_failed", "request_latency",
     "seconds_to_full",
@@ -63,7 +63,7 @@ def page(mode: Mode, links: LinkSettings) -> Page:
 
 
 def _measured(mode: Mode, name: str) -> Panel:
-    """Return the panel of that name, for the clients that fail in this mode."""
+    """Return the panel of that name, showing the clients that fail in this mode."""
     made = next((vars(module)[name] for module in (evidence, measured) if name in vars(module)), None)
     if not inspect.isfunction(made) or made.__module__ not in (evidence.__name__, measured.__name__):
         raise CatalogueError(f"mode.toml of {mode.id}: neither evidence.py nor measurements.py has a panel {name}")

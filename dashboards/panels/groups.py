@@ -1,4 +1,4 @@
-"""Panels on the lag of consumer groups. Series of groups have the labels cluster_name and group, none of a client."""
+"""Panels on the lag of consumer groups. Their series have the labels cluster_name and group, but no client's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BY = listed((*KEPT, "cluster_name", "group"))
 _TOPIC = listed((*KEPT, "cluster_name", "topic"))
 _PARTITION = f"{_TOPIC}, partition"
 _GROUP = f"{{{{group}}}} on {{{{cluster_name}}}} {NAMED_KEPT}"
-#: States that the timeline also draws dark red.
+#: States that the timeline draws dark red, too.
 _TROUBLE = "STALL|STOP|REWIND"
 
 
@@ -116,7 +116,7 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    """Return records per second of all partitions together, for the busiest in the time that is shown."""
+    """Return a query for records per second, summed over partitions, of the busiest series in the time shown."""
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"
     return f"sum by ({by}) (max by ({partition}) (deriv({offset}[$__rate_interval])\nand on ({by})\n{picked}))"

@@ -1,6 +1,6 @@
-"""Panels on the measurements of clients. Ids are the panels' own: the same panel has the same id on every dashboard.
+"""Panels on the measurements of clients. A panel has the same id on every dashboard.
 
-Charts over all clients show the `WORST` in the time that is shown; choose a client to see it alone.
+Charts over all clients show the `WORST` clients in the time shown; choose a client to see it alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dashboards.scope import BY_CLIENT, BY_SHARD, NAMED_KEPT, OF_CLIENT, OF_SERV
 def worst_clients(
     metric: str, among: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk", most: int = WORST
 ) -> str:
-    """Return the clients that are worst by a metric. `among`: see `scope.worst`."""
+    """Return a query for the clients that are worst by a metric. `among`: see `scope.worst`."""
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
     return worst(f"{metric}{{{scope}}}", by, most, pick, among=among)
 

@@ -1,4 +1,4 @@
-"""The monitor itself: a blind monitor must not look healthy.
+"""The monitor itself: if the monitor sees nothing, that must not look healthy.
 
 Limits are those of alerts/rules/watchdog.yml.j2; a test compares them.
 """
@@ -27,9 +27,9 @@ def _each(
     legend: str = "",
     most: int = WORST,
 ) -> Query:
-    """Return a line for each value of a label in each installation, the highest in the time that is shown.
+    """Return a query for each value of a label in each installation: the highest ones in the time shown.
 
-    `measured`: labels to aggregate by → query. Without a label, a line for each installation.
+    `measured`: labels to aggregate by → query. If the label is empty, there is one line for each installation.
     """
     by = listed((*KEPT, label)) if label else listed(KEPT)
     return Query(worst(measured(by), by, most), f"{legend or f'{{{{{label}}}}}'} {NAMED_KEPT}")
@@ -48,7 +48,7 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return the age of the newest record of client health, in the installation where it is oldest."""
+    """Return a query for the age of the newest record of client health, in the installation where it is oldest."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 
@@ -69,7 +69,7 @@ def page() -> Page:
 
 
 def _state() -> str:
-    """Return the monitor's worst state as a number of `_SENTENCES`; no value if it is unknown."""
+    """Return a query for the monitor's worst state, as a number of `_SENTENCES`; no value if the state is unknown."""
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"
     exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"

@@ -1,7 +1,8 @@
 """The numbers of the weekly review, live: healthy client-minutes, the error budget, and what spent it.
 
-Definitions are the review's: suspected or confirmed is unhealthy, unknown and gone count in neither sum. The series are
-recorded by `alerts/rules`, one sample a minute. The pace is that of the alerts: confirmed ones alone.
+Definitions are those of the review: suspected or confirmed is unhealthy; unknown and gone are in neither sum. The
+series are recorded by `alerts/rules`, one sample a minute. The pace of spending is that of the alerts, which count only
+confirmed failures.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CONFIRMED = "service:kafka_client_confirmed:count"
 
 
 def _minutes(series: str, by: str = "") -> str:
-    """Return client-minutes in the range that is shown."""
+    """Return a query for the client-minutes in the time shown."""
     return f"sum{by} (sum_over_time({series}{{{OF_SERVICE}}}{_EACH_MINUTE}))"
 
 

@@ -1,4 +1,4 @@
-"""Panels on verdicts: unhealthy clients, since when, and their course; for all modes or for one."""
+"""Panels on verdicts, for all modes or for one: unhealthy clients, since when, and how their status changed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from dashboards.scope import (
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
-#: Maximum bands of a timeline, the worst ones; more are in the table and on the status page.
+#: Maximum number of bands of a timeline, the worst ones; the table and the status page show more.
 _BANDS = 100
-#: Healthy clients have no series: if the exporter answers, no series means none.
+#: Healthy clients have no series: while the exporter answers, a missing series means that there are none.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 
 def clients(statuses: str, by: str = "") -> str:
-    """Count clients of the chosen services with these statuses. Replicas repeat each other; shards each have a part."""
+    """Count clients of the chosen services with these statuses. Replicas count once, shards are added up."""
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
 
@@ -44,13 +44,13 @@ def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
 
 
 def by_mode() -> Query:
-    """Count unhealthy clients of the chosen services, a line for each failure mode of each installation."""
+    """Count unhealthy clients of the chosen services: a line for each failure mode of each installation."""
     by = listed((*KEPT, "mode"))
     return Query(worst(in_mode("suspected|confirmed", by=f" by ({by})"), by, zeros=True), f"{{{{mode}}}} {NAMED_KEPT}")
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
-    """Count chosen clients with such a verdict: one may have both, and a departed one may still have one."""
+    """Count chosen clients with such a verdict. A client may have both statuses, also after its departure."""
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
 
@@ -109,7 +109,7 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
-    """Return the unhealthy clients, their owners, and since when. `runbooks`: their address; '' for no links."""
+    """Return a table of unhealthy clients, their owners, and since when. `runbooks`: their address; '' for no links."""
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
     rows_ = f"(({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0)"
@@ -135,7 +135,7 @@ def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str
 
 
 def history(id_: int, mode: Mode) -> Panel:
-    """Return statuses over time of the unhealthy clients in a mode, the worst first."""
+    """Return a timeline of the statuses of unhealthy clients in a mode, the worst first."""
     return timeline(
         id_,
         "Verdict over time",
@@ -149,7 +149,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return failures of services over time, the worst first: names of clients would be too long for a band."""
+    """Return a timeline of failures by service, the worst first: names of clients would be too long for a band."""
     return timeline(
         id_,
         "Failures over time",
@@ -167,6 +167,6 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], chosen: str) -> str:
-    """Return the worst status at each moment as a number, for the series that were worst."""
+    """Return a query for the worst status at each moment, as a number, for the series that were worst."""
     parts = [f'{_MODE}{{status="{s}", {chosen}}} * {STATUS_ORDER.index(s)}' for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)
