@@ -29,7 +29,7 @@ FIRST_ROW = 900
 
 @dataclass(frozen=True)
 class Section:
-    """A row of a dashboard and the panels below its heading. A collapsed one is not queried until it is opened."""
+    """A row of a dashboard and the panels below it. A collapsed row is not queried until it is opened."""
 
     title: str
     panels: Sequence[Panel]
