@@ -43,7 +43,13 @@ LONGEST_MS = 600_000
 
 @dataclass
 class Taken:
-    """What is new: log entries; number of late samples and events; number left out, by limit."""
+    """What a batch brought into a bucket.
+
+    chunks       the data without the clients that are left out
+    log_entries  the new log entries
+    late         number of late samples and events
+    left_out     number left out, by limit
+    """
 
     chunks: Sequence[Chunk]
     log_entries: list[LogEntry] = field(default_factory=list)

@@ -41,7 +41,7 @@ _UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIV
 
 @dataclass
 class Grid:
-    """The windows of each client: they begin at multiples of `slide` and span `length` (ms, per client)."""
+    """The windows of each client (ms): they start at multiples of `slide` and have the length `length`."""
 
     slide: Ints
     length: Ints
@@ -281,7 +281,10 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts at any of these positions, and the new positions; the last element is none."""
+    """Return the texts that any of these positions refers to, and the new position of each old one.
+
+    The last new position is -1, for no text.
+    """
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:
         used[column] = True
@@ -306,7 +309,10 @@ def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readin
 
 
 def skew_seconds(state: BucketState, now_ms: int) -> Floats:
-    """Return by how many seconds each client's clock is ahead (negative: behind); 0 up to a minute."""
+    """Return by how many seconds each client's clock is ahead (negative: behind).
+
+    Deviations up to a minute count as 0.
+    """
     ahead = state.clients.last - np.minimum(state.clients.last_seen, now_ms)
     return np.where(np.abs(ahead) > SKEW_MS, np.round(ahead / 1000), 0.0)
 

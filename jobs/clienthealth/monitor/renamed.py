@@ -1,8 +1,8 @@
-"""Merge one client under two names: under another instance after an agent was redeployed, or as its log names it.
+"""Merge one client that has two names: a new instance after an agent was redeployed, or a name from its log.
 
-If a client stops reporting and another one of its name and place begins at once, with counters that go on where the
-first ended, both are the same client: a new process counts from zero. So the first has not ended, and its failure is
-one failure.
+One client stops reporting and another one of the same name and place begins at once. If the counters go on where those
+of the first ended, both are the same client, because a new process counts from zero. So the first has not ended, and
+the same failure of both is one failure.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start, lives
 from clienthealth.monitor.state import BucketState
 from clienthealth.monitor.whose import ProcessLog, process_logs
 
-#: A client counts as a possible continuation of another one while it has reported no longer than this (ms).
+#: A client can be the continuation of another one only if it has reported for less than this (ms).
 NEW_MS = 120_000
-#: A continuation counts on at up to this many times the rate before; the first must be known this many gaps earlier.
+#: A continuation's counters may have grown up to FASTER times as fast as before; the first client must have reported
+#: for at least LONGER times the gap between the two.
 FASTER, LONGER = 3.0, 3.0
 
 
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
-    """Merge clients that go on under another instance; return the dropped keys and the changes of incidents.
+    """Merge clients that go on under another instance. Return the keys that are dropped, and the changes of incidents.
 
-    closed  a value per client; updated to those that remain
+    closed  one value per client; it is returned without the values of dropped clients
     """
     pairs = list(_pairs(state))
     keys: list[str] = []
@@ -59,10 +60,10 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
-    """Return open incidents that belong to other clients than they name, with these clients.
+    """Return open incidents that belong to another client than they name, each with that client.
 
-    An incident of a nameless process belongs to its client once that is known; an incident of a client known only from
-    its log belongs to the client that reports under its name, under any instance.
+    An incident of a nameless process belongs to its client once that is known. An incident of a client known only from
+    its log belongs to the client that reports under that name, under any instance.
     """
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()
     spoken_of: dict[tuple[str, str | None], Client] = {
@@ -75,7 +76,7 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
             for incident in state.incidents.all
             if (incident.client.key, incident.client.kind) in spoken_of
             and not incident.departed_ms
-            # Only incidents seen in lines and dumps alone, and not about an end: a successor has not ended.
+            # Only incidents that lines and dumps alone show, and that are not about an end: a successor has not ended.
             and {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
             and not modes()[incident.verdict.mode].absence
         ),
@@ -97,7 +98,7 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
 
 
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of clients without data, each with that of its continuation."""
+    """Yield pairs of clients (numbers): one without data, and the one that continues it."""
     clients = state.clients
     silent = np.flatnonzero(state.time_ms - clients.last_seen > OVERDUE * clients.every)
     new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent
@@ -139,7 +140,7 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
 
 
 def _totals(state: BucketState, number: int) -> Floats:
-    """Return a client's samples of counters since its start; none if it counts otherwise."""
+    """Return the counters in a client's samples; empty if they count changes, not totals."""
     lo, hi = np.searchsorted(state.readings.client, [number, number + 1])
     names = CLIENT_METRICS[state.all_clients[number].kind or ""]
     columns = [at for at, name in enumerate(names) if name.endswith("-total")]

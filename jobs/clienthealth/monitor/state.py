@@ -1,7 +1,7 @@
-"""The memory of a bucket of processes between two batches, and its versioned bytes.
+"""The memory of a bucket of processes between two batches, and its versioned form as bytes.
 
-Everything is bounded: samples, events and dumps last as long as a window can still be judged; departed clients leave
-only open incidents.
+Everything in it is bounded. Samples, events and dumps are kept as long as a window with them can still be judged.
+Departed clients leave only their open incidents.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
 T = TypeVar("T", bound=Table)
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
-#: Service and host: they identify processes whose clients name no instance.
+#: Service and host: the place of processes, for clients that name no instance.
 ProcessKey = tuple[str, str]
-#: Of a client: service, host, instance, client id, kind (`Client.names`); of lines on a known issue also the issue.
+#: Names of a client: service, host, instance, client id, kind (`Client.names`). For lines on a known issue also the
+#: issue.
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
 VERSION = 4
 _MAGIC = b"KCH"
 
-#: Metrics of a producer's undelivered records: their newest known values outlive the samples.
+#: Metrics of a producer's undelivered records. Their newest known values are kept longer than the samples.
 UNDELIVERED = (
     "buffer-total-bytes",
     "buffer-available-bytes",
@@ -55,15 +56,15 @@ def mark(names: Iterable[str]) -> tuple[int]:
 
 @dataclass
 class Clients(Table):
-    """The clients that report; `values`: the newest known ones of UNDELIVERED.
+    """The clients that report, one row each. `values`: the newest known values of UNDELIVERED.
 
-    first, last  its first and newest sample (its own clock, epoch ms)
+    first, last  time of its first and newest sample (its own clock, epoch ms)
     last_seen    time of its last data, by the watermark (`step.clock`)
     every        its reporting interval, ms
     minute       the first minute that is not in the history yet (epoch ms)
-    config       position in `configs`
-    published_ms its newest published sample (its own clock, epoch ms)
-    published    checksum of the content published with it, see `client_verdicts`; 0: none that still holds
+    config       position of its configuration in `configs`
+    published_ms time of its newest published sample (its own clock, epoch ms)
+    published    checksum of the content published then, see `client_verdicts`; 0 if that must be published again
     """
 
     first: Ints
@@ -79,13 +80,13 @@ class Clients(Table):
 class GroupState(msgspec.Struct):
     """The memory of a consumer group.
 
-    who, members    as in its newest sample
-    partitions      topic, number and owner (None: unknown) of each partition in `data`
-    data            int64 matrix [observations, 6]: time (epoch ms), partition (position), committed, end and start
-                    offset, time of the commit (-1: not known), in order of time
-    newest_ms       the newest sample
-    minute          the history's row of the unfinished minute
-    unwritten_ms    the first minute that may still be written to the history (epoch ms)
+    client, members  the group and its members, as in its newest sample
+    partitions       topic, number and owner (None: unknown) of each partition in `data`
+    data             int64 matrix [observations, 6] in order of time: time (epoch ms), position in `partitions`,
+                     committed, end and start offset, time of the commit (-1: not known)
+    newest_ms        time of the newest sample
+    minute           the history's row of the unfinished minute
+    unwritten_ms     the first minute that may still be written to the history (epoch ms)
     """
 
     client: Client = msgspec.field(name="who")
@@ -110,10 +111,10 @@ class Life(NamedTuple):
 
 
 class Run(msgspec.Struct, array_like=True):
-    """Consecutive lines on one known issue of one client (`monitor/also_seen.py`).
+    """Log lines on one known issue of one client, counted together (`monitor/also_seen.py`).
 
-    It holds the identity in the lines ("": absent), number, first and last time, and the first line with its place.
-    `unwritten`: number of lines that are not in the history yet.
+    It holds the names in the lines ("": none), number of lines, time of the first and last, and the first line with its
+    place. `unwritten`: number of lines that are not in the history yet.
     """
 
     instance: str
@@ -129,9 +130,10 @@ class Run(msgspec.Struct, array_like=True):
 
 
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
-    """A bucket's memory by key, each entry with a time (epoch ms); a key begins with service and host, or is a hash.
+    """A memory with a time (epoch ms) for each entry. A key begins with service and host, or is a hash.
 
-    Every memory beyond the windows is one of these; `forget` (`monitor/step.py`) lists their limits in time and number.
+    Everything that a bucket remembers longer than its windows is in one of these. `forget` (`monitor/step.py`) lists
+    the limits of each.
     """
 
     kept: dict[K, tuple[int, V]] = {}
@@ -200,7 +202,7 @@ class Kept(msgspec.Struct, kw_only=True):
     waiting   log entries that wait for their process's metrics; `waited_ms`: how long any has waited, by
               this monitor's steps
 
-    The memories (`Memory`), by process, `Client.names` or `mark`:
+    The memories (`Memory`), by process, by `Client.names`, or by the hash `mark`:
 
     groups    the consumer groups, by `Client.home`
     has_log_data  processes of which a log line or a thread dump was read
@@ -211,7 +213,7 @@ class Kept(msgspec.Struct, kw_only=True):
     former    clients that stopped reporting and have an open incident: their processes still log
     over      recently closed incidents, for the minutes that are not written yet
     shared    times without any client's data (from, to), which count against no client (`monitor/departures.py`)
-    ended     the newest known time of ended clients and of ended processes' logs
+    ended     clients and processes that have ended: the newest time of their samples or logs
     reported_once  clients for which there was no room yet (`monitor/intake.py`)
     """
 
@@ -236,9 +238,11 @@ class Kept(msgspec.Struct, kw_only=True):
 class BucketState(Kept, kw_only=True):
     """The state of a bucket in memory.
 
-    clients   the table of `all_clients`; `incidents`: their open ones
-    readings  theirs, by client (its position in `all_clients`) and time; `parts`: their values per topic
-    configs, names  texts to which these point
+    clients   the table of `all_clients`
+    incidents the open incidents
+    readings  the samples, by client (its position in `all_clients`) and time; `parts`: their values per topic
+    configs   configurations of clients; samples and clients refer to them by position
+    names     names of topics and threads; samples refer to them by position
     log_entries  log events and thread dumps of processes, in order of time
     """
 
@@ -252,7 +256,7 @@ class BucketState(Kept, kw_only=True):
 
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:
-        """The memories by process."""
+        """The memories whose keys begin with a process."""
         return self.groups, self.has_log_data, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
@@ -260,18 +264,18 @@ class BucketState(Kept, kw_only=True):
         self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
 
     def source(self, row: int) -> Source:
-        """Return the input record of a sample."""
+        """Return the input record from which a sample was read."""
         readings = self.readings
         return Source(self.names[readings.topic[row]], int(readings.partition[row]), int(readings.offset[row]))
 
     def newest(self, number: int) -> Source | None:
-        """Return the input record of a client's newest sample."""
+        """Return the input record of a client's newest sample; None if it has no sample."""
         end = int(np.searchsorted(self.readings.client, number, "right"))
         return self.source(end - 1) if end and self.readings.client[end - 1] == number else None
 
 
 class _Saved(Kept, kw_only=True):
-    """The form on disk. Names of metrics are kept with the tables, so that a later vocabulary can read them."""
+    """The form on disk. It has the names of the metrics in its tables, so that later releases can read them."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]
@@ -317,7 +321,7 @@ def save(state: BucketState, buckets: int) -> bytearray:
 
 
 def _bytes(table: Table) -> bytes:
-    # The encoder takes a view, which saves a copy of the state.
+    # The encoder takes a view of the bytes, which saves a copy of the state.
     return cast(bytes, table.matrix().reshape(-1).view(np.uint8).data)
 
 
@@ -334,10 +338,10 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     if data[3] < VERSION:
         earlier: dict[str, Any] = msgspec.msgpack.decode(body)
         earlier |= _memories_of_form_1(earlier) if data[3] == 1 else {}
-        # In forms 1 and 2 the parts of the clients of incidents had names.
+        # In forms 1 and 2 the fields of the clients of incidents were saved by name.
         for one in (*earlier["incidents"], *(change for _, change in earlier["over"][0].values())):
             one["client"] = [*one["client"].values()] if data[3] < 3 else one["client"]
-        # In forms 1 to 3 the groups were a list.
+        # In forms 1 to 3 the groups were saved as a list.
         groups = [(Client(*group["who"]), group) for group in earlier["groups"]]
         earlier["groups"] = [{client.home: (group["heard_ms"], group) for client, group in groups}]
         body = _encoder.encode(earlier)
@@ -362,7 +366,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
 
 
 def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """Convert the memories of form 1, each of which had its own form; memories only for minutes begin anew."""
+    """Convert the memories of form 1, each of which had its own form. Memories used only for minutes start empty."""
     now_ms = saved["time_ms"]
     lines = zip(saved["farewells"], saved["instances"], strict=True)
     memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {
@@ -395,7 +399,7 @@ def _readings(saved: _Saved) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the values of these names, from values of the names `before`."""
+    """Return the columns `names` of a table whose columns are `before`."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

@@ -1,6 +1,7 @@
 """One bucket of processes, one batch: state and decoded chunks → records, changes of incidents, minutes; new state.
 
-Plain Python: the streaming query runs it with Spark's state, `diagnose` and `replay` without.
+It is plain Python. The streaming query runs it with the state that Spark keeps; `diagnose` and `replay` run it without
+Spark.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from clienthealth.settings import Settings
 class Published:
     """The result of a step: records of `client-health`, changes of incidents, final minutes.
 
-    late      samples and events that came after their windows were closed
+    late      number of samples and events that came after their windows were closed
     left_out  number left out, by limit
-    clients   clients and groups in the state, `skewed` of them with a wrong clock
+    clients   number of clients and groups in the state; `skewed`: how many of them have a wrong clock
     """
 
     records: list[Record] = field(default_factory=list)
@@ -56,7 +57,7 @@ class Published:
 
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
-    """Process the decoded data of a bucket; changes the state in place.
+    """Process the decoded data of a bucket; the state is changed in place.
 
     `now_ms`: this machine's clock (epoch ms). The watermark, which measures missing data, is never ahead of it.
     """
@@ -117,16 +118,16 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.has_log_data.evict(now_ms, 0, living=living)
     # Lines on a client's beginning and end stay as long as its process has data, and 15 minutes longer.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
-    # A program can make up a client id for each thread.
+    # Bound the issues of each process, because a program can make up a client id for each thread.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
-    # Closed incidents are in the minutes by then; a batch may bring hours of minutes.
+    # Closed incidents are in the written minutes by then; a batch of a backlog may bring hours of minutes.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
-    # Groups without data for a whole lag window.
+    # Groups are forgotten if they have no data for a whole lag window.
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # A common gap counts for clients whose last data came before its end.
+    # A gap in all clients' data is kept until every client has had data after the gap.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # The first reports of left-out clients are remembered for the newest of them.
+    # Of left-out clients, only the newest first reports are remembered.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:
@@ -138,9 +139,9 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     """Return the watermark (epoch ms): how far the topics are read, by the time of most clients.
 
-    Each task reports how far it got (`Packer`); the median of the tasks weighted by clients counts, so that a partition
-    with only one client and a wrong clock moves nothing. The watermark never goes back and is never ahead of `now_ms`.
-    Tasks that read only logs report how far these are read, which may be far ahead: they count only without others.
+    Each task reports how far it has read (`Packer`). The watermark is the median of the tasks weighted by their
+    clients, so that a partition with only one client and a wrong clock has no effect. It never goes back, and is never
+    ahead of `now_ms`. Tasks that read only logs may be far ahead: they count only if no other task reports.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported

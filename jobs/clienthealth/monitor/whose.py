@@ -33,21 +33,22 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Dumps of a process are compared over at most a week (ms); a longer time means a wrong clock.
+#: Dumps of a process are compared only within this time (ms), a week; a greater distance means a wrong clock.
 COMPARED_MS = 7 * 86_400_000
-#: A dump older than a client's first sample by more than this (ms) belongs to the process before.
+#: A dump is of the previous process if it is older than the client's first sample by more than this (ms).
 BEFORE_MS = 60_000
-#: How late (ms) an application may log an error that it received.
+#: An application may log an error up to this long (ms) after it received it.
 LOGGED_MS = 30_000
-#: Maxima cover the last minute, or at least its newest half (ms).
+#: Samples within this time (ms) of a line are searched for maxima: these cover the last minute, or at least its newest
+#: half.
 AROUND_MS = 35_000
-#: Half the least max.poll.interval.ms (seconds), for an unknown interval.
+#: Lower bound (s) of half the max.poll.interval.ms, for clients of which it is unknown.
 AWAY_SECONDS = 5.0
-#: Other libraries count otherwise, or log what they do not count.
+#: The only library whose metrics can contradict lines: others count differently, or log what they do not count.
 COUNTS = "java"
 
 Owner = Literal["mine", "another's", "anybody's"]
-#: A metric's times (epoch ms, in order) and values of a client.
+#: Returns, for the name of a metric, its times (epoch ms, in order) and values of one client.
 Known = Callable[[str], tuple[Ints, Floats]]
 
 
@@ -62,9 +63,9 @@ def _of_processes() -> frozenset[str]:
 
 
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
-    """Return the owner of a line or dump that may be of `client`, by its instance and its time.
+    """Return whose a line or dump is that may be of `client`, by its instance and its time.
 
-    `name`: the client that it names, or None.
+    `name`: the client id in the line, or None.
     """
     if instance and instance == client.instance:
         return "mine"
@@ -82,10 +83,10 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 
 
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
-    """Return the kept lines on beginning and end of clients of this name, with the instances that they name.
+    """Return the kept lines on beginning and end of clients of this name, each with the instance that it names.
 
-    A line without a client belongs to the only one of its kind in the process (`alone`), or to all if it is about the
-    process.
+    A line without a client's name belongs to the only client of its kind in the process (`alone`). If it is about the
+    whole process, it belongs to all of them.
     """
     lines = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     if nameless := state.lifecycle.get((*client.process, "")):
@@ -113,16 +114,16 @@ def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str,
 
 @dataclass(frozen=True)
 class ProcessLog:
-    """The log entries of a process in order of time, and its clients.
+    """The log entries of a process in order of time, and the clients of the process.
 
     reporting  its clients that report metrics
     former     its clients with an open incident that stopped reporting
-    lives      the lifetimes of its clients: of reporting ones, and of those that recently stopped
-    named      names of its clients, by kind, in all its lines and dumps, also of those that do not report
-    topics     by topic, the names of the clients in the lines about it
+    lives      the lifetimes of its clients: those that report, and those that recently stopped
+    named      names of its clients, by kind, in all its lines and dumps; also of those that do not report
+    topics     by topic: the names of the clients in lines about it
     earlier    the newest EARLIER_DUMPS dumps before the window of `entries`
     lead       its events of the LEAD_MS before that window
-    instances  the processes at this place that all of its lines and dumps name
+    instances  all instances that its lines and dumps name
     """
 
     process: ProcessKey
@@ -137,7 +138,7 @@ class ProcessLog:
     instances: Set[str | None] = frozenset()
 
     def within(self, start_ms: int, end_ms: int) -> ProcessLog:
-        """Return its entries in a window [start, end)."""
+        """Return the part of this log in the window [start, end)."""
         inside = [entry for entry in self.entries if start_ms <= entry.ts_ms < end_ms]
         since_ms = start_ms - COMPARED_MS
         earlier = [entry for entry in self.entries if since_ms < entry.ts_ms < start_ms and entry.dump is not None]
@@ -147,10 +148,10 @@ class ProcessLog:
     def about(
         self, client: Client
     ) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]:
-        """Return the events about a client, by its name or without one, the dumps of its process, and earlier ones.
+        """Return the events about a client, the dumps of its process, earlier dumps, and earlier events.
 
-        Entries of other processes at the same place are left out. An entry that also fits another client of the name
-        counts as unnamed.
+        Events name the client or no client. Entries of other processes at the same place are left out. An entry that
+        also fits another client of the same name is treated as if it named no client.
         """
         events, dumps = self._about(self.entries, client)
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
@@ -179,8 +180,8 @@ class ProcessLog:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
                 unnamed = event.client_id is None and event.signature not in _of_processes()
                 if unnamed and not self._clients_of_topic(event, client.kind):
-                    # It names no client: if the process has several reporting clients that fit, it belongs to one of
-                    # them.
+                    # The line names no client. If several reporting clients of the process fit, it is unknown of which
+                    # one it is.
                     alike = [
                         one for one in self.reporting if one.kind == client.kind and one.instance == client.instance
                     ]
@@ -191,13 +192,13 @@ class ProcessLog:
         return events, dumps
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Return the owner of an entry: if the log names the client's instance, entries of others are not its own."""
+        """Return whose an entry is: if the log names the client's instance, other instances are not its own."""
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
 
     def unreporting_clients(self) -> list[Client]:
-        """Return clients in the log that do not report; the process itself stands for one without a name."""
+        """Return clients in the log that do not report. A client without a name is represented by its process."""
         clients: dict[Client, None] = {}
         for instance, client_id, kind in self.named_clients():
             if self._named_by(instance, client_id, kind, self.reporting):
@@ -211,14 +212,14 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client for one known only from its log; None if none or several fit."""
+        """Return the reporting client that is meant by one known only from its log; None if none or several fit."""
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
 
     def _named_by(
         self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
     ) -> list[Client]:
-        """Return the clients that such a name in a line of the process can mean."""
+        """Return those of the clients that this instance, client id and kind in a line of the process can mean."""
         known = any(life.client.instance == instance for life in self.lives)
         return [
             client
@@ -234,7 +235,10 @@ class ProcessLog:
         return next(iter(names)) if len(names) == 1 else None
 
     def only(self, kind: Kind, instance: str) -> Client | None:
-        """Return the only client of a kind, as it reports or did; one that never did belongs to process `instance`."""
+        """Return the process's only client of a kind, or None.
+
+        A client that never reported gets the instance `instance`.
+        """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
         if clients or not name:
@@ -242,10 +246,10 @@ class ProcessLog:
         return Client(*self.process, instance, name, kind)
 
     def _concerns(self, event: LogEvent, client: Client) -> bool:
-        """True if an event names the client, or names no client but its kind.
+        """True if an event names the client, or names no client but fits its kind.
 
-        With several clients that do not report, a line without a name belongs to none: no metrics could tell which it
-        means. One that may be a quotation belongs to no client without a name if others are known.
+        If several clients do not report, a line without a name belongs to none of them, because no metrics show which
+        one it means. A line that may be a quotation belongs to no nameless client if clients with names are known.
         """
         if not _is_of(event, client) or event.client_id is not None:
             return _is_of(event, client) and event.client_id == client.client_id
@@ -259,13 +263,13 @@ class ProcessLog:
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
-        """Return the clients of a kind that the log names together with the event's topic."""
+        """Return the clients of a kind that the log names in lines about the event's topic."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
-        """Yield instance, name and kind of clients that lines and dumps name.
+        """Yield instance, name and kind of the clients that lines and dumps name.
 
-        A line that may be a quotation makes no client if others are known: it belongs to another program.
+        A line that may be a quotation adds no client if others are known: then it belongs to another program.
         """
         quoted: list[tuple[str | None, str | None, Kind]] = []
         known = bool(self.reporting) or any(self.named.values())
@@ -288,7 +292,7 @@ class ProcessLog:
 
 
 def kind_named(event: LogEvent) -> Kind | None:
-    """Return the kind of client in a line that clients of either kind log."""
+    """Return the kind of client that logged a line whose log pattern both kinds log; None if unknown."""
     return event.kind or kind_of(event.text, event.thread) or None
 
 
@@ -318,7 +322,8 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
                 topics[event.captures["topic"]].add(event.client_id)
         instances = {entry.instance for entry in entered}
         log = ProcessLog(process, entered, reporting[process], former[process], there[process])
-        # The names of its clients by kind: of reporting ones, and of those in its log, also in earlier lines.
+        # Names of the process's clients, by kind: of reporting clients, and of those in its log, earlier lines
+        # included.
         named: dict[str | None, set[str]] = defaultdict(set)
         for client in (*log.reporting, *log.former):
             named[client.kind].add(client.client_id)
@@ -335,7 +340,7 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
 def contradicted(
     client: Client, known: Known, config: Mapping[str, str], events: Iterable[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return the lines about a client that its samples before and after them refute."""
+    """Return the lines about a client that the client's samples before and after them contradict."""
     return tuple(event for event in events if _refuted(event, known, config)) if client.library == COUNTS else ()
 
 
@@ -354,7 +359,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
 
 
 def _polled(ts_ms: int, known: Known, config: Mapping[str, str]) -> bool:
-    """True if the application is known to have polled often enough all the time around a moment."""
+    """True if the samples around `ts_ms` show that the application polled often enough all the time."""
     seconds = (option(config.get("max.poll.interval.ms")) or 0) / 1000
     for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
         times, values = known(name)

@@ -1,6 +1,6 @@
-"""Verdicts on windows: gates over the windows of all clients, and judges for those that a gate does not pass.
+"""Verdicts on windows: gates examine the windows of all clients, and judges those that a gate suspects.
 
-A gate examines the metrics of thousands of windows at once; the judge examines those of one window in the same way, and
+A gate examines the metrics of thousands of windows at once. A judge examines those of one window in the same way, and
 also its log lines and thread dumps. Windows with lines or dumps always go to the judge. All functions here are pure.
 """
 
@@ -17,15 +17,15 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: Number of an incident's newest half minutes with separate counts; no window reaches older ones.
+#: Number of half minutes, the newest of an incident, that keep separate counts; no window reaches back farther.
 KEPT_SLOTS = 64
-#: The thresholds in the settings, by mode and name.
+#: Thresholds from the settings, by failure mode and name.
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
 
 
 def in_force(overrides: Overrides) -> Mapping[str, Mode]:
-    """Return all modes by id, with the thresholds of the settings."""
+    """Return all failure modes by id, with the thresholds of the settings."""
     return {mode.id: mode.with_thresholds(overrides.get(mode.id, {})) for mode in modes().values()}
 
 
@@ -35,7 +35,7 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return which windows must be judged, and why the others are `unknown` ('': `ok`), by metrics only.
+    """Return which windows must be judged, and why each other window is `unknown` ('': it is `ok`), by metrics only.
 
     All windows are of clients to which the mode applies.
     """
@@ -46,14 +46,14 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 
 
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
-    """Judge one window completely. `known`: other knowledge about the client."""
+    """Judge one window and apply the adjustments of a window. `known`: other knowledge about the client."""
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
     return adjusted
 
 
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
-    """Return the verdicts of all modes that apply to the client, each the worst over its windows."""
+    """Return one verdict for each mode that applies to the client: the worst over the windows."""
     kind = windows[-1].client.kind
     return [
         merged([verdict(mode, window) for window in windows])
@@ -79,9 +79,9 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Merge verdicts of one mode on overlapping windows: the worst status, with the earliest onset of that fault.
 
-    A window that cannot be judged does not outweigh one that can, nor does one with too few samples replace another
-    reason; but if evidence says that something may be wrong, the newest verdict counts. The evidence is that of the
-    windows with the worst status, each fact once; numbers come from all of them (`detail_of`).
+    A window that could not be judged does not outweigh one that could. The reason "too few samples" does not replace
+    another reason. But if a verdict that is not unhealthy has evidence that something may be wrong, the newest such
+    verdict counts. Each fact of the unhealthy windows is kept once. Numbers come from all of them (`detail_of`).
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
@@ -91,8 +91,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
-    # Lines that show a cause are as old as the wait that has just ended, so the newest window may lack them. What a
-    # line or a dump names outranks what only numbers suggest.
+    # A line that shows a cause is as old as the wait that has just ended, so the newest window may lack it. A cause
+    # that a line or a dump names outranks one that only numbers suggest.
     named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
     causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]
     mode = modes().get(latest.mode)
@@ -110,9 +110,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
-    """Merge the details of one fault from its windows, the newest last: each key as its newest window has it.
+    """Merge the details of one fault from several windows, the newest last. Of each key the newest value is kept.
 
-    Sums and peaks take the maximum and the counts over all windows; momentary values come only from the newest.
+    Sums and peaks are the maximum over all windows, counts included. Momentary values come only from the newest window.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -128,7 +128,7 @@ def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterab
 
 
 def united(counts: Iterable[Count]) -> tuple[Count, ...]:
-    """Merge the counts of overlapping windows: each half minute as the window counted it that saw most of it."""
+    """Merge the counts of overlapping windows. Each half minute has the count of the window that saw most of it."""
     whole: dict[tuple[str, str], Count] = {}
     for count in counts:
         before = whole.setdefault((count.name, count.kind), count)
@@ -141,7 +141,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
             }
             settled = max(before.settled, count.settled)
             whole[count.name, count.kind] = Count(count.name, count.kind, slots, settled, since)
-    # The newest half minutes stay separate, those before them become one sum.
+    # The newest half minutes stay separate; all before them are added up to one sum.
     for key, count in whole.items():
         times = sorted(count.slots)
         old, kept = times[:-KEPT_SLOTS], times[-KEPT_SLOTS:]
@@ -153,7 +153,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return an incident's counts until `seen_ms`, also if only its sums are known (from the history)."""
+    """Return an incident's counts until `seen_ms`. An incident from the history has only sums: these become counts."""
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
     sums = (mode.sums if mode else frozenset()) & verdict.detail.keys() - counted
@@ -164,7 +164,7 @@ def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
 
 
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
-    """Return facts in order of time, each once: the first and newest of every kind, at most `per_kind`."""
+    """Return facts in order of time, each once. Of each kind the first and the newest are kept, at most `per_kind`."""
     unique = sorted({(e.kind, e.text): e for e in facts}.values(), key=lambda e: e.ts_ms)
     kept: list[Evidence] = []
     for kind in dict.fromkeys(e.kind for e in unique):
