@@ -39,8 +39,7 @@ from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
-#: Maximum size (bytes) of a text that is examined whole. Only in these are JSON documents and dumps of every shape
-#: found.
+#: Maximum size (bytes) of a text that is examined whole, which finds JSON documents and dumps of every shape.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
 #: Names of a client, or of a class of its library; the last one is a heading in the output of `kafka-consumer-groups`.
@@ -58,8 +57,7 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads one stream. `now_ms`: time of undated items; `progress`: called with name, bytes read, and total bytes.
 
-    `undated`: the time given to undated items of each process. Files of one process share it, so differences between
-    these times are not durations.
+    `undated`: the time given to undated items of each process, which is no measure of durations.
     """
 
     def __init__(
@@ -453,10 +451,7 @@ class Reader:
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """Return a record. `value`: its bytes, or its parsed content.
-
-        `ts_ms`: its time, 0 if the value contains it, None if it is unknown.
-        """
+        """Return a record. `value`: its bytes or parsed content; `ts_ms`: 0 if the value has it, None if unknown."""
         service, instance = self._stream.process
         if writer:
             service, instance = named(writer)
