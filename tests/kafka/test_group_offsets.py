@@ -5,6 +5,7 @@ Samples are 10 s apart by a simulated clock, so the tests do not wait.
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -95,9 +96,11 @@ class Lab:
         )
         self.consumers.append(consumer)
         subscribe(consumer, self.topic)
+        # kafka-python 3 joins again where a join ends between two polls, so each poll waits longer than the one before.
+        waits = itertools.count(50, 50)
 
         def assigned() -> bool:
-            consumer.poll(50)
+            consumer.poll(next(waits))
             return bool(consumer.assignment())
 
         eventually(assigned)
@@ -110,7 +113,7 @@ class Lab:
             try:
                 consumer.commit({TopicPartition(self.topic, 0): OffsetAndMetadata(offset, "", -1)})
             except RebalanceInProgressError:
-                consumer.poll(100)
+                consumer.poll(1000)
                 return False
             return True
 

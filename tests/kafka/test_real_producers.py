@@ -132,7 +132,7 @@ def kafka_python(servers: str) -> dict[str, bytes]:
         sent.get(WAIT_SECONDS)
     consumer = KafkaConsumer(bootstrap_servers=servers, group_id="kp", auto_offset_reset="earliest")
     subscribe(consumer, TOPIC)
-    eventually(lambda: consumer.poll(200), "kafka-python consumes")
+    eventually(lambda: consumer.poll(1000), "kafka-python consumes")
     values = {
         "kafka-python producer": json.dumps(producer.metrics()).encode(),
         "kafka-python consumer": json.dumps(consumer.metrics()).encode(),
