@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -23,7 +23,7 @@ from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.packed import Chunk, encode, process_of, who_of
 from clienthealth.measure.packer import Packer
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import Source
+from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.verdicts import STATUS_ORDER, Seen, Verdict
 from clienthealth.modes import catalogue
@@ -40,9 +40,12 @@ from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
+_Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
 #: Reject reasons of records that are no evidence; all other reasons mean that evidence could not be read.
 NOTHING_KNOWN = "in no words that are known of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
+#: No time zone is further ahead of UTC than this (ms).
+AHEAD_MS = 14 * 3_600_000
 
 
 class Tally:
@@ -125,7 +128,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         decode = decoders[record.stream] if record.said is None else partial(decode_said, record.said)
         decoded = decode(raw, settings, now_ms)
         file = record.instance, record.file
-        before[file] = pack(decoded, raw.source, packer, record.repeats, before.get(file, NOBODY))
+        before[file] = pack(decoded, raw.source, packer, record.repeats, before.get(file, NO_LINE))
         for client in (who_of(snapshot.client) for snapshot in decoded.snapshots if snapshot.client.kind != "group"):
             named.setdefault((record.service, record.instance), set()).add((*client.process, client.instance))
         if threads := [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]:
@@ -171,16 +174,15 @@ def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
         attached.start_ms = None if attached.start_ms is None else attached.start_ms + shift
         attached.end_ms = None if attached.end_ms is None else attached.end_ms + shift
     for entry in (entry for chunk in chunks for entry in chunk.log_entries if shifts):
-        said = entry.event or entry.dump
-        shift = shifts.get(said.source.topic, 0) if said is not None and said.source is not None else 0
-        if entry.event is not None and shift:
-            entry.event = dataclasses.replace(entry.event, ts_ms=entry.event.ts_ms + shift)
-        if entry.dump is not None and shift:
-            entry.dump = dataclasses.replace(entry.dump, ts_ms=entry.dump.ts_ms + shift)
+        entry.event, entry.dump = _shifted(entry.event, shifts), _shifted(entry.dump, shifts)
 
 
-#: No time zone is further ahead of UTC than this (ms).
-AHEAD_MS = 14 * 3_600_000
+def _shifted(logged: _Logged, shifts: Mapping[str, int]) -> _Logged:
+    """Return a log event or dump with its time shifted as its input is (ms by topic)."""
+    shift = shifts.get(logged.source.topic, 0) if logged is not None and logged.source is not None else 0
+    return dataclasses.replace(logged, ts_ms=logged.ts_ms + shift) if logged is not None and shift else logged
+
+
 #: Clients with their verdicts, and the known issues.
 _Examined = tuple[list[tuple[Client, list[Verdict]]], dict[Client, list[Seen]]]
 
@@ -270,14 +272,14 @@ class _Before(NamedTuple):
     ts_ms: int
 
 
-NOBODY = _Before("", "", 0)
+NO_LINE = _Before("", "", 0)
 #: Maximum time (ms) after a line that names a client: an exception within it, without a client, belongs to that client.
 JUST_BEFORE_MS = 1_000
 #: Service and instance for a record that states neither.
 Place = tuple[str, str]
 
 
-def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NOBODY) -> _Before:
+def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NO_LINE) -> _Before:
     """Add a record's content to a packer. `repeats`: number of equal records that this one represents.
 
     `before`: the client that the line above names. Returns the last client that this record names.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
-
 from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
@@ -19,43 +17,38 @@ from clienthealth.monitor.whose import ProcessLog
 
 #: Kinds of metrics that end when a person stops to look. A recorder, in contrast, writes as long as its client lives.
 PASTED = ("metrics (", "log", "JSON document")
-NO_CLOCK = "nobody says when its metrics were read"
+NO_CLOCK = "the time at which its metrics were read is unknown"
 
 
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
     """Return each client's context. `inputs`: the attachments."""
     logs, rows = bucket.logs, bucket.state.readings
-    numbers = {ref.identity: number for number, ref in enumerate(bucket.state.all_clients)}
-    last_ms = {
-        ref.identity: rows.ts[rows.client == number].tolist() or [0]
-        for number, ref in enumerate(bucket.state.all_clients)
-    }
-    samples = {ref.identity: int(np.sum(rows.client == number)) for number, ref in enumerate(bucket.state.all_clients)}
+    all_clients, names = bucket.state.all_clients, bucket.state.names
+    numbers = {client.identity: number for number, client in enumerate(all_clients)}
     # The time of a file is exact enough for an onset, but not for the time between two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
     pasted = _topics(inputs, lambda attached: attached.what.startswith(PASTED))
     places = set(zip(rows.client.tolist(), rows.topic.tolist(), strict=True))
-    names, all_clients = bucket.state.names, bucket.state.all_clients
     unclocked = {all_clients[number].identity for number, topic in places if names[topic] in timeless}
     known = {}
     for client in clients:
         process = client.process
         events, dumps = _log_of(logs.get(process), client)
-        count = samples.get(client.identity, 0)
         number = numbers.get(client.identity)
+        times = [] if number is None else rows.ts[rows.client == number].tolist()
         readings = () if number is None else departures.departure(bucket, number).readings
         look = Look(
             ClientWindow(client, 0, 0, readings, logs=events, dumps=dumps),
-            measured=count >= MIN_READINGS,
+            measured=len(times) >= MIN_READINGS,
             untimed=any(dump.source is not None and dump.source.topic in timeless for dump in dumps),
             vanished=any(one.emptied >= MIN_READINGS for one in inputs if one.process == process),
         )
         attached = Attached(
             look,
-            samples=count,
-            last_ms=last_ms.get(client.identity, [0])[-1],
+            samples=len(times),
+            last_ms=times[-1] if times else 0,
             unread=_unread(process, inputs) or (NO_CLOCK if client.identity in unclocked else ""),
             untimed=untimed,
             undated=undated,
