@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from clienthealth.model.errors import ServiceError
@@ -79,36 +80,37 @@ def megabytes(venv: Path) -> float:
 
 def reports(programs: Path) -> None:
     """Check that an application with the reporter gets msgspec but no Kafka library. Raises ServiceError."""
-    _output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"], 0)
-    said = _output([str(programs / "kafka-health"), "diagnose", "."], 2)
+    output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
+    said = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if said:
         raise ServiceError(f"without its extra, diagnose says:\n{said}")
 
 
 def tried(programs: Path) -> None:
     """Try everything that must work without Spark, Java and extras. Raises ServiceError."""
-    report = _output([str(programs / "kafka-health"), "diagnose", str(checkout() / RECORDING)], 1)
+    report = output([str(programs / "kafka-health"), "diagnose", str(checkout() / RECORDING)], 1)
     if DEADLOCK not in report:
         raise ServiceError(f"the deadlock of {RECORDING} is not found:\n{report}")
-    _output([str(programs / "kafka-health"), "check-config"], 0)
+    output([str(programs / "kafka-health"), "check-config"])
     with tempfile.TemporaryDirectory() as folder:
-        rules = _output([str(programs / "kafka-health"), "alerts", "--out", folder], 0)
+        rules = output([str(programs / "kafka-health"), "alerts", "--out", folder])
     if not all(name in rules for name in ("watchdog.yml", "slo.yml", "alertmanager.yml", ".tmpl")):
         raise ServiceError(f"these alerts alone are in it:\n{rules}")
     listing = "files('clienthealth_exporters.prometheus').joinpath('runbooks').iterdir()"
     runbooks = f"from importlib.resources import files; print(len([*{listing}]))"
-    served = int(_output([str(programs / "python"), "-c", runbooks], 0))
+    served = int(output([str(programs / "python"), "-c", runbooks]))
     if served != len(list((checkout() / "alerts/runbooks").glob("*.md"))):
         raise ServiceError(f"{served} runbooks are in it")
 
 
 def _uv(*arguments: str) -> None:
     uv = os.environ.get("UV") or shutil.which("uv") or str(checkout() / ".cache/uv/bin/uv")
-    _output([uv, "--quiet", *arguments], 0)
+    output([uv, "--quiet", *arguments])
 
 
-def _output(command: list[str], expected: int) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+def output(command: Iterable[str], expected: int = 0, folder: Path | None = None) -> str:
+    """Return what a command prints. Raises ServiceError if its exit code is not the expected one."""
+    done = subprocess.run([*command], cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != expected:
         raise ServiceError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout

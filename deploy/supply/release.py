@@ -16,10 +16,9 @@ import io
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -81,7 +80,7 @@ def raise_to(version: str, day: str) -> None:
     _replace("pyproject.toml", re.compile(r'^(version = )".*"$', re.MULTILINE), rf'\g<1>"{version}"')
     _replace("uv.lock", _OURS, rf'\g<1>"{version}"')
     _replace("CHANGELOG.md", re.compile(rf"^## {UNRELEASED}$", re.MULTILINE), f"## {version} ({day})")
-    _run([sys.executable, "-m", "clienthealth.ops.cli", "generate"])
+    dist.output([sys.executable, "-m", "clienthealth.ops.cli", "generate"], folder=checkout())
 
 
 def build(version: str, out: Path, epoch: int) -> list[Path]:
@@ -90,7 +89,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)
     name = project()["name"]
     chart, bill, notes = out / f"{name}-{version}.tgz", out / f"{name}-{version}.cdx.json", out / NOTES
-    _run([str(helm.installed()), "package", str(checkout() / CHART), "--destination", str(out)])
+    dist.output([str(helm.installed()), "package", str(checkout() / CHART), "--destination", str(out)])
     made = [*dist.build(out), dist.benchmark(out), chart, *plugin.publication(out), bill, notes]
     for archive in made:
         if archive.suffix in (".gz", ".tgz"):
@@ -168,14 +167,7 @@ def _replace(name: str, pattern: re.Pattern[str], by: str) -> None:
 def _git(*arguments: str) -> str:
     if shutil.which("git") is None:
         raise DependencyError("git is missing; a release is a commit and its tag")
-    return _run(["git", *arguments])
-
-
-def _run(command: Iterable[str]) -> str:
-    done = subprocess.run([*command], cwd=checkout(), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SettingsError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
-    return done.stdout.strip()
+    return dist.output(["git", *arguments], folder=checkout()).strip()
 
 
 if __name__ == "__main__":
