@@ -88,8 +88,8 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 def without_records(w: Windows, limits: Thresholds) -> Runs:
     """Return runs of librdkafka consumers without fetches in which the application's positions are reported."""
     runs = w.still("records-consumed-total")
-    reported = w.last_knows("position")
-    return runs.at((runs.seconds >= limits.shared_queue_seconds) & reported[runs.window])
+    shown = w.last_knows("position")
+    return runs.at((runs.seconds >= limits.shared_queue_seconds) & shown[runs.window])
 
 
 def in_one_queue(w: Windows) -> Bools:

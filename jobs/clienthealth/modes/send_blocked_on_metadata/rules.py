@@ -353,14 +353,14 @@ BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide: nothing was sent, for an unknown reason."""
     silent = ~w.rose("record-send-total")
-    untold = silent.copy()
-    untold[silent] = ~w.has_log_data(np.flatnonzero(silent))
+    unlogged = silent.copy()
+    unlogged[silent] = ~w.has_log_data(np.flatnonzero(silent))
     age = w.once_for_rows("metadata known", lambda: _young(w.col("metadata-age")))
     return first_reason(
         len(w),
         (BLIND_SENDS, silent & ~w.reported("record-send-total")),
         (BLIND_METADATA, silent & ~w.reported(age)),
-        (BLIND_IDLE, untold),
+        (BLIND_IDLE, unlogged),
     )
 
 
