@@ -40,8 +40,8 @@ ORDER = (
 
 #: Labels with short values, which get narrow columns: the other labels share the rest of a row's width.
 NARROW = ("status", "partition", "library", "version", "kind", "shard")
-#: Maximum number of value columns that leaves room for words.
-FEW = 6
+#: Maximum number of value columns that leaves room for words, in a table as wide as the page (24 units of the grid).
+FEW, WHOLE = 6, 24
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def rows(
     linked: Mapping[str, Linked] | None = None,
     largest: str = "",
     nothing: str = NOTHING,
-    width: int = 24,
+    width: int = WHOLE,
     height: int = 9,
     links: Linked = (),
 ) -> Panel:
@@ -220,7 +220,7 @@ def rows(
     panel.override_by_regexp("/^(cluster|env)$/", [model.DynamicConfigValue("custom.width", 80)])
     panel.override_by_regexp("/^mode$/", [model.DynamicConfigValue("custom.width", 230)])
     panel.override_by_regexp("/^since$/", [model.DynamicConfigValue("custom.width", 130)])
-    if len(columns) > FEW:
+    if len(columns) > FEW or width < WHOLE:
         panel.override_by_field_type("number", [model.DynamicConfigValue("custom.width", 106)])
         panel.override_by_regexp("/^service$/", [model.DynamicConfigValue("custom.width", 136)])
     panel.with_transformation(

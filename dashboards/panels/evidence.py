@@ -85,7 +85,7 @@ def metadata_waiting(width: int = 12, among: str = "") -> Panel:
     )
 
 
-def left_at_end(width: int = 12, among: str = "") -> Panel:
+def left_at_end(width: int = 24, among: str = "") -> Panel:
     def most(unit: str) -> str:
         left = f"max_over_time(kafka_client_producer_left_at_end_{unit}{{{OF_CLIENT}}}[$__range])"
         shown = f"{left} and on ({BY_CLIENT}) ({among})" if among else left

@@ -85,7 +85,7 @@ def _meaning(mode: Mode, links: LinkSettings) -> Panel:
         f"**{mode.summary}** {mode.impact}\n\n**What to do:** {mode.advice} "
         f"[Runbook]({runbooks(links, '${status_page}')}/{mode.id})\n\n**What only looks like it:**\n{confused}"
     )
-    return words(1, mode.title, "What this failure is, what it costs and what to do.", text, height=9)
+    return words(1, mode.title, "What this failure is, what it costs and what to do.", text, height=10)
 
 
 def _of_groups() -> Sequence[Panel]:

@@ -179,13 +179,13 @@ def _installations() -> Panel:
         12,
         "Clusters and environments",
         "The numbers above, apart: clients of the service by cluster and environment, the worst first. What fails in "
-        "one alone is not the release, but its brokers or its load. Known bugs: clients whose version is known to "
+        "one alone is not the release, but its brokers or its load. Bugs: clients whose version is known to "
         "fail, see /fleet of the exporter. Click a row for that one. Alerts: the mode's.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
             "suspected": (f"{verdicts.failing('suspected', by)}\nor\n0 * {reporting}", "none"),
             "not judged": (verdicts.clients("unknown", by), "none"),
-            "known bugs": (f"sum{by} (kafka_client_service_known_bug_clients{{{OF_SERVICE}}})", "none"),
+            "bugs": (f"sum{by} (kafka_client_service_known_bug_clients{{{OF_SERVICE}}})", "none"),
             "reporting": (reporting, "none"),
         },
         above={"confirmed": {1: CRITICAL}, "suspected": {1: WARNING}},
