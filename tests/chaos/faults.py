@@ -274,7 +274,7 @@ def retention_overtakes(scene: Scene) -> Iterator[None]:
     run.monitor.release()
 
 
-@_kind("the schema registry is away, while records come whose schema nobody has asked for yet", seconds=(5, 80))
+@_kind("the schema registry is away, while records come with a schema that was not requested before", seconds=(5, 80))
 def registry_away(scene: Scene) -> Iterator[None]:
     scene.run.registry.stop()
     yield

@@ -62,7 +62,7 @@ def server() -> Iterator[Server]:
             {
                 "kind": "log",
                 "ts": NOW_MS - 5_000,
-                "text": "NetworkClient asked 14 times in 10 s and was told each time that the topic ordres is unknown",
+                "text": "NetworkClient asked 14 times in 10 s; each answer was that the topic ordres is unknown",
                 "source": {"topic": "client-logs", "partition": 0, "offset": 9_120},
             }
         ],

@@ -70,7 +70,7 @@ REASONS = {
     "wrong-types",
 }
 EARLIEST_MS = 1_262_304_000_000
-WHO = ("service", "host", "instance", "client_id", "kind", "library", "version", "group")
+IDENTITY = ("service", "host", "instance", "client_id", "kind", "library", "version", "group")
 
 
 class MistakeError(BaseException):
@@ -208,7 +208,8 @@ def _of_records() -> Iterator[bytes]:
     files = [*SAMPLES.iterdir(), *(ROOT / "captures").rglob("*.proto"), *(ROOT / "captures").rglob("*.gzip")]
     others = [(raw.value or b"", 0) for file in files if file.suffix != ".gzip" for raw in sample(str(file))]
     packed = [(gzip.decompress(file.read_bytes()), 1) for file in files if file.suffix == ".gzip"]
-    avro = {"ts": ARRIVED_MS, "client": dict.fromkeys(WHO, "producer"), "metrics": {"select-total": 1.0}, "config": {}}
+    client = dict.fromkeys(IDENTITY, "producer")
+    avro = {"ts": ARRIVED_MS, "client": client, "metrics": {"select-total": 1.0}, "config": {}}
     for value, around in [*metrics, *others, *packed, (framed(7, avro)[5:], 3), (b"{}", 7), (b'{"ts":1}', 8)]:
         for headers in (0, 1):
             yield bytes([around, headers]) + value

@@ -75,7 +75,7 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             eventually(lambda: hanging.onset_ms and time.time() - hanging.onset_ms / 1000 > LEFT_SECONDS)
             done = ended(watching(f"stuck={stuck.pid}", str(healthy.pid), f"shop={python.pid}", f"bills={hanging.pid}"))
             billing = ended(group)
-            unknown_group = ended(watching("--group", "nobody", "--bootstrap", broker.bootstrap_servers))
+            unknown_group = ended(watching("--group", "unknown-group", "--bootstrap", broker.bootstrap_servers))
             there_before = Jolokia(Target.parse(stuck.jolokia_urls[0]).url, 5.0)
             assert there_before.thread_dump().partition("\n")[2].startswith("Full thread dump")
             assert healthy.alive
@@ -104,7 +104,7 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
         assert {verdict["status"] for verdict in clients[name]["verdicts"]} <= {"ok", "unknown"}, clients[name]
     judged = {verdict["mode"]: verdict["status"] for verdict in clients["order-api"]["verdicts"]}
     assert judged["producer-callback-deadlock"] == "ok"
-    assert (unknown_group.returncode, "there is no consumer group 'nobody'" in unknown_group.stderr) == (2, True)
+    assert (unknown_group.returncode, "there is no consumer group 'unknown-group'" in unknown_group.stderr) == (2, True)
     assert billing.returncode in (0, 3), billing.stderr
     seen = json.loads(billing.stdout)
     assert (seen["group"]["members"], seen["group"]["status"] in ("OK", "IDLE")) == (1, billing.returncode == 0)

@@ -37,7 +37,7 @@ EXCUSED = {
     "clienthealth.diagnose.attachments.opening": "finds them",
     "clienthealth.model.tables": "reads the package's own files: metrics, log lines, modes, options",
     "clienthealth.modes": "finds the modes, each by its file",
-    "clienthealth.ops.reference": "reads the pages whose blocks it fills in",
+    "clienthealth.ops.reference": "reads the pages with the blocks that it fills in",
     "clienthealth.spark.files": "reads and writes beside the checkpoint, and reports on object stores",
     "clienthealth.spark.query": "starts the query, which is what makes a stream run",
     "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",

@@ -109,7 +109,7 @@ def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path:
 
 
 def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp_path: Path) -> None:
-    """A time that is written into the plan of each batch makes code that nobody has compiled yet."""
+    """A time that is written into the plan of each batch makes code that was not compiled before."""
     jvm: Any = spark.sparkContext._jvm
     compilations = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
     after_batch: list[int] = []

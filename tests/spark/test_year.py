@@ -28,9 +28,9 @@ def test_each_day_has_its_own_minutes_and_maintenance_joins_the_newest(
     minutes = history.read(spark, str(tmp_path), "minutes")
     days = minutes.groupBy("day").agg(F.count("*"), F.count_distinct("minute", "client_id"), F.min("minute"))
     midnights = [datetime.combine(end, datetime.min.time(), UTC) - timedelta(days=n) for n in range(DAYS, 0, -1)]
-    everybody = CLIENTS * MINUTES
+    rows_of_day = CLIENTS * MINUTES
     assert [(row[0], row[1], row[2], row[3].astimezone(UTC)) for row in days.orderBy("day").collect()] == [
-        (midnight.date(), everybody, everybody, midnight) for midnight in midnights
+        (midnight.date(), rows_of_day, rows_of_day, midnight) for midnight in midnights
     ]
     done = {table.table: table for table in maintain(spark, str(tmp_path), 400, end)}
     assert (done["minutes"].removed, done["minutes"].added, done["minutes"].files) == (FILES, 1, DAYS)

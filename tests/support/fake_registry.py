@@ -28,7 +28,7 @@ AVRO: Mapping[str, Any] = {
             "name": "client",
             "type": {
                 "type": "record",
-                "name": "Who",
+                "name": "Identity",
                 "fields": [
                     {"name": name, "type": ["null", "string"], "default": None}
                     for name in ("service", "host", "instance", "client_id", "kind", "library", "version", "group")

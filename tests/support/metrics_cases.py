@@ -115,7 +115,7 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
     "OTLP: only the bad clients of a record are lost": (
         otlp(
             resource(gauge(WAIT, 0.5), client_id="p", service__name="own"),
-            resource(gauge(WAIT, 0.5), service__name="nobody"),
+            resource(gauge(WAIT, 0.5), service__name="unnamed"),
             "no resource",
             resource(gauge("jvm.memory.used", 5), client_id="x"),
             resource("no metric", 7, None, gauge(WAIT, "0.25"), client_id="q"),

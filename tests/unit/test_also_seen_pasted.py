@@ -17,7 +17,7 @@ NOT_LEADER = (
 KAFKAJS = '{"level":"ERROR","timestamp":"2026-11-20T10:00:%02d.000Z","logger":"kafkajs","message":"%s"}'
 
 #: Pasted line, number of repetitions, expected known issue, and the part of the line to show.
-TOLD = [
+PASTES = [
     (f"WARN {P} The metadata response from the cluster reported a recoverable issue with correlation id 7 : "
      "{ordres=UNKNOWN_TOPIC_OR_PARTITION}", 3, "unknown topic", "ordres"),
     ("WARN NetworkClient: Error while fetching metadata with correlation id 3 : {__consumer_offsets=UNKNOWN}", 5,
@@ -141,7 +141,7 @@ def pasted(line: str, times: int) -> str:
     return "".join(lines)
 
 
-@pytest.mark.parametrize(("line", "times", "title", "part"), TOLD, ids=[f"{row[2]}: {row[0][:40]}" for row in TOLD])
+@pytest.mark.parametrize(("line", "times", "title", "part"), PASTES, ids=[f"{row[2]}: {row[0][:40]}" for row in PASTES])
 def test_a_pasted_issue_is_reported_with_its_count_and_advice(
     line: str, times: int, title: str, part: str, tmp_path: Path
 ) -> None:

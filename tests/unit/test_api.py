@@ -76,9 +76,9 @@ def test_answers_are_of_the_types_of_the_document(exporter: Exporter, route: str
 
 
 def test_pages_filters_and_fields(exporter: Exporter) -> None:
-    everybody = keys(exporter, "")
-    assert everybody[0] == "order-producer" and len(everybody) == 3
-    assert [*keys(exporter, "limit=2"), *keys(exporter, "limit=2&page=2")] == everybody
+    all_keys = keys(exporter, "")
+    assert all_keys[0] == "order-producer" and len(all_keys) == 3
+    assert [*keys(exporter, "limit=2"), *keys(exporter, "limit=2&page=2")] == all_keys
     assert keys(exporter, "limit=2&page=3") == []
     assert keys(exporter, "unhealthy=true") == keys(exporter, "status=confirmed") == ["order-producer"]
     assert keys(exporter, "mode=producer-callback-deadlock&q=ORDER") == ["order-producer"]
@@ -106,7 +106,7 @@ def test_a_poller_gets_what_has_changed_and_nothing_twice(exporter: Exporter) ->
         ("clients?unhealthy=yes", 400, "unhealthy: true or false"),
         ("clients?fields=secret", 400, "fields: unknown secret"),
         ("clients?team=x&tema=x", 400, "unknown: tema"),
-        ("clients/nobody", 404, "nothing is known of nobody"),
+        ("clients/unknown", 404, "nothing is known of unknown"),
         ("clients/a%7Cb%7Cc", 404, "nothing is known of a|b|c"),
         ("incidents/x", 404, "there is no /api/v1/incidents/x"),
         ("", 404, "there is no /api/v1/"),

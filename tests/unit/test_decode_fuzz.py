@@ -13,7 +13,7 @@ import pytest
 from clienthealth.read.decode import HEADERS, decode_any, decode_logs, decode_metrics, fast, latest_ms
 from clienthealth.read.formats import formats
 from clienthealth.settings import Settings
-from tests.fuzz.targets import AROUND, WHO, check
+from tests.fuzz.targets import AROUND, IDENTITY, check
 from tests.support.fake_registry import AVRO, Registry, framed, serving
 from tests.support.golden_metrics import GOLDEN
 from tests.support.metrics_cases import CASES, record
@@ -66,7 +66,7 @@ LOG_SAMPLES = [
 AVRO_READINGS = [
     {
         "ts": int(document["ts"]),
-        "client": {name: document["client"].get(name) for name in WHO},
+        "client": {name: document["client"].get(name) for name in IDENTITY},
         "metrics": {"select-total": 1.0},
     }
     for document in CANONICAL
@@ -165,7 +165,7 @@ def test_the_fast_path_takes_whole_records(document: dict[str, Any]) -> None:
         {"metrics": {"buffer-total-bytes": 1e30}},
         {"topics": [{"topic": "t", "metrics": {"record-send-total": 2**64}}]},
         {"config": {"request.timeout.ms": "1e30"}},
-        {"metrics": {"nobody-knows": 1}, "topics": []},
+        {"metrics": {"undocumented": 1}, "topics": []},
         {"metrics": {"records-lag-max": 1}, "topics": []},
         {"topics": [{"topic": None}]},
         {"topics": [{"topic": "t", "partition": 2**31}]},

@@ -127,7 +127,7 @@ def test_a_few_lines_of_a_storm_are_enough_and_one_a_second_is_none(tmp_path: Pa
 
 
 #: Descriptions by a person: a sentence or a list that quotes the message, a title above a text, a list of a report.
-TOLD = (
+DESCRIPTIONS = (
     f"After the restart the orders were lost, and the log had `{TIMEOUT}` each minute.\n",
     f'- Logs show: "{TIMEOUT}"\n- Orders are not sent\n',
     f"{TIMEOUT}\n\nHi all, we have this in production since Monday.\n",
@@ -136,8 +136,8 @@ TOLD = (
 )
 
 
-@pytest.mark.parametrize("text", TOLD)
-def test_what_somebody_tells_of_a_failure_suspects_and_proves_nothing(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", DESCRIPTIONS)
+def test_what_a_person_writes_of_a_failure_suspects_and_proves_nothing(text: str, tmp_path: Path) -> None:
     verdicts = judged(text, tmp_path)
     found = {status for by_mode in verdicts.values() for status in by_mode.values()}
     assert "suspected" in found and "confirmed" not in found

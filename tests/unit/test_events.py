@@ -210,7 +210,7 @@ def test_a_logger_may_be_shortened_but_not_another() -> None:
 def test_which_client_a_line_is_about() -> None:
     network = "kafka-producer-network-thread | net"
     records = [
-        line(LOG.format("INFO", "main", "a.B", "boom"), "nobody"),
+        line(LOG.format("INFO", "main", "a.B", "boom"), "none"),
         line(LOG.format("INFO", network, "a.B", "boom"), "thread"),
         line(LOG.format("INFO", network, "a.B", "[Consumer clientId=c, groupId=g] boom"), "prefix"),
         line(LOG.format("INFO", "main", "a.B", "boom by captured"), "capture"),
@@ -222,7 +222,7 @@ def test_which_client_a_line_is_about() -> None:
         ),
     ]
     assert {topic(e): e.client_id for e in events(records, Catalogue([Meaning("an explosion", (OPTIONAL,))]))} == {
-        "nobody": None,
+        "none": None,
         "thread": "net",
         "prefix": "c",
         "capture": "captured",

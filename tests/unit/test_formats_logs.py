@@ -63,7 +63,7 @@ def rows(record: RawRecord) -> list[dict[str, Any]]:
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:
-        identified = msgspec.structs.replace(record, headers={"service": b"somebody"})
+        identified = msgspec.structs.replace(record, headers={"service": b"any-service"})
         [content] = rows(identified)
         return [{**{k: v for k, v in content.items() if k != "client"}, "error": "missing-identity"}]
     return [
@@ -321,9 +321,9 @@ REJECTED: dict[str, tuple[bytes | None, str]] = {
 
 def test_what_cannot_be_read_is_rejected_with_its_reason() -> None:
     records = [raw(name, value, headers={"service": "s"}) for name, (value, _) in REJECTED.items()]
-    records.append(raw("nobody", b"a line of nobody"))
+    records.append(raw("unnamed", b"a line of no client"))
     reasons = {r.source.topic: [error.split(":")[0] for error in decode(r).errors] for r in records}
-    assert reasons == {**{name: [reason] for name, (_, reason) in REJECTED.items()}, "nobody": ["missing-identity"]}
+    assert reasons == {**{name: [reason] for name, (_, reason) in REJECTED.items()}, "unnamed": ["missing-identity"]}
 
 
 @pytest.mark.parametrize(("written", "taken"), [("21:00:03", 22), ("21:20:03", 21), ("22:00:03", 22)])

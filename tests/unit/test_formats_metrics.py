@@ -110,7 +110,7 @@ def test_a_header_names_the_format() -> None:
     value = canonical(resourceMetrics=otlp()["resourceMetrics"])
     assert decoded(Raw("x", value)).format == "canonical"
     assert decoded(Raw("x", value, headers={"format": "otlp_metrics"})).format == "otlp_metrics"
-    assert decoded(Raw("x", value, headers={"format": "nobody's"})).format == "canonical"
+    assert decoded(Raw("x", value, headers={"format": "unknown"})).format == "canonical"
     assert decoded(Raw("x", b"7", headers={"format": "canonical"})).errors == ["unknown-format"]
 
 

@@ -96,10 +96,10 @@ def test_avro_is_read_by_the_schema_that_its_frame_names_asked_for_once(registry
 
 def test_a_schema_that_refers_to_another_is_read(registry: Registry) -> None:
     client: Any = AVRO["fields"][1]
-    split = {**AVRO, "fields": [AVRO["fields"][0], {"name": "client", "type": "Who"}, *AVRO["fields"][2:]]}
-    reference = {"name": "Who", "subject": "who-value", "version": 3}
+    split = {**AVRO, "fields": [AVRO["fields"][0], {"name": "client", "type": "Identity"}, *AVRO["fields"][2:]]}
+    reference = {"name": "Identity", "subject": "identity-value", "version": 3}
     registry.schemas["/schemas/ids/7"] = {"schema": json.dumps(split), "references": [reference]}
-    registry.schemas["/subjects/who-value/versions/3"] = {"schema": json.dumps(client["type"])}
+    registry.schemas["/subjects/identity-value/versions/3"] = {"schema": json.dumps(client["type"])}
     assert is_the_reading(metrics(framed(7), registry.settings))
 
 

@@ -22,7 +22,7 @@ from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, key, record, verdict, wire
 
 NOW = NOW_MS / 1000
-WHO = 'service="orders-api",host="web-7",instance="web-7:31337",client_id="order-producer"'
+LABELS = 'service="orders-api",host="web-7",instance="web-7:31337",client_id="order-producer"'
 GROUP = 'cluster_name="prod-eu",group="order-workers",group_type="classic"'
 MEMBER = 'member_host="/10.0.0.8",consumer_id="worker-1-aa",client_id="worker-1"'
 
@@ -42,19 +42,19 @@ def lines(text: str) -> list[str]:
 
 def test_deadlocked_producer_exactly() -> None:
     assert served(deadlock()) == [
-        f"kafka_client_up{{{WHO}}} 1",
-        f"kafka_client_last_seen_timestamp_seconds{{{WHO}}} 1795208640",
-        f'kafka_client_info{{{WHO},library="java",version="3.9.1",kind="producer"}} 1',
-        f'kafka_client_failure_mode{{{WHO},mode="producer-callback-deadlock",status="confirmed"}} 1',
-        f'kafka_client_failure_mode_since_timestamp_seconds{{{WHO},mode="producer-callback-deadlock"}} 1795208550',
-        f"kafka_client_producer_buffer_used_ratio{{{WHO}}} 1",
-        f"kafka_client_producer_buffer_total_bytes{{{WHO}}} 4194304",
-        f"kafka_client_producer_buffer_available_bytes{{{WHO}}} 0",
-        f"kafka_client_producer_waiting_threads{{{WHO}}} 4",
-        f"kafka_client_producer_buffer_exhausted_records_total{{{WHO}}} 118",
-        f"kafka_client_producer_io_thread_busy_ratio{{{WHO}}} 1",
-        f'kafka_client_producer_request_latency_seconds{{{WHO},stat="avg"}} 0.012',
-        f'kafka_client_producer_request_latency_seconds{{{WHO},stat="max"}} 0.25',
+        f"kafka_client_up{{{LABELS}}} 1",
+        f"kafka_client_last_seen_timestamp_seconds{{{LABELS}}} 1795208640",
+        f'kafka_client_info{{{LABELS},library="java",version="3.9.1",kind="producer"}} 1',
+        f'kafka_client_failure_mode{{{LABELS},mode="producer-callback-deadlock",status="confirmed"}} 1',
+        f'kafka_client_failure_mode_since_timestamp_seconds{{{LABELS},mode="producer-callback-deadlock"}} 1795208550',
+        f"kafka_client_producer_buffer_used_ratio{{{LABELS}}} 1",
+        f"kafka_client_producer_buffer_total_bytes{{{LABELS}}} 4194304",
+        f"kafka_client_producer_buffer_available_bytes{{{LABELS}}} 0",
+        f"kafka_client_producer_waiting_threads{{{LABELS}}} 4",
+        f"kafka_client_producer_buffer_exhausted_records_total{{{LABELS}}} 118",
+        f"kafka_client_producer_io_thread_busy_ratio{{{LABELS}}} 1",
+        f'kafka_client_producer_request_latency_seconds{{{LABELS},stat="avg"}} 0.012',
+        f'kafka_client_producer_request_latency_seconds{{{LABELS},stat="max"}} 0.25',
         'kafka_client_service_clients{service="orders-api",status="ok"} 0',
         'kafka_client_service_clients{service="orders-api",status="partial"} 0',
         'kafka_client_service_clients{service="orders-api",status="unknown"} 0',
@@ -121,11 +121,11 @@ def test_consumers_own_lag_counts_only_where_no_group_record_speaks() -> None:
 
 def test_last_seen_is_never_in_the_future() -> None:
     """A window that is still open ends 30 s from now."""
-    assert f"kafka_client_last_seen_timestamp_seconds{{{WHO}}} 1795208640" in served(record(end_ms=NOW_MS + 30_000))
+    assert f"kafka_client_last_seen_timestamp_seconds{{{LABELS}}} 1795208640" in served(record(end_ms=NOW_MS + 30_000))
 
 
 def test_departed_client_is_down() -> None:
-    assert f"kafka_client_up{{{WHO}}} 0" in served(record(departed=True))
+    assert f"kafka_client_up{{{LABELS}}} 0" in served(record(departed=True))
 
 
 HOSTILE = 'a"b\\c\nkafka_client_up 5 \x00 \ud800 é'
@@ -350,7 +350,7 @@ def test_what_is_prepared_is_answered_without_a_look_at_any_record(monkeypatch: 
     exporter = Exporter(settings, states, lambda: None, clock=lambda: NOW)
     exporter.prepare()
     monkeypatch.setattr("clienthealth_exporters.prometheus.states.lines", None)
-    assert f"kafka_client_up{{{WHO}}} 1" in lines(b"".join(exporter.metrics()).decode())
+    assert f"kafka_client_up{{{LABELS}}} 1" in lines(b"".join(exporter.metrics()).decode())
 
 
 def test_readme_lists_every_metric() -> None:

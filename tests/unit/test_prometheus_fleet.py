@@ -246,7 +246,7 @@ def test_a_client_that_an_alert_named_has_a_page_after_it_has_gone(ending: str) 
     page = asked(exporter, ASKED)
     assert page.status == 200 and "select-total stood at 10213" in str(page.body)
     assert "this is its last record" in str(page.body)
-    assert asked(exporter, {**ASKED, "client_id": "nobody"}).status == 404
+    assert asked(exporter, {**ASKED, "client_id": "unknown"}).status == 404
 
 
 def test_any_shard_has_the_page_of_a_client_that_fails() -> None:

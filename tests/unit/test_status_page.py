@@ -346,14 +346,15 @@ def tracked(seconds: int, step: int = 30) -> list[dict[str, Any]]:
     tracked_states = []
     for back in range(seconds, -1, -step):
         share = 1 - back / seconds
-        one = deadlock(end_ms=NOW_MS - back * 1000) if share > 0.5 else healthy(0, **WHO, end_ms=NOW_MS - back * 1000)
+        end_ms = NOW_MS - back * 1000
+        one = deadlock(end_ms=end_ms) if share > 0.5 else healthy(0, **IDENTITY, end_ms=end_ms)
         one["indicators"] = {**one["indicators"], "buffer_used_ratio": {"last": share, "max": share}}
         tracked_states.append(one)
     return tracked_states
 
 
-WHO = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "client_id": "order-producer"}
-NAMED = {name: WHO[name] for name in ("service", "instance", "client_id")}
+IDENTITY = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "client_id": "order-producer"}
+NAMED = {name: IDENTITY[name] for name in ("service", "instance", "client_id")}
 
 
 def test_a_clients_page_shows_its_last_hour_also_in_words() -> None:

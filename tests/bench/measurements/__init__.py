@@ -11,7 +11,7 @@ class Scope:
     """The size of a measurement.
 
     `records`: size of a backlog. `clients` and `days`: size of a history. `of`: folder of a monitor to examine.
-    `before`: a commit whose monitor is measured in turns with the present one. None: the measurement's own default.
+    `before`: a commit; its monitor is measured in turns with the present one. None: the measurement's own default.
     """
 
     quick: bool = False

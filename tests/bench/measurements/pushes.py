@@ -34,7 +34,7 @@ SEND_SECONDS = 10.0
 START_SECONDS = 180.0
 #: Thread names of the plugin in a broker, as truncated by Linux.
 PLUGIN_THREADS = ("clienthealth-br", "kafka-producer-")
-NOBODY = "client_software_name=nobody"
+NO_CLIENT = "client_software_name=none"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def measure(scope: Scope) -> Result:
                 load.wait_until(lambda: "READY" in load.log.read_text(), START_SECONDS)
                 time.sleep(warming)
                 busy = Moment.of(broker, topic), _after(seconds, broker, topic)
-                _subscribe(settings, {**of_java.config, "match": NOBODY})
+                _subscribe(settings, {**of_java.config, "match": NO_CLIENT})
                 # A client learns only with its next push that the broker no longer asks for pushes.
                 time.sleep(warming)
                 idle = Moment.of(broker, topic), _after(seconds, broker, topic)

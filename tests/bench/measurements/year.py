@@ -54,8 +54,8 @@ COMMAND_SECONDS = 3 * 3600.0
 QUARTER = 91
 JULIAN_EPOCH = 2_440_588
 
-#: Columns that identify a client. Arrays of the client and the hour of each incident of a day.
-Who = Mapping[str, pa.Array]
+#: `Identities`: columns that identify a client. `Ill`: client and hour of each incident of a day.
+Identities = Mapping[str, pa.Array]
 Ill = Sequence[tuple[int, int]]
 
 
@@ -338,7 +338,7 @@ def _ill(clients: int) -> Ill:
     return [(client, hour) for client, hour in pairs.tolist() if client % 50]
 
 
-def _day(clients: int, ref: Who, ill: Ill, day: date) -> pa.Table:
+def _day(clients: int, ref: Identities, ill: Ill, day: date) -> pa.Table:
     """Return the minutes of all clients on a day."""
     chance = np.random.default_rng(2)
     number = np.concatenate([chance.permutation(clients) for _ in range(MINUTES)])
@@ -383,7 +383,7 @@ def _chosen(values: Sequence[str], which: Any, mask: Any = None) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32), mask=mask), pa.array(values))
 
 
-def _verdicts(ref: Who, ill: Ill, day: date) -> pa.Table:
+def _verdicts(ref: Identities, ill: Ill, day: date) -> pa.Table:
     """Return verdict changes: opened at the hour, closed ten minutes later."""
     midnight = datetime.combine(day, datetime.min.time(), UTC)
     rows: list[dict[str, Any]] = []

@@ -13,7 +13,7 @@ const { boards } = JSON.parse(readFileSync(0, "utf-8"));
 const empty = '<!doctype html><meta charset="utf-8"><title>dashboards</title><link rel="icon" href="data:,"><div id="board"></div>';
 const server = createServer((_, response) => response.setHeader("Content-Type", "text/html").end(empty)).listen(0, "127.0.0.1");
 const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"], protocolTimeout: 300_000 });
-const told = {};
+const results = {};
 try {
   const page = await browser.newPage();
   const broken = [];
@@ -25,14 +25,14 @@ try {
   for (const { name, board, asked, picture } of boards) {
     await page.setViewport({ width: asked.width, height: 1000 });
     const panels = await page.evaluate((...given) => draw(...given), board, asked);
-    told[name] = { panels, broken: broken.splice(0) };
+    results[name] = { panels, broken: broken.splice(0) };
     if (picture) {
       const { height } = await (await page.$("#board")).boundingBox();
       const clip = { x: 0, y: 0, width: asked.width, height: Math.min(height, HIGH) };
       await page.screenshot({ path: picture, type: "webp", quality: 80, clip });
     }
   }
-  console.log(JSON.stringify(told));
+  console.log(JSON.stringify(results));
 } finally {
   await browser.close();
   server.close();

@@ -200,7 +200,7 @@ function Body({ panel, asked, replace, shown, firing, timeRange, width, height }
       legend={panel.options.legend} options={panel.options} replaceVariables={replace}>{() => null}</TimeSeries>;
   }
   if (panel.type === "state-timeline") return <Bands {...{ panel, shown, asked, width, height }} />;
-  throw new Error(`a panel of type ${panel.type} is drawn by nobody`);
+  throw new Error(`a panel of type ${panel.type} has no renderer`);
 }
 
 /** Panels from the top with their positions in pixels; collapsed rows are opened. */
@@ -261,30 +261,30 @@ function links(frame) {
 
 function report({ panel, shown, error }, replace) {
   const element = document.getElementById(`panel-${panel.id}`);
-  const told = { id: panel.id, title: panel.title, type: panel.type, error, cut: cut(element), links: [], nothing: Boolean(element.querySelector("[data-nothing]")) };
+  const drawn = { id: panel.id, title: panel.title, type: panel.type, error, cut: cut(element), links: [], nothing: Boolean(element.querySelector("[data-nothing]")) };
   const text = element.querySelector("[data-text]");
-  if (text && text.scrollHeight > text.clientHeight + 1) told.cut.push("the end of the text");
-  if (!shown || error) return told;
-  told.links = [...new Map(shown.flatMap(links).map((link) => [link.title, link])).values()];
+  if (text && text.scrollHeight > text.clientHeight + 1) drawn.cut.push("the end of the text");
+  if (!shown || error) return drawn;
+  drawn.links = [...new Map(shown.flatMap(links).map((link) => [link.title, link])).values()];
   if (panel.type === "stat") {
-    told.values = data.getFieldDisplayValues({
+    drawn.values = data.getFieldDisplayValues({
       fieldConfig: panel.fieldConfig, reduceOptions: panel.options.reduceOptions, replaceVariables: replace, theme, data: shown, timeZone: "utc",
     }).map(({ display }) => ({ name: display.title ?? "", text: data.formattedValueToString(display), colour: display.color }));
-  } else if (panel.type === "table" && !told.nothing) {
-    told.columns = [...element.querySelectorAll("[role=columnheader]")].map((one) => one.innerText.trim());
-    told.rows = [...element.querySelectorAll("[role=row]")].filter((row) => row.querySelector("[role=cell]")).map((row) =>
+  } else if (panel.type === "table" && !drawn.nothing) {
+    drawn.columns = [...element.querySelectorAll("[role=columnheader]")].map((one) => one.innerText.trim());
+    drawn.rows = [...element.querySelectorAll("[role=row]")].filter((row) => row.querySelector("[role=cell]")).map((row) =>
       [...row.querySelectorAll("[role=cell]")].map((cell) => ({ text: cell.innerText.trim(), colour: colour(cell.querySelector("div, a, span") ?? cell) })));
-    told.length = shown[0].length;
+    drawn.length = shown[0].length;
   } else if (panel.type === "timeseries" || panel.type === "state-timeline") {
-    told.series = shown.filter((frame) => frame.length).map((frame) => {
+    drawn.series = shown.filter((frame) => frame.length).map((frame) => {
       const field = frame.fields[1];
       return { name: data.getFieldDisplayName(field, frame), labels: field.labels, colour: data.getFieldSeriesColor(field, theme).color,
         bands: panel.type === "state-timeline" ? [...new Set(field.values.map((value) => field.display(value).color))] : [] };
     });
     const canvas = element.querySelector(".u-over");
-    if (canvas) told.plot = canvas.getBoundingClientRect().height / element.getBoundingClientRect().height;
+    if (canvas) drawn.plot = canvas.getBoundingClientRect().height / element.getBoundingClientRect().height;
   }
-  return told;
+  return drawn;
 }
 
 class Guard extends React.Component {
