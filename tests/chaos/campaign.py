@@ -23,7 +23,7 @@ from tests.chaos.world import Cluster, Run, SchemaRegistry
 
 #: The client with a clock that jumps.
 STRAY = fleet_client(15)
-START_SECONDS, RECOVERY_SECONDS, TOLD_SECONDS = 400.0, 400.0, 300.0
+START_SECONDS, RECOVERY_SECONDS, SHOWN_SECONDS = 400.0, 400.0, 300.0
 SOON_SECONDS = 120.0
 #: Number of slices in one batch of the undisturbed run.
 TOGETHER = 4
@@ -106,7 +106,7 @@ class Campaign:
                 calm.wait("not worked off", calm.worked_off, START_SECONDS)
         self._at_leisure(calm, self._slices[-1].portions(0, END))
         for at in range(len(self._slices)):
-            self._told_all(calm, at)
+            self._await_counts(calm, at)
         calm.monitor.stop()
         wrong = [*compare.strangers(calm, self._slices), *self._incomplete(calm)]
         if wrong:
@@ -163,7 +163,7 @@ class Campaign:
             self._recovered(run)
             outcome.recovery = time.monotonic() - over
             self._at_leisure(run, others)
-            run.wait("the application does not go on", lambda: application.goes_on(counts), TOLD_SECONDS)
+            run.wait("the application does not go on", lambda: application.goes_on(counts), SHOWN_SECONDS)
         except HealthError as error:
             outcome.differences.append(f"not recovered: {error}")
             run.monitor.hold()
@@ -184,19 +184,19 @@ class Campaign:
 
     def _recovered(self, run: Run) -> None:
         run.wait("not worked off", run.worked_off, RECOVERY_SECONDS)
-        run.wait("not shown", lambda: not compare.shown(run), TOLD_SECONDS)
+        run.wait("not shown", lambda: not compare.shown(run), SHOWN_SECONDS)
 
-    def _told_all(self, run: Run, at: int) -> None:
+    def _await_counts(self, run: Run, at: int) -> None:
         """Wait until the history counts all records of a slice; the batch after 20 s writes the counts."""
         part, sent = self._slices[at], len(self._sent[at])
-        deadline = time.monotonic() + TOLD_SECONDS
+        deadline = time.monotonic() + SHOWN_SECONDS
         while compare.counted(run, part.begin_ms, part.end_ms)[0] < sent and time.monotonic() < deadline:
             run.nudge()
             time.sleep(NUDGE_SECONDS)
 
     def _check(self, run: Run, calm: Tables, outcome: Outcome, at: int) -> None:
         part, strays = self._slices[at], self._strays(at)
-        self._told_all(run, at)
+        self._await_counts(run, at)
         begin_ms, end_ms = part.begin_ms - compare.FINAL_MS, part.end_ms - compare.FINAL_MS
         outcome.differences += compare.minutes(run.history, calm, begin_ms, end_ms, strays)
         outcome.differences += compare.verdicts(run.history, calm, part.begin_ms, end_ms, strays, False)

@@ -434,7 +434,7 @@ def test_the_opentelemetry_agent(snapshots: dict[str, Row]) -> None:
     assert abs(snapshot["ts_ms"] / 1000 - time.time()) < 3600
 
 
-def test_an_opentelemetry_agent_of_3_that_has_kafka_off_is_told_the_switch_of_the_page(
+def test_the_doctor_names_the_switch_of_an_opentelemetry_agent_of_3_that_has_kafka_off(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, wanted in JARS.items():

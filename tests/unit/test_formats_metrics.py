@@ -116,8 +116,8 @@ def test_a_header_names_the_format() -> None:
 
 def test_identity_is_of_the_record_then_of_its_headers_then_of_its_key() -> None:
     value = canonical(client={"client_id": "own", "service": " "})
-    told_by = {"service": "by header", "kind": "CONSUMER", "client_id": "not this", "library": "java"}
-    (snapshot,) = decoded(Raw("x", value, key=b"by key|by key|by key", headers=told_by)).snapshots
+    headers = {"service": "by header", "kind": "CONSUMER", "client_id": "not this", "library": "java"}
+    (snapshot,) = decoded(Raw("x", value, key=b"by key|by key|by key", headers=headers)).snapshots
     client = snapshot.client
     assert (client.service, client.instance, client.client_id) == ("by header", "by key", "own")
     assert (client.kind, client.library, client.host) == ("consumer", "java", None)

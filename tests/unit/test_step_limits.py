@@ -75,8 +75,8 @@ def test_a_full_topic_makes_a_whole_fleet_known_with_the_first_batch() -> None:
     monitor = Stepped(limited(max_new_clients=1))
     published = monitor.batch([*fleet(0, "shop", 0, 50), *fleet(10, "shop", 0, 50)], 60)
     assert (len(published.records), published.left_out) == (50, {})
-    told_twice = Stepped(limited(max_new_clients=1))
-    assert told_twice.batch([*fleet(0, "shop", 0, 50), *fleet(0.5, "shop", 0, 50)], 60).left_out == {"new-clients": 49}
+    repeated = Stepped(limited(max_new_clients=1))
+    assert repeated.batch([*fleet(0, "shop", 0, 50), *fleet(0.5, "shop", 0, 50)], 60).left_out == {"new-clients": 49}
 
 
 def test_a_flood_that_is_over_leaves_nothing_behind() -> None:

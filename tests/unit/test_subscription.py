@@ -53,11 +53,11 @@ class Cluster:
             }
             return {"broker": configs}
         assert isinstance(self.subscriptions, dict)
-        as_told = {
+        values = {
             name: {key: {"value": value} for key, value in config.items()}
             for name, config in self.subscriptions.items()
         }
-        return {"client_metrics": as_told}
+        return {"client_metrics": values}
 
 
 def findings(*reporters: str | None, subscriptions: dict[str, dict[str, str]] | Exception) -> list[tuple[str, str]]:

@@ -70,7 +70,7 @@ class Application:
         self.counters = Counter[str](acknowledged=0, failed=0, consumed=0)
         self._reports = Producer({"bootstrap.servers": self._to, "client.id": f"{self._service}-reports"})
         host = socket.gethostname()
-        self._who: dict[str, str | bytes | None] = {
+        self._identity: dict[str, str | bytes | None] = {
             "service": self._service,
             "host": host,
             "instance": f"{host}:{os.getpid()}",
@@ -79,7 +79,7 @@ class Application:
     def tell(self, topic: str, text: str) -> None:
         """Send a report; drop the report while the reporting brokers are away and the queue is full."""
         try:
-            self._reports.produce(topic, text, headers=self._who)
+            self._reports.produce(topic, text, headers=self._identity)
         except BufferError:
             return
         self._reports.poll(0)
