@@ -37,7 +37,7 @@ OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
 #: Labels of what a series is about, with its installation: staging is separate from production.
 NAMED_KEPT = named(KEPT)
-WHO = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
+LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
 #: Lists are short and change seldom, so they are queried once, when a dashboard is opened. Services come from sums,
@@ -130,9 +130,9 @@ def failing_or_chosen(mode: str) -> str:
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")
     chosen = f'label_replace(vector(1), "names", "{names}", "", "")'
-    nobody = f'label_replace(vector(1), "names", "{".*" * (len(CLIENT) - 1)}", "", "")'
-    somebody = f"({chosen} unless on (names) {nobody})"
-    return f"{ever(failing)}\nor\n(kafka_client_up{{{OF_CLIENT}}} @ end() and on () {somebody})"
+    no_name = f'label_replace(vector(1), "names", "{".*" * (len(CLIENT) - 1)}", "", "")'
+    any_name = f"({chosen} unless on (names) {no_name})"
+    return f"{ever(failing)}\nor\n(kafka_client_up{{{OF_CLIENT}}} @ end() and on () {any_name})"
 
 
 def _datasource(settings: Settings) -> Builder[model.VariableModel]:

@@ -73,7 +73,7 @@ def _strip() -> Sequence[Panel]:
             2,
             "Fullest topic queue",
             "The largest used share of a queue between a consumer and one topic. High is bad: its handler "
-            "does not keep up. What to do: see the chart of queues for who. Alert: "
+            "does not keep up. What to do: see the chart of queues for its client. Alert: "
             "KafkaClientTopicQueueSaturated.",
             f'max(kafka_client_consumer_queue_used_ratio{{{OF_CLIENT}, topic=~"$topic"}})',
             "percentunit",

@@ -11,7 +11,7 @@ from clienthealth.modes.producer_not_closed.rules import ID as NOT_CLOSED
 from clienthealth.modes.send_blocked_on_metadata.rules import ID as SEND_BLOCKED
 from dashboards.panel import CLOCK, Panel, Query, chart, rows
 from dashboards.panels.measurements import worst_clients
-from dashboards.scope import BY_CLIENT, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WHO, WORST, to_client, worst
+from dashboards.scope import BY_CLIENT, LEGEND, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WORST, to_client, worst
 
 #: Number of lines for the healthiest clients of a service, shown for comparison.
 _BEST = 4
@@ -24,7 +24,7 @@ def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return queries for the worst clients and, as dashed lines, for the healthiest clients of their service."""
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
-        Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), WHO),
+        Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), LEGEND),
         Query(worst(best, _BY_SERVICE, _BEST, pick), f"best of {{{{service}}}} {NAMED_KEPT}", limit=True),
     ]
 
@@ -78,7 +78,7 @@ def metadata_waiting(width: int = 12, among: str = "") -> Panel:
         "Threads that a dump found in send(), waiting for metadata: the most since the failure began. Any is bad: each "
         "call holds its thread for up to max.block.ms and then fails. Empty where no dump was read: the log tells "
         f"instead. What to do: look at the cause that the verdict names. Alert: of {SEND_BLOCKED}.",
-        [Query(worst_clients("kafka_client_producer_metadata_waiting_threads", among), WHO)],
+        [Query(worst_clients("kafka_client_producer_metadata_waiting_threads", among), LEGEND)],
         "none",
         width=width,
         links=to_client("producers"),
@@ -128,14 +128,14 @@ def topic_fetches(width: int = 12, among: str = "") -> Panel:
         145,
         "Records per topic",
         "Records per second that consumers of several topics get from each of them, the slowest. One topic that goes "
-        "on, or whose queue is full, beside others at 0 is bad: its handler holds them up. What to do: look at the "
+        "on, or has a full queue, beside others at 0 is bad: its handler holds them up. What to do: look at the "
         f"handler of that topic. Alert: of {CROSS_TOPIC}.",
         [
             Query(
                 worst_clients(
                     "kafka_client_consumer_topic_records_consumed_rate", among, 'topic=~"$topic"', by, pick="bottomk"
                 ),
-                f"{{{{topic}}}}: {WHO}",
+                f"{{{{topic}}}}: {LEGEND}",
             )
         ],
         "recps",

@@ -154,7 +154,7 @@ def retention() -> Panel:
         208,
         "Unread share of what is retained",
         "Lag as a share of the records that the topic still holds, worst partition; shown once a topic "
-        "deletes, and of groups that somebody is in or that have committed within a week. Near 1 is bad: unread "
+        "deletes, and of groups that have members or have committed within a week. Near 1 is bad: unread "
         "records are about to be deleted, above 1 some are. What to do: let the topic keep more. "
         "Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [
@@ -175,7 +175,7 @@ def partitions() -> Panel:
     return rows(
         209,
         "Partitions furthest behind",
-        "The partitions with the largest lag, in records and in time, and who reads them (nobody where "
+        "The partitions with the largest lag, in records and in time, and their readers (none where "
         "empty). One far ahead of the others has a stuck consumer or a hot key. Alert: "
         "KafkaClientLagStalled.",
         {

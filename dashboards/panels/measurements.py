@@ -14,7 +14,18 @@ from clienthealth.modes.send_blocked_on_metadata.rules import ID as SEND_BLOCKED
 from clienthealth_exporters.prometheus.limits import LIMITS
 from dashboards.look import CRITICAL, GOOD, NEUTRAL, WARNING, words
 from dashboards.panel import CLOCK, NONE, Panel, Query, chart, rows, timeline
-from dashboards.scope import BY_CLIENT, BY_SHARD, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WHO, WORST, ever, to_client, worst
+from dashboards.scope import (
+    BY_CLIENT,
+    BY_SHARD,
+    LEGEND,
+    NAMED_KEPT,
+    OF_CLIENT,
+    OF_SERVICE,
+    WORST,
+    ever,
+    to_client,
+    worst,
+)
 
 
 def worst_clients(
@@ -37,7 +48,7 @@ def reporting(kinds: Iterable[str], width: int = 24, among: str = "") -> Panel:
         "records in its buffer has lost them; one that is silent cannot be judged. What to do: see whether "
         "its process lives. Alert: of its failure mode.",
         Query(
-            worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=among or ever(_of(kinds))), WHO
+            worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=among or ever(_of(kinds))), LEGEND
         ),
         words({0: ("gone", NEUTRAL), 1: ("reporting", GOOD)}),
         width=width,
@@ -54,7 +65,7 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
         "High is bad: the client is silent or its reporter has stopped. Up to its reporting interval is "
         "normal. What to do: see whether the process lives, then whether its metrics reach the input topic. "
         "Alert: KafkaClientHealthInputSilent, when all are silent.",
-        [Query(f"time() - {silent}", WHO)],
+        [Query(f"time() - {silent}", LEGEND)],
         CLOCK,
         width=width,
         links=to_client("overview"),
@@ -68,7 +79,7 @@ def buffer_used(width: int = 12, among: str = "") -> Panel:
         "Used share of the producer's buffer. High is bad: when it is full, send() blocks for max.block.ms "
         "and fails. What to do: find out whether records leave too slowly or come too fast. Alert: "
         "KafkaClientBufferNearlyExhausted.",
-        [Query(worst_clients("kafka_client_producer_buffer_used_ratio", among), WHO)],
+        [Query(worst_clients("kafka_client_producer_buffer_used_ratio", among), LEGEND)],
         "percentunit",
         above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},
         ceiling=1,
@@ -87,7 +98,7 @@ def buffer_bytes(width: int = 12, among: str = "") -> Panel:
         [
             Query(
                 worst_clients("kafka_client_producer_buffer_available_bytes", among, pick="bottomk", most=WORST - 1),
-                WHO,
+                LEGEND,
             ),
             Query(
                 f"min(kafka_client_producer_buffer_total_bytes{{{OF_CLIENT}}})", "smallest buffer.memory", limit=True
@@ -106,7 +117,7 @@ def seconds_to_full(width: int = 12, among: str = "") -> Panel:
         "At the present slope; shown only while a buffer fills. Low is bad: below the dashed line there are "
         "ten minutes or less until send() blocks. What to do: look at brokers, network and callbacks. "
         "Alert: KafkaClientBufferNearlyExhausted.",
-        [Query(worst_clients("kafka_client_producer_buffer_seconds_to_full", among, pick="bottomk"), WHO)],
+        [Query(worst_clients("kafka_client_producer_buffer_seconds_to_full", among, pick="bottomk"), LEGEND)],
         CLOCK,
         nothing=NONE,
         above={LIMITS.buffer_seconds_to_full: WARNING},
@@ -121,7 +132,7 @@ def waiting_threads(width: int = 12, among: str = "") -> Panel:
         "Threads waiting in send()",
         "Threads blocked for want of buffer. Any is bad while the buffer is full: callers hang. What to do: "
         "a thread dump of the process shows what they are part of. Alert: KafkaClientBufferNearlyExhausted.",
-        [Query(worst_clients("kafka_client_producer_waiting_threads", among), WHO)],
+        [Query(worst_clients("kafka_client_producer_waiting_threads", among), LEGEND)],
         "none",
         width=width,
         links=to_client("producers"),
@@ -139,11 +150,11 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
         "sends them again. Sent again (dashed): normal while brokers restart, bad for long. What to do: read the error "
         f"in the client's log. Alerts: of {DELIVERY_STALLED}; KafkaClientBufferNearlyExhausted comes before a drop.",
         [
-            Query(worst_clients("kafka_client_producer_record_error_rate", among, most=7), f"given up: {WHO}"),
-            Query(worst(rate, BY_CLIENT, 6, among=among), f"dropped: {WHO}"),
+            Query(worst_clients("kafka_client_producer_record_error_rate", among, most=7), f"given up: {LEGEND}"),
+            Query(worst(rate, BY_CLIENT, 6, among=among), f"dropped: {LEGEND}"),
             Query(
                 worst_clients("kafka_client_producer_record_retry_rate", among, most=7),
-                f"sent again: {WHO}",
+                f"sent again: {LEGEND}",
                 limit=True,
             ),
         ],
@@ -160,7 +171,7 @@ def batch_size(width: int = 12, among: str = "") -> Panel:
         "Batch size",
         "Average size of the batches that producers send, the smallest. Small ones at a high rate are bad: each costs "
         "the brokers a request's work. What to do: raise linger.ms, or send to fewer partitions. No alert of its own.",
-        [Query(worst_clients("kafka_client_producer_batch_size_bytes", among, pick="bottomk"), WHO)],
+        [Query(worst_clients("kafka_client_producer_batch_size_bytes", among, pick="bottomk"), LEGEND)],
         "bytes",
         width=width,
         links=to_client("producers"),
@@ -174,7 +185,7 @@ def compression(width: int = 12, among: str = "") -> Panel:
         "Size of the batches that producers send as a share of what they hold, those that compress least. At 1 nothing "
         "is compressed: network and disks of the brokers carry it all; it is bad where batches are large and of text. "
         "What to do: set compression.type, or larger batches, which compress better. No alert.",
-        [Query(worst_clients("kafka_client_producer_compression_ratio", among), WHO)],
+        [Query(worst_clients("kafka_client_producer_compression_ratio", among), LEGEND)],
         "percentunit",
         ceiling=1,
         width=width,
@@ -192,7 +203,7 @@ def callback_time(width: int = 12, among: str = "") -> Panel:
         [
             Query(
                 worst_clients("kafka_client_producer_callback_seconds", among, by=f"{BY_CLIENT}, stat"),
-                f"{WHO}, {{{{stat}}}}",
+                f"{LEGEND}, {{{{stat}}}}",
             )
         ],
         "s",
@@ -209,7 +220,7 @@ def io_busy(width: int = 12, among: str = "") -> Panel:
         "Share of time that the I/O thread spends outside its selector. High is bad: callbacks hold it up; "
         "1 together with a filling buffer is a stuck callback. What to do: take a thread dump. Alert: "
         "KafkaClientCallbacksSlow.",
-        [Query(worst_clients("kafka_client_producer_io_thread_busy_ratio", among), WHO)],
+        [Query(worst_clients("kafka_client_producer_io_thread_busy_ratio", among), LEGEND)],
         "percentunit",
         above={LIMITS.io_thread_busy_ratio: WARNING},
         ceiling=1,
@@ -228,7 +239,7 @@ def queue_time(width: int = 12, among: str = "") -> Panel:
         [
             Query(
                 worst_clients("kafka_client_producer_queue_time_seconds", among, by=f"{BY_CLIENT}, stat"),
-                f"{WHO}, {{{{stat}}}}",
+                f"{LEGEND}, {{{{stat}}}}",
             )
         ],
         "s",
@@ -246,7 +257,7 @@ def request_latency(width: int = 12, among: str = "") -> Panel:
         [
             Query(
                 worst_clients("kafka_client_producer_request_latency_seconds", among, by=f"{BY_CLIENT}, stat"),
-                f"{WHO}, {{{{stat}}}}",
+                f"{LEGEND}, {{{{stat}}}}",
             )
         ],
         "s",
@@ -281,8 +292,8 @@ def throttled(kind: str, width: int = 12) -> Panel:
         "Held back by quotas",
         "Average time for which brokers hold answers back as the client exceeds its quota. Any that lasts is bad: the "
         "client is slowed down on purpose, and buffers or lag grow; empty is good. What to do: raise the quota, or "
-        "find out who shares it. No alert of its own.",
-        [Query(throttle, WHO)],
+        "find out which clients share it. No alert of its own.",
+        [Query(throttle, LEGEND)],
         "s",
         nothing=NONE,
         width=width,
@@ -302,7 +313,7 @@ def throughput(kind: str, width: int = 12) -> Panel:
         "Records per second, of the clients with most of them. A fall to 0 while there is work is bad: compare with "
         "the same hour of yesterday. What to do: see its verdict and its buffer or its lag. "
         + ("Alert: KafkaClientNothingSent." if kind == "producer" else "No alert of its own."),
-        [Query(worst(rate, BY_CLIENT), WHO)],
+        [Query(worst(rate, BY_CLIENT), LEGEND)],
         "recps",
         width=width,
         links=to_client(f"{kind}s"),
@@ -317,7 +328,7 @@ def connections(kind: str, width: int = 12) -> Panel:
         "Open connections, of the clients with fewest of them. 0 for long is bad: no broker is reached, or none lets "
         "the client in; idle ones may be closed after ten minutes. What to do: read the client's log for the address "
         "and the reason. No alert of its own.",
-        [Query(connected, WHO)],
+        [Query(connected, LEGEND)],
         "none",
         width=width,
         links=to_client(f"{kind}s"),
@@ -333,7 +344,7 @@ def refused(kind: str, width: int = 12) -> Panel:
         "password, token or certificate is wrong or has expired; empty is good. What to do: read the reason in the "
         "client's log. "
         + (f"Alert: of {SEND_BLOCKED}, where it cannot send." if kind == "producer" else "No alert of its own."),
-        [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), WHO)],
+        [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), LEGEND)],
         "short",
         nothing=NONE,
         width=width,
@@ -382,7 +393,7 @@ def topic_queues(width: int = 12, among: str = "") -> Panel:
                 worst_clients(
                     "kafka_client_consumer_queue_used_ratio", among, 'topic=~"$topic"', f"{BY_CLIENT}, topic"
                 ),
-                f"{{{{topic}}}}: {WHO}",
+                f"{{{{topic}}}}: {LEGEND}",
             )
         ],
         "percentunit",
@@ -400,7 +411,7 @@ def last_poll(width: int = 12, among: str = "") -> Panel:
         "High is bad: the handler takes long or hangs, and after max.poll.interval.ms the consumer loses "
         "its partitions. What to do: take a thread dump, see what the polling thread does. No alert of its "
         "own.",
-        [Query(worst_clients("kafka_client_consumer_last_poll_age_seconds", among), WHO)],
+        [Query(worst_clients("kafka_client_consumer_last_poll_age_seconds", among), LEGEND)],
         CLOCK,
         width=width,
         links=to_client("consumers"),
@@ -414,7 +425,7 @@ def poll_idle(width: int = 12, among: str = "") -> Panel:
         "Share of time that a consumer waits in poll(), of those that wait least. Near 0 is bad together "
         "with a rising lag: the handler is the bottleneck. What to do: more consumers, or a faster handler. "
         "No alert of its own.",
-        [Query(worst_clients("kafka_client_consumer_poll_idle_ratio", among, pick="bottomk"), WHO)],
+        [Query(worst_clients("kafka_client_consumer_poll_idle_ratio", among, pick="bottomk"), LEGEND)],
         "percentunit",
         ceiling=1,
         width=width,
@@ -428,9 +439,9 @@ def rebalances(width: int = 12, among: str = "") -> Panel:
         133,
         "Rebalances per minute",
         "How often consumers take part in a rebalance, those that do so most. A few while members start or stop are "
-        "normal; again and again is bad: nothing is consumed meanwhile. What to do: see who joins and leaves in the "
-        f"log, compare poll() with max.poll.interval.ms. Alert: of {CONSUMER_STALLED}, where a member hangs.",
-        [Query(rate, WHO)],
+        "normal; again and again is bad: nothing is consumed meanwhile. What to do: see in the log which members join "
+        f"and leave, compare poll() with max.poll.interval.ms. Alert: of {CONSUMER_STALLED}, where a member hangs.",
+        [Query(rate, LEGEND)],
         "short",
         nothing=NONE,
         width=width,
@@ -449,10 +460,10 @@ def coordinator_time(width: int = 12, among: str = "") -> Panel:
         "coordinator or the way to it is slow, and commitSync() holds up the handler. Rebalances last as long as the "
         "slowest member needs to come back. No alert of its own.",
         [
-            Query(commits, f"commit: {WHO}, {{{{stat}}}}"),
+            Query(commits, f"commit: {LEGEND}, {{{{stat}}}}"),
             Query(
                 worst_clients("kafka_client_consumer_rebalance_seconds", among, most=WORST // 2),
-                f"rebalance: {WHO}",
+                f"rebalance: {LEGEND}",
                 limit=True,
             ),
         ],

@@ -11,7 +11,7 @@ from clienthealth.configuration.installation import KEPT, listed
 from dashboards.look import CRITICAL, GOOD, WARNING, up_words, words
 from dashboards.page import Page, Section
 from dashboards.panel import AGE, CLOCK, NONE, Panel, Query, chart, number
-from dashboards.scope import BY_CLIENT, NAMED_KEPT, OF_KEPT, WHO, WORST, worst
+from dashboards.scope import BY_CLIENT, LEGEND, NAMED_KEPT, OF_KEPT, WORST, worst
 
 STALE_SECONDS = 300
 BEHIND_SECONDS = 180
@@ -102,7 +102,7 @@ def _strip() -> Sequence[Panel]:
             _state(),
             "none",
             mappings=words(_SENTENCES),
-            nothing="Nobody knows whether the monitor sees: Prometheus scrapes no monitor, or no exporter.",
+            nothing="It is unknown whether the monitor sees clients: Prometheus scrapes no monitor, or no exporter.",
             width=24,
         ),
         number(
@@ -245,7 +245,7 @@ def _work() -> Sequence[Panel]:
         chart(
             22,
             "Clients in the state",
-            "Clients that the query keeps. Rising for days is bad: clients whose names change for ever. What "
+            "Clients that the query keeps. Rising for days is bad: clients with names that change for ever. What "
             "to do: give clients stable ids; more memory. Alert beyond a limit: KafkaClientHealthLimitReached.",
             [_each("query", lambda by: f"max by ({by}) ({_P}_state_rows{{{OF_KEPT}}})")],
             "short",
@@ -347,16 +347,16 @@ def _left_out() -> Sequence[Panel]:
             36,
             "Clocks that are wrong",
             "By how much clients' own time differs from that of others, where it is more than a minute. It harms "
-            "nobody else, but what is of the future is left out. What to do: mend the machine's time service. Alert: "
-            "KafkaClientClockWrong.",
-            [Query(worst(f"max by ({BY_CLIENT}) (abs({_SKEW}))", BY_CLIENT), WHO)],
+            "no other client, but data from the future is left out. What to do: mend the machine's time service. "
+            "Alert: KafkaClientClockWrong.",
+            [Query(worst(f"max by ({BY_CLIENT}) (abs({_SKEW}))", BY_CLIENT), LEGEND)],
             CLOCK,
             nothing=NONE,
         ),
         number(
             37,
             "Files of owners",
-            "Whether the files that say whose a service is are as the exporter has read them. Unread is bad: alerts go "
+            "Whether the exporter has read the present files of owners. Unread is bad: alerts go "
             "to those who owned services before. What to do: let kafka-health check-config name the line. Alert: "
             "KafkaClientHealthOwnersUnread.",
             f"min({_P}_exporter_owners_read{{{OF_KEPT}}})",

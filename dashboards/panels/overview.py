@@ -179,7 +179,7 @@ def _installations() -> Panel:
         12,
         "Clusters and environments",
         "The numbers above, apart: clients of the service by cluster and environment, the worst first. What fails in "
-        "one alone is not the release, but its brokers or its load. Bugs: clients whose version is known to "
+        "one alone is not the release, but its brokers or its load. Bugs: clients of a version that is known to "
         "fail, see /fleet of the exporter. Click a row for that one. Alerts: the mode's.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
@@ -208,8 +208,8 @@ def _services() -> Panel:
         "Services",
         "Clients of each service by what is known of them, and the worst of their measurements (fullest buffer, "
         "slowest callbacks, busiest I/O thread, fullest queue, longest without poll()), those of clients without "
-        "series of their own among them. Who has gone is listed on the status page under Fleet. What to do: click a "
-        "service for its clients. Alert when nobody is left: KafkaClientServiceSilent; when "
+        "series of their own among them. Clients that have gone are listed on the status page under Fleet. What to do: "
+        "click a service for its clients. Alert when no client is left: KafkaClientServiceSilent; when "
         "none can be judged: KafkaClientServiceNotJudged, and for a third of all clients: KafkaClientFleetNotJudged.",
         {
             "confirmed": (verdicts.clients("confirmed", by), "none"),

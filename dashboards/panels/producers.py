@@ -69,7 +69,7 @@ def _strip() -> Sequence[Panel]:
             2,
             "Fullest buffer",
             "The largest used share of a buffer. High is bad: at 1 send() blocks. What to do: see the chart "
-            "below for who. Alert: KafkaClientBufferNearlyExhausted.",
+            "below for its client. Alert: KafkaClientBufferNearlyExhausted.",
             f"max(kafka_client_producer_buffer_used_ratio{{{OF_CLIENT}}})",
             "percentunit",
             above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},

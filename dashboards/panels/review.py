@@ -164,7 +164,7 @@ def _healthy() -> Panel:
         22,
         "Observed and unhealthy clients",
         "Clients that are judged, those of them that are suspected or confirmed, and those that are confirmed. A fall "
-        "of the first is bad too: nobody watches what is not judged. Alert: KafkaClientErrorBudgetBurn.",
+        "of the first is bad too: what is not judged is not watched. Alert: KafkaClientErrorBudgetBurn.",
         [
             Query(
                 worst(f"sum by ({by}) ({series}{{{OF_SERVICE}}})", by, WORST // 3),

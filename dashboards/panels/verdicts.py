@@ -12,11 +12,11 @@ from dashboards.panel import Panel, Query, number, rows, timeline
 from dashboards.scope import (
     BY_CLIENT,
     BY_SHARD,
+    LEGEND,
     NAMED_KEPT,
     OF_CLIENT,
     OF_KEPT,
     OF_SERVICE,
-    WHO,
     to_client,
     to_runbook,
     to_service,
@@ -67,7 +67,7 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Confirmed",
-        "Clients with a confirmed failure. Any is too many. Look at the table for who, and follow the runbook of its "
+        "Clients with a confirmed failure. Any is too many. The table names them; follow the runbook of the "
         "failure mode. Alert: the mode's, of status confirmed, which pages.",
         _count("confirmed", mode),
         "none",
@@ -128,7 +128,7 @@ def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str
         coloured={"status": dict(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))},
         linked={"client_id": evidence[1:], **({"mode": to_runbook(runbooks)} if runbooks else {})},
         hidden=("host", *(("mode",) if mode else ())),
-        nothing="Nobody is unhealthy",
+        nothing="No client is unhealthy",
         width=width,
         links=evidence,
     )
@@ -141,9 +141,9 @@ def history(id_: int, mode: Mode) -> Panel:
         "Verdict over time",
         f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; a gap "
         f"is ok, or gone. Bad is yellow and dark red: {mode.advice} Alert: the mode's.",
-        Query(_over_time(BY_CLIENT, STATUS_ORDER, _of(mode)), WHO),
+        Query(_over_time(BY_CLIENT, STATUS_ORDER, _of(mode)), LEGEND),
         status_words(),
-        nothing="Nobody was unhealthy",
+        nothing="No client was unhealthy",
         links=to_client("overview"),
     )
 
@@ -161,7 +161,7 @@ def failures(id_: int) -> Panel:
             f"{{{{service}}}} {NAMED_KEPT}: {{{{mode}}}}",
         ),
         status_words(),
-        nothing="Nobody was unhealthy",
+        nothing="No client was unhealthy",
         links=to_service(),
     )
 
