@@ -8,11 +8,13 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from itertools import count
 
 import numpy as np
 
-from clienthealth.measure.columns import Ints
+from clienthealth.measure.columns import Ints, begins
 from clienthealth.measure.packed import (
     METRICS_MAX,
     Chunk,
@@ -43,21 +45,22 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
-    of_block, of_client = block[order], clients[order]
-    newest = np.append((of_block[1:] != of_block[:-1]) | (of_client[1:] != of_client[:-1]), True)
-    votes, voted = times[order][newest], of_block[newest]
-    begins = times[order][np.append(True, newest[:-1])]
+    oldest = begins(block[order], clients[order])
+    newest = np.append(oldest[1:], True)
+    begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
     # Of two middle values the lower one counts: a slow clock reports a departure late, a fast one reports a wrong
     # departure.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
-    spans = medians - begins[np.lexsort((begins, voted))][first + (counts + 1) // 3]
+    spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
 
 
 _COLUMNS = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
 NAN = float("nan")
+#: The numbers of a `GroupPartition`, in its order.
+_OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-ms")
 
 
 @cache
@@ -67,22 +70,21 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
     return struct.Struct(f"={Readings.head()}q{metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
 
 
+@dataclass(slots=True, eq=False)
 class Slot:
     """A client's place in the open chunk, so that `Packer.reading` need not look the client up for each sample."""
 
-    __slots__ = ("at", "bucket", "chunk", "client", "config", "config_at", "pack", "pad", "round", "topic", "topic_at")
-
-    def __init__(self, client: Client, buckets: int) -> None:
-        self.client = client
-        self.bucket = bucket_of(client, buckets)
-        self.pack, self.pad = _packing(client.kind)
-        self.round = -1
-        self.chunk: _Open
-        self.at = -1
-        self.config: Mapping[str, str] | None = None
-        self.config_at = -1
-        self.topic = ""
-        self.topic_at = -1
+    client: Client
+    bucket: int
+    pack: Callable[..., bytes]
+    pad: bytes
+    chunk: _Open = field(init=False)
+    round: int = -1
+    at: int = -1
+    config: Mapping[str, str] | None = None
+    config_at: int = -1
+    topic: str = ""
+    topic_at: int = -1
 
 
 class Packer:
@@ -102,7 +104,7 @@ class Packer:
         """Return the slot of a client, which `reading` needs to add samples."""
         slot = self._slots.get(client)
         if slot is None:
-            slot = self._slots[client] = Slot(client, self._buckets)
+            slot = self._slots[client] = Slot(client, bucket_of(client, self._buckets), *_packing(client.kind))
         return slot
 
     def reading(
@@ -117,7 +119,7 @@ class Packer:
         interval_ms: int = 10_000,
         delta: bool = False,
     ) -> tuple[_Open, int]:
-        """Add a sample and return its open chunk and row; `part` adds values per topic.
+        """Add a sample and return its open chunk and row; `_Open.part` adds values per topic.
 
         `topic`, `partition`, `offset`: the input record. `values`: in the order of its kind's CLIENT_METRICS.
         """
@@ -132,7 +134,7 @@ class Packer:
         if config is not slot.config:
             slot.config, slot.config_at = config, chunk.config(config) if config else -1
         if topic is not slot.topic:
-            slot.topic, slot.topic_at = topic, chunk.name(topic)
+            slot.topic, slot.topic_at = topic, chunk.names[topic]
         head = slot.pack(
             ts_ms, partition, offset, slot.topic_at, slot.at, slot.config_at, interval_ms, delta, 1, *values
         )
@@ -152,26 +154,17 @@ class Packer:
         slot = self.slot(client)
         chunk, row = self.reading(slot, snapshot.ts_ms, values, *where, snapshot.config, every, snapshot.delta)
         for topic in snapshot.topics:
-            chunk.part(row, topic.topic, topic.partition, topic.thread, topic.metrics)
+            of_topic = [topic.metrics.get(name, NAN) for name in TOPIC_METRICS]
+            chunk.part(row, topic.topic, topic.partition, topic.thread, of_topic)
 
     def _group(self, snapshot: Snapshot, client: Client, source: Source) -> None:
-        def whole(metrics: Mapping[str, float], name: str) -> int | None:
-            value = metrics.get(name)
-            return None if value is None else int(value)
-
-        partitions = [
-            GroupPartition(
-                topic.topic,
-                topic.partition,
-                whole(topic.metrics, "committed-offset"),
-                whole(topic.metrics, "end-offset"),
-                whole(topic.metrics, "start-offset"),
-                whole(topic.metrics, "commit-timestamp-ms"),
-                topic.member,
-            )
-            for topic in snapshot.topics
-            if topic.partition is not None
-        ]
+        partitions = []
+        for topic in snapshot.topics:
+            if topic.partition is not None:
+                numbers = map(topic.metrics.get, _OFFSETS)
+                committed, end, start, commit_ms = (None if number is None else int(number) for number in numbers)
+                where = topic.topic, topic.partition
+                partitions.append(GroupPartition(*where, committed, end, start, commit_ms, topic.member))
         assert snapshot.ts_ms is not None
         groups = self._open[bucket_of(client, self._buckets)].groups
         groups.append(GroupReading(client, snapshot.ts_ms, snapshot.metrics.get("members"), partitions, source))
@@ -244,58 +237,38 @@ class Packer:
 _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 
 
+@dataclass(slots=True, eq=False)
 class _Open:
-    """A chunk that is being filled."""
+    """A chunk that is being filled.
 
-    __slots__ = ("_configs", "_names", "all_clients", "configs", "groups", "log_entries", "names", "parts", "rows")
+    names    each new name gets the next position
+    configs  position and configuration, by its object: for equal texts the decoder returns the same object
+    """
 
-    def __init__(self) -> None:
-        self.rows: list[bytes] = []
-        self.parts: list[bytes] = []
-        self.all_clients: list[Client] = []
-        self.configs: list[dict[str, str]] = []
-        self._configs: dict[int, int] = {}
-        self.names: list[str] = []
-        self._names: dict[str, int] = {}
-        self.log_entries: list[LogEntry] = []
-        self.groups: list[GroupReading] = []
-
-    def name(self, name: str) -> int:
-        at = self._names.get(name)
-        if at is None:
-            at = self._names[name] = len(self.names)
-            self.names.append(name)
-        return at
+    rows: list[bytes] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)
+    all_clients: list[Client] = field(default_factory=list)
+    names: defaultdict[str, int] = field(default_factory=lambda: defaultdict(count().__next__))
+    configs: dict[int, tuple[int, Mapping[str, str]]] = field(default_factory=dict)
+    log_entries: list[LogEntry] = field(default_factory=list)
+    groups: list[GroupReading] = field(default_factory=list)
 
     def config(self, config: Mapping[str, str]) -> int:
-        # For equal texts the decoder returns the same object.
-        at = self._configs.get(id(config))
-        if at is None:
-            at = self._configs[id(config)] = len(self.configs)
-            self.configs.append(dict(config) if type(config) is not dict else config)
-        return at
+        return self.configs.setdefault(id(config), (len(self.configs), config))[0]
 
-    def part(
-        self, row: int, topic: str, partition: int | None, thread: str | None, metrics: Mapping[str, float]
-    ) -> None:
-        """Add the values that sample `row` has for a topic, partition or thread."""
-        self.part_values(row, topic, partition, thread, [metrics.get(name, NAN) for name in TOPIC_METRICS])
-
-    def part_values(
-        self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]
-    ) -> None:
-        """Like `part`, with the metrics in the order of TOPIC_METRICS."""
+    def part(self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]) -> None:
+        """Add the values (in the order of TOPIC_METRICS) that sample `row` has for a topic, partition or thread."""
         number = -1 if partition is None else partition
-        at = -1 if thread is None else self.name(thread)
-        self.parts.append(_part(row, self.name(topic), number, at, *values))
+        at = -1 if thread is None else self.names[thread]
+        self.parts.append(_part(row, self.names[topic], number, at, *values))
 
     def closed(self, max_events: int) -> Chunk:
         entries = list(of_each_process(self.log_entries, max_events))
         return Chunk(
             self.all_clients,
             [],
-            self.configs,
-            self.names,
+            [dict(config) for _, config in self.configs.values()],
+            list(self.names),
             b"".join(self.rows),
             b"".join(self.parts),
             entries,

@@ -212,7 +212,7 @@ class _Task:
                 )
                 if fast_reading.topics:
                     for part in fast_reading.topics:
-                        chunk.part_values(row, part.topic, part.partition, part.thread, part.values)
+                        chunk.part(row, part.topic, part.partition, part.thread, part.values)
                 times[at] = fast_reading.ts_ms
                 continue
             decoded = decode_metrics(records.record(at), self.settings, self.now_ms)

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from clienthealth.measure.packed import encode
-from clienthealth.measure.packer import Packer, Slot
+from clienthealth.measure.packer import Packer
 from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.verdicts import Evidence, Verdict
@@ -155,11 +155,10 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
     begin_ms = int(time.time() * 1000) - BATCHES * EVERY_MS
     packer = Packer(1)
     slots = [
-        Slot(
+        packer.slot(
             Client(
                 f"service-{n % 40}", f"host-{n}", f"host-{n}:4711", "order-producer", "producer", "java", "3.9.1", None
-            ),
-            1,
+            )
         )
         for n in range(clients)
     ]
