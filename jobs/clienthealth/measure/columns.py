@@ -5,7 +5,7 @@ Queries use cumulative counts over the known values, so overlapping spans cost n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self, TypeAlias
@@ -107,7 +107,7 @@ class Column:
     @cached_property
     def reported(self) -> bool:
         """True if any row has a value."""
-        return len(self._reported_values) > 0
+        return len(self._known) > 1
 
     @cached_property
     def _unknown(self) -> Bools:
@@ -123,8 +123,9 @@ class Column:
         return np.flatnonzero(~self._unknown)
 
     @cached_property
-    def _reported_values(self) -> Floats:
-        return self.values if self.whole else self.values[self.reported_rows]
+    def _known(self) -> Floats:
+        """The known values, followed by NaN: position -1 stands for no value."""
+        return np.append(self.values if self.whole else self.values[self.reported_rows], np.nan)
 
     @cached_property
     def _before(self) -> Ints:
@@ -134,7 +135,7 @@ class Column:
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
         """Translate spans of rows into spans of positions among the known values."""
         if not self.reported:
-            return lo, lo
+            return np.zeros_like(lo), np.zeros_like(lo)
         return (lo, hi) if self.whole else (self._before[lo], self._before[hi])
 
     def count(self, lo: Ints, hi: Ints) -> Ints:
@@ -142,42 +143,35 @@ class Column:
         a, b = self.bounds(lo, hi)
         return b - a
 
+    def _first(self, lo: Ints, hi: Ints) -> Ints:
+        """Return the position of the first known value of each span among the known values, or -1."""
+        a, b = self.bounds(lo, hi)
+        return np.where(a < b, a, -1)
+
+    def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
+        """Like `_first`, for the known value `back` positions before the last one."""
+        a, b = self.bounds(lo, hi)
+        return np.where(b - a > back, b - 1 - back, -1)
+
     def first(self, lo: Ints, hi: Ints) -> Floats:
         """Return the first known value of each span."""
-        a, b = self.bounds(lo, hi)
-        return (
-            np.where(a < b, self._reported_values[np.minimum(a, len(self._reported_values) - 1)], np.nan)
-            if self.reported
-            else unknown(len(a))
-        )
+        return self._known[self._first(lo, hi)]
 
     def last(self, lo: Ints, hi: Ints) -> Floats:
         """Return the last known value of each span."""
-        a, b = self.bounds(lo, hi)
-        return np.where(a < b, self._reported_values[b - 1], np.nan) if self.reported else unknown(len(a))
+        return self._known[self._last(lo, hi)]
 
     def first_row(self, lo: Ints, hi: Ints) -> Ints:
         """Return the first row of each span that has a value, or -1."""
-        a, b = self.bounds(lo, hi)
-        return (
-            np.where(a < b, self.reported_rows[np.minimum(a, len(self._reported_values) - 1)], -1)
-            if self.reported
-            else _none(len(a))
-        )
+        return np.append(self.reported_rows, -1)[self._first(lo, hi)]
 
     def last_row(self, lo: Ints, hi: Ints) -> Ints:
         """Return the last row of each span that has a value, or -1."""
-        a, b = self.bounds(lo, hi)
-        return np.where(a < b, self.reported_rows[b - 1], -1) if self.reported else _none(len(a))
+        return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
         """Return the known value `back` positions before the last one; NaN if the span is too short."""
-        a, b = self.bounds(lo, hi)
-        return (
-            np.where(b - a > back, self._reported_values[np.maximum(0, b - 1 - back)], np.nan)
-            if self.reported
-            else unknown(len(a))
-        )
+        return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
         """Return how often, in each span, a known value is greater than the known value before it."""
@@ -189,17 +183,16 @@ class Column:
 
     def _changes(self, cumulative: Ints, lo: Ints, hi: Ints) -> Ints:
         a, b = self.bounds(lo, hi)
-        if not self.reported:
-            return np.zeros(len(a), np.int64)
-        return np.where(a < b, cumulative[b - 1] - cumulative[np.minimum(a, len(cumulative) - 1)], 0)
+        return cumulative[b - 1] - cumulative[np.minimum(a, b - 1)]
 
+    # The NaN at the end of the known values compares false: it is no change.
     @cached_property
     def _risen(self) -> Ints:
-        return counted(self._reported_values[1:] > self._reported_values[:-1])
+        return counted(self._known[1:] > self._known[:-1])
 
     @cached_property
     def _fallen(self) -> Ints:
-        return counted(self._reported_values[1:] < self._reported_values[:-1])
+        return counted(self._known[1:] < self._known[:-1])
 
     @cached_property
     def still(self) -> tuple[Ints, Ints]:
@@ -207,8 +200,7 @@ class Column:
 
         A run can extend into the rows of the next client, so callers cut it at the end of their span.
         """
-        same = np.zeros(len(self._reported_values) + 1, np.bool_)
-        same[1:-1] = self._reported_values[1:] == self._reported_values[:-1]
+        same = np.append(False, self._known[1:] == self._known[:-1])
         change = np.flatnonzero(same[1:] != same[:-1])
         return change[0::2], change[1::2] + 1
 
@@ -221,6 +213,17 @@ def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     return np.arange(len(which)) + (begin - origin)[which], which
 
 
+def begins(*columns: NDArray[Any]) -> Bools:
+    """True for the first row, and for each row that differs from the row before it in any of these columns."""
+    differs = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.append(True, differs)[: len(columns[0])]
+
+
+def ranks(texts: Sequence[str]) -> Ints:
+    """Return the position that each text has when all are sorted."""
+    return np.argsort(sorted(range(len(texts)), key=texts.__getitem__))
+
+
 def counted(flags: Bools) -> Ints:
     """Return how many flags are set before each position; one more number than flags: the last counts all."""
     counts = np.zeros(len(flags) + 1, np.int64)
@@ -231,7 +234,3 @@ def counted(flags: Bools) -> Ints:
 def unknown(size: int) -> Floats:
     """Return an array of `size` NaNs."""
     return np.full(size, np.nan)
-
-
-def _none(size: int) -> Ints:
-    return np.full(size, -1, np.int64)

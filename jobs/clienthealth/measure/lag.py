@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import pairwise
@@ -94,8 +93,7 @@ Partition = tuple[str, int]
 Observation = tuple[int, int | None, int | None, int | None, int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
+class PartitionLag(NamedTuple):
     """The lag of a group on one partition at the last sample. None: not known.
 
     `quality` refers to `seconds`. `clamped`: number of samples whose committed offset was past the end.
@@ -113,10 +111,6 @@ class PartitionLag:
     retention_used_ratio: float | None
     clamped: int = 0
 
-    def json(self) -> dict[str, Any]:
-        """Return all fields by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def group_lag(
     group: str,
@@ -131,7 +125,7 @@ def group_lag(
     """
     of_partitions = partitions_lag(group, histories, {where for where, member in owners.items() if member}, limits)
     lags = [
-        {"topic": topic, "partition": partition, **lag.json(), "member": owners[topic, partition]}
+        {"topic": topic, "partition": partition, **lag._asdict(), "member": owners[topic, partition]}
         for (topic, partition), lag in of_partitions.items()
     ]
     return {"lag": lags, "group": summary(of_partitions.values(), members)}

@@ -15,7 +15,7 @@ exceeds the tolerated lag, and differ where tests with a running Burrow showed e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -109,10 +109,9 @@ def median_gap(values: Sequence[float]) -> float:
 
 def rewound(commits: Sequence[Commit]) -> bool:
     """True if a committed offset was lower than the one before and no later commit has reached that one again."""
-    for position in range(1, len(commits)):
-        before = commits[position - 1].offset
-        if commits[position].offset < before:
-            return all(commit.offset < before for commit in commits[position:])
+    for position, (before, commit) in enumerate(pairwise(commits), 1):
+        if commit.offset < before.offset:
+            return all(later.offset < before.offset for later in commits[position:])
     return False
 
 
@@ -120,12 +119,7 @@ def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise steadily, by more than `dead_band` per second (Theil–Sen slope). `points`: seconds, value."""
     slopes = sorted(
         (later[1] - earlier[1]) / (later[0] - earlier[0])
-        for position, earlier in enumerate(points)
-        for later in points[position + 1 :]
+        for earlier, later in combinations(points, 2)
         if later[0] > earlier[0]
     )
-    if not slopes:
-        return False
-    middle = len(slopes) // 2
-    slope = slopes[middle] if len(slopes) % 2 else (slopes[middle - 1] + slopes[middle]) / 2
-    return slope > dead_band and slopes[int(len(slopes) * FALLING_SHARE)] > 0
+    return bool(slopes) and median(slopes) > dead_band and slopes[int(len(slopes) * FALLING_SHARE)] > 0

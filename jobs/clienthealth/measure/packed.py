@@ -172,18 +172,9 @@ class Chunk(msgspec.Struct, array_like=True):
         return Parts.of(self.parts, len(TOPIC_METRICS))
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Chunk).decode
-
-
-def encode(chunk: Chunk) -> bytes:
-    """Return a chunk as bytes."""
-    return _encode(chunk)
-
-
-def decode(data: bytes | memoryview) -> Chunk:
-    """Return the chunk that the bytes hold; the inverse of `encode`."""
-    return _decode(data)
+#: Turn a chunk into bytes, and bytes into the chunk that they hold.
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(Chunk).decode
 
 
 def bucket_of(client: Client, buckets: int) -> int:
