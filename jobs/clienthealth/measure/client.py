@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.measure.columns import Bools, Floats, Ints
+from clienthealth.measure.columns import Bools, Floats, Ints, begins, ranks, unknown
 from clienthealth.measure.producer import (
     buffer,
     buffer_used_ratio,
@@ -22,7 +22,7 @@ from clienthealth.measure.producer import (
     stalls,
 )
 from clienthealth.measure.queue import queue_entries, queues, topic_rate_entries
-from clienthealth.measure.records_lag import lag_entries, lags, points
+from clienthealth.measure.records_lag import lag_entries, lags
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
@@ -93,19 +93,14 @@ def minute_figures(w: Windows) -> dict[str, NDArray[Any]]:
     The columns are buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and
     queue_topic of the fullest queue; lag_records, lag_seconds and lag_topic of the partition with the greatest lag.
     """
-    producer, unknown = w.kind == "producer", np.full(len(w), np.nan)
-    of_topics, of_partitions = queues(w), lags(w)
+    producer, of_topics, of_partitions = w.kind == "producer", queues(w), lags(w)
     share = np.clip(of_topics.share, 0.0, 1.0)
     queue_ratio, queue_topic = _greatest(w, of_topics.window, share, of_topics.topic)
-    records, topic = np.zeros(0), of_partitions.point
-    if len(of_partitions.point):
-        p = points(w)
-        records = np.where(of_partitions.blind, np.nan, np.trunc(p.records[of_partitions.point]))
-        topic = p.topic[of_partitions.point]
-    lag_records, lag_topic = _greatest(w, of_partitions.window, records, topic)
+    records = np.where(of_partitions.blind, np.nan, np.trunc(of_partitions.records))
+    lag_records, lag_topic = _greatest(w, of_partitions.window, records, of_partitions.topic)
     return {
-        "buffer_used_ratio_max": buffer_used_ratio(w)["max"] if producer else unknown,
-        "callback_seconds_avg": callback_seconds(w)["avg"] if producer else unknown,
+        "buffer_used_ratio_max": buffer_used_ratio(w)["max"] if producer else unknown(len(w)),
+        "callback_seconds_avg": callback_seconds(w)["avg"] if producer else unknown(len(w)),
         "callback_source": callback_source(w) if producer else np.full(len(w), None, np.object_),
         "queue_used_ratio_max": queue_ratio,
         "queue_topic": queue_topic,
@@ -133,7 +128,7 @@ def _select_rate(w: Windows) -> Floats:
 def _totals(w: Windows) -> Column:
     """Return the newest totals; absent for clients that report deltas, whose sum does not count from the start."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
-    from_start = w.counts_from_start()
+    from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})
 
 
@@ -179,11 +174,9 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
     """Return each window's greatest value and its topic. Ties go to the last topic by name; NaN counts least."""
-    number, name = np.full(len(w), np.nan), np.full(len(w), None, np.object_)
+    number, name = unknown(len(w)), np.full(len(w), None, np.object_)
     if len(window):
-        names = np.array(w.names, np.object_)
-        rank = np.argsort(np.argsort(names))
-        order = np.lexsort((rank[topic], np.nan_to_num(values, nan=-1.0), window))
-        last = order[np.append(np.flatnonzero(np.diff(window[order])), len(order) - 1)]
-        number[window[last]], name[window[last]] = values[last], names[topic[last]]
+        order = np.lexsort((ranks(w.names)[topic], np.nan_to_num(values, nan=-1.0), window))
+        last = order[np.append(begins(window[order])[1:], True)]
+        number[window[last]], name[window[last]] = values[last], np.array(w.names, np.object_)[topic[last]]
     return number, name

@@ -24,24 +24,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clienthealth.measure.columns import Bools, Column, Floats, Ints, counted
-from clienthealth.measure.view import MIN_READINGS, Windows
+from clienthealth.measure.columns import Bools, Column, Floats, Ints, counted, unknown
+from clienthealth.measure.view import MIN_READINGS, Windows, per_rows, per_windows
 
 #: A slope of the used share (per second) that is not greater than this counts as level.
 LEAST_SLOPE = 1e-6
 
 
+@per_rows
 def used_ratios(w: Windows) -> Column:
     """Return the used share of the buffer (0 to 1) at each sample."""
-    return w.once_for_rows("used_ratios", lambda: Column(_used_ratios(w)))
-
-
-def _used_ratios(w: Windows) -> Floats:
     total, limit = w.col("buffer-total-bytes"), w.col("queue-records-limit")
     with np.errstate(divide="ignore", invalid="ignore"):
         by_bytes = np.where(total > 0, (total - w.col("buffer-available-bytes")) / total, np.nan)
         by_records = np.where(limit > 0, w.col("queue-records") / limit, np.nan)
-    return np.clip(np.fmax(by_bytes, by_records), 0.0, 1.0)
+    return Column(np.clip(np.fmax(by_bytes, by_records), 0.0, 1.0))
 
 
 def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
@@ -65,7 +62,7 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 
 def seconds_to_full(w: Windows) -> Floats:
     """Return the seconds until the buffer is full at the window's least-squares slope; NaN if it is not filling."""
-    used, seconds = used_ratios(w), np.full(len(w), np.nan)
+    used, seconds = used_ratios(w), unknown(len(w))
     # The slope can only be positive if some sample is greater than the one before.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
@@ -131,14 +128,11 @@ def callback_source(w: Windows) -> NDArray[np.object_]:
     return source
 
 
+@per_windows
 def _busy(w: Windows) -> Busy:
-    return w.once("busy", lambda: _worked_out(w))
-
-
-def _worked_out(w: Windows) -> Busy:
     if not w.reported("select-total").any():
-        return Busy(np.full(len(w), np.nan), np.full(len(w), np.nan))
-    stretches = w.once_for_rows("stretches", lambda: _stretches(w))
+        return Busy(unknown(len(w)), unknown(len(w)))
+    stretches = _stretches(w)
     elapsed_ms, selector_ns, records = (w.total(metric, skip_first=True) for metric in stretches[:3])
     several = stretches.counted[w.hi] - stretches.counted[np.minimum(w.lo + 1, w.hi)] >= 2
     work_waits = (w.last("buffer-available-bytes") < w.last("buffer-total-bytes")) | (w.last("waiting-threads") > 0)
@@ -148,6 +142,7 @@ def _worked_out(w: Windows) -> Busy:
         return Busy(ratio, np.where(records > 0, ratio * elapsed_ms / 1000 / records, np.nan))
 
 
+@per_rows
 def _stretches(w: Windows) -> _Stretches:
     selects = _change(w.col("select-total"))
     selector_ns = _change(w.col("io-time-ns-total") + w.col("io-wait-time-ns-total"))
@@ -175,47 +170,34 @@ class Stalls(NamedTuple):
     seconds: Floats
 
 
+@per_rows
 def delivered(w: Windows) -> Column:
     """Return the number of delivered records: acknowledged ones, else sent records minus retries."""
-
-    def made() -> Column:
-        acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
-        went = np.where(np.isnan(retried), sent, sent - retried)
-        return Column(np.where(np.isnan(acknowledged), went, acknowledged))
-
-    return w.once_for_rows("delivery: delivered", made)
+    acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
+    went = np.where(np.isnan(retried), sent, sent - retried)
+    return Column(np.where(np.isnan(acknowledged), went, acknowledged))
 
 
+@per_rows
 def waiting(w: Windows) -> Bools:
     """True for each row in which the producer is known to have undelivered records."""
-
-    def made() -> Bools:
-        used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
-        in_hand: Bools = (used > 0) | (w.col("queue-records") > 0) | (w.col("waiting-threads") > 0)
-        return in_hand
-
-    return w.once_for_rows("delivery: waiting", made)
+    used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
+    in_hand: Bools = (used > 0) | (w.col("queue-records") > 0) | (w.col("waiting-threads") > 0)
+    return in_hand
 
 
+@per_windows
 def stalls(w: Windows) -> Stalls:
     """Return since when no further record was delivered while records waited at every sample."""
-
-    def made() -> Stalls:
-        column = delivered(w)
-        highest = w.max(column)
-        # NaN compares false, so rows without a value do not count as reaching the maximum.
-        reached = np.where(column.values[w.rows] >= highest[w.window_of_row], w.rows.astype(np.float64), np.nan)
-        first = w.reduced(np.fmin, reached)
-        counted = ~np.isnan(first)
-        since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
-        calm = Column(np.where(waiting(w), np.nan, 1.0))
-        # From the row after the maximum on, records waited at every sample.
-        stands_still = (
-            counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
-        )
-        seconds = (
-            np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0) if len(w.ts) else np.zeros(len(w))
-        )
-        return Stalls(since, seconds)
-
-    return w.once("delivery: stalls", made)
+    if not len(w.ts):
+        return Stalls(np.full(len(w), -1), np.zeros(len(w)))
+    column = delivered(w)
+    # NaN compares false, so rows without a value do not count as reaching the maximum.
+    reached = np.where(column.values[w.rows] >= w.max(column)[w.window_of_row], w.rows.astype(np.float64), np.nan)
+    first = w.reduced(np.fmin, reached)
+    counted = ~np.isnan(first)
+    since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
+    calm = Column(np.where(waiting(w), np.nan, 1.0))
+    # From the row after the maximum on, records waited at every sample.
+    stands_still = counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
+    return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from clienthealth.measure.columns import Floats, Ints, spread
-from clienthealth.measure.view import Windows
+from clienthealth.measure.columns import Floats, Ints, begins, spread
+from clienthealth.measure.view import Windows, per_windows
 from clienthealth.model.metrics import QUEUE_DEFAULTS
 
 #: Client options that limit a queue.
@@ -39,12 +39,9 @@ class Queues:
     lag: Floats
 
 
+@per_windows
 def queues(w: Windows) -> Queues:
     """Return the `Queues` of windows."""
-    return w.once("queues", lambda: _queues(w))
-
-
-def _queues(w: Windows) -> Queues:
     reporting = np.flatnonzero(w.last_knows("queue-records", "queue-bytes", "queue-chunks"))
     if not len(reporting):
         none, unknown = np.zeros(0, np.int64), np.zeros(0)
@@ -53,9 +50,7 @@ def _queues(w: Windows) -> Queues:
     part, which = spread(begin[reporting], end[reporting])
     topic = w.parts.topic[part]
     order = np.lexsort((topic, which))
-    starts = np.flatnonzero(
-        np.diff(which[order], prepend=-1).astype(bool) | np.diff(topic[order], prepend=-1).astype(bool)
-    )
+    starts = np.flatnonzero(begins(which[order], topic[order]))
     first = order[starts]
     window = reporting[which[first]]
 

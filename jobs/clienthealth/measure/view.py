@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -265,22 +265,18 @@ class Windows:
         """The row of the last sample, -1 without samples."""
         return np.where(self.samples > 0, self.hi - 1, -1)
 
+    def about(self, windows: Ints | None = None) -> list[About]:
+        """Return the clients of all or some windows."""
+        which = self._which if windows is None else self._which[windows]
+        return list(map(self._about, which.tolist()))
+
     def option(self, name: str, windows: Ints | None = None) -> Floats:
         """Return a numeric option of the clients, for all or some windows; NaN if it is not a number."""
-        which = self._which if windows is None else self._which[windows]
-        return np.array([option(self._about(at).config.get(name)) for at in which.tolist()], np.float64)
+        return np.array([option(client.config.get(name)) for client in self.about(windows)], np.float64)
 
     def has_log_data(self, windows: Ints) -> Bools:
         """True if a log line or a thread dump of the process was ever read; without one, logs prove no absence."""
-        return np.array([self._about(at).has_log_data for at in self._which[windows].tolist()], np.bool_)
-
-    def counts_from_start(self) -> Bools:
-        """True if the totals count from the client's start, so that they can be published as counters."""
-        return np.array([self._about(at).whole for at in self._which.tolist()], np.bool_)
-
-    def groups(self, windows: Ints) -> list[str]:
-        """Return the consumer groups (else the client ids) of these windows."""
-        return [self._about(at).group for at in self._which[windows].tolist()]
+        return np.array([client.has_log_data for client in self.about(windows)], np.bool_)
 
     @property
     def part_begin(self) -> Ints:
@@ -323,3 +319,15 @@ class Windows:
         single_readings = self.at(self.window_of_row)
         single_readings.lo, single_readings.hi = self.rows, self.rows + 1
         return single_readings
+
+
+def per_rows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
+    """Make a function compute its result once for a table of rows; all selections of windows share it."""
+    name = f"{make.__module__}.{make.__qualname__}"
+    return wraps(make)(lambda w: w.once_for_rows(name, lambda: make(w)))
+
+
+def per_windows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
+    """Make a function compute its result once for a selection of windows."""
+    name = f"{make.__module__}.{make.__qualname__}"
+    return wraps(make)(lambda w: w.once(name, lambda: make(w)))

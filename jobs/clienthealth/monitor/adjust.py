@@ -17,7 +17,7 @@ import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools
-from clienthealth.measure.view import Windows
+from clienthealth.measure.view import Windows, per_windows
 from clienthealth.model.verdicts import STATUS_ORDER, EvidenceKind, Proof, Status, Verdict
 from clienthealth.modes import FEW, MIN_READINGS, FailureMode, Look, modes
 from clienthealth.modes._evidence import ANOTHERS, Circumstance
@@ -167,6 +167,7 @@ CLOSE_MS = 1_000
 LONGEST_MS = 30_000
 
 
+@per_windows
 def repeats(w: Windows) -> Bools:
     """True for windows whose samples are identical, although time alone must have changed them.
 
@@ -174,20 +175,16 @@ def repeats(w: Windows) -> Bools:
     counts its selects. If even that count stands, a producer's metadata age or a consumer's time since its last poll
     grows.
     """
-
-    def made() -> Bools:
-        clock = _CLOCKS.get(w.kind or "")
-        if clock is None:
-            return np.zeros(len(w), np.bool_)
-        still: Bools = w.reported("select-total") & (w.max("select-total") == w.min("select-total"))
-        still &= (w.samples >= MIN_READINGS) & (w.count(clock) == w.samples) & (w.max(clock) == w.min(clock))
-        for at in np.flatnonzero(still).tolist():
-            lo, hi = w.lo[at], w.hi[at]
-            same = (w.values[lo:hi] == w.values[lo]) | np.isnan(w.values[lo])
-            still[at] = w.ts[hi - 1] - w.ts[lo] >= 1000 * _REPEATED_SECONDS and bool(same.all())
-        return still
-
-    return w.once("repeats", made)
+    clock = _CLOCKS.get(w.kind or "")
+    if clock is None:
+        return np.zeros(len(w), np.bool_)
+    still: Bools = w.reported("select-total") & (w.max("select-total") == w.min("select-total"))
+    still &= (w.samples >= MIN_READINGS) & (w.count(clock) == w.samples) & (w.max(clock) == w.min(clock))
+    for at in np.flatnonzero(still).tolist():
+        lo, hi = w.lo[at], w.hi[at]
+        same = (w.values[lo:hi] == w.values[lo]) | np.isnan(w.values[lo])
+        still[at] = w.ts[hi - 1] - w.ts[lo] >= 1000 * _REPEATED_SECONDS and bool(same.all())
+    return still
 
 
 @_adjustment(

@@ -119,7 +119,7 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
     idle. A Kafka Streams consumer that restores a state has no work to handle.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(_lags(w))
-    restores = np.array([client_id.endswith(_RESTORES) for client_id in w.groups(np.arange(len(w)))], np.bool_)
+    restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
     nothing: Bools = ((consumed == 0) & ~(lag > 0)) | restores
     nothing |= (w.max("assigned-partitions") == 0) & ~left(w, limits)
     return nothing
