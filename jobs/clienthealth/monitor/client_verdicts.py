@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -37,6 +37,7 @@ from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, mer
 
 #: Key and value of a record on `client-health`. If the value is None, readers forget the client.
 Record = tuple[str, bytes | None]
+NONE: Mapping[str, Any] = {}
 
 
 class Content(NamedTuple):
@@ -55,6 +56,32 @@ class Content(NamedTuple):
         """Return the content of a record with these verdicts and known issues."""
         content, also_seen = verdicts_json(verdicts), list(map(seen_json, issues))
         return cls(content, worst(verdicts), also_seen, crc32(msgspec.json.encode(also_seen), crc32(content)) or 1)
+
+    def record(
+        self,
+        client: Client,
+        window: tuple[int, int],
+        samples: int,
+        last_seen: int,
+        indicators: Mapping[str, Any] = NONE,
+        config: Mapping[str, str] = NONE,
+        departed: bool = False,
+    ) -> Record:
+        """Return the record to publish. `window`: its start and end (epoch ms); the others are as in `Written`."""
+        written = Written(
+            window_start=window[0],
+            window_end=window[1],
+            client=encoded(client),
+            samples=samples,
+            indicators=indicators,
+            verdicts=self.verdicts,
+            worst=self.worst,
+            last_seen=last_seen,
+            departed=departed,
+            config=config,
+            also_seen=self.also_seen,
+        )
+        return client.key, written.encode()
 
 
 @lru_cache(maxsize=10_000)
@@ -97,18 +124,31 @@ class Touched:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+class Reporter(NamedTuple):
+    """A client with touched windows.
+
+    number      its position in the state
+    begin, end  its windows [begin, end) in `Gated.touched`
+    newest      its newest window with enough samples
+    seen        its last time by its own clock (epoch ms)
+    suspected   True if any of its windows must be judged
+    """
+
+    number: int
+    begin: int
+    end: int
+    newest: int
+    seen: int
+    suspected: bool
+
+
+@dataclass(frozen=True)
 class Gated:
     """The results of the gates on windows of one kind of client.
 
     windows    the samples of the windows, as the gates examine them
     gates      for each mode: whether a judge must see each window, and why it is unknown
     reasons    for each window: why each mode is unknown
-    number     of each client: its position in the state
-    begin, end of each client: its windows [begin, end) in `touched`
-    newest     of each client: its newest window with enough samples
-    seen       of each client: its last time by its own clock (epoch ms)
-    suspected  of each client: True if any of its windows must be judged
     """
 
     touched: Touched
@@ -116,12 +156,7 @@ class Gated:
     live: Sequence[LiveMode[Any]]
     gates: Sequence[tuple[Bools, Sequence[str]]]
     reasons: Sequence[tuple[str, ...]]
-    number: Sequence[int]
-    begin: Sequence[int]
-    end: Sequence[int]
-    newest: Sequence[int]
-    seen: Sequence[int]
-    suspected: Sequence[bool]
+    clients: Sequence[Reporter]
 
 
 def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
@@ -148,9 +183,6 @@ class OfWindow(NamedTuple):
 
 
 class _Judgement:
-    #: True if the clients' data is complete. Then all windows are judged, and no later sample is awaited.
-    all_known: ClassVar[bool] = False
-
     def __init__(self, bucket: Bucket, now_ms: int) -> None:
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -237,19 +269,10 @@ class _Judgement:
         newest = np.maximum.reduceat(rank, begin) & ((1 << 40) - 1)
         hi = touched.hi[end - 1]
         seen = np.where(hi > touched.lo[end - 1], self.state.readings.ts[hi - 1], self.state.clients.last[number])
-        return Gated(
-            touched=touched,
-            windows=w,
-            live=live,
-            gates=gates,
-            reasons=list(zip(*(texts for _, texts in gates), strict=True)) if gates else [()] * count,
-            number=number.tolist(),
-            begin=begin.tolist(),
-            end=end.tolist(),
-            newest=newest.tolist(),
-            seen=seen.tolist(),
-            suspected=np.logical_or.reduceat(suspect, begin).tolist(),
-        )
+        suspected = np.logical_or.reduceat(suspect, begin)
+        columns = (column.tolist() for column in (number, begin, end, newest, seen, suspected))
+        reasons = list(zip(*(texts for _, texts in gates), strict=True)) if gates else [()] * count
+        return Gated(touched, w, live, gates, reasons, list(map(Reporter, *columns)))
 
     def _clients(self, gated: Gated) -> None:
         """Judge the windows of all clients, and make a record for each client that is due or has new content.
@@ -258,8 +281,8 @@ class _Judgement:
         early or late, so a record is due a quarter of the client's interval before that time.
         """
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
-        number, seen, newest = (np.array(of_each, np.int64) for of_each in (gated.number, gated.seen, gated.newest))
-        content = [self._content(gated, ids, at, of_client) for at, of_client in enumerate(gated.number)]
+        number, _, _, newest, seen, _ = map(np.array, zip(*gated.clients, strict=True))
+        content = [self._content(gated, ids, client) for client in gated.clients]
         checksums = np.array([of_client.checksum for of_client in content], np.int64)
         passed = seen - clients.published_ms[number] + clients.every[number] // 4
         due = (passed < 0) | (passed >= 1000 * self.settings.monitor.publish_seconds)
@@ -268,68 +291,46 @@ class _Judgement:
         windows = gated.windows.at(newest[chosen])
         measured = client_indicators(windows, self.settings.lag)
         for at, samples, indicators in zip(chosen.tolist(), windows.samples.tolist(), measured, strict=True):
-            self._publish(gated, at, content[at], samples, indicators)
+            client = gated.clients[at]
+            if off_seconds := self.skew[client.number]:
+                indicators["clock"] = {"skew_seconds": off_seconds, "text": skew_words(off_seconds)}
+            span, ref = gated.touched.span(client.newest), self.state.all_clients[client.number]
+            config = self.bucket.config(client.number)
+            self.records.append(content[at].record(ref, span[:2], samples, client.seen, indicators, config))
 
-    def _content(self, gated: Gated, ids: tuple[str, ...], at: int, number: int) -> Content:
-        """Return the content of a client's record; judge its windows if necessary.
-
-        `at`: the client's position in `gated`. `ids`: of the modes of its kind.
-        """
-        client = self.state.all_clients[number]
+    def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
+        """Return the content of a client's record; judge its windows if necessary. `ids`: of the modes of its kind."""
+        client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
-        if self.all_known or gated.suspected[at] or self.incidents.of_client(client.key):
-            return Content.of(self._judged(gated, at, number, gated.seen[at]), issues)
-        return _unsuspected(ids, gated.reasons[gated.newest[at]], tuple(issues))
+        if self.bucket.whole or reporter.suspected or self.incidents.of_client(client.key):
+            return Content.of(self._judged(gated, client, reporter), issues)
+        return _unsuspected(ids, gated.reasons[reporter.newest], tuple(issues))
 
-    def _publish(self, gated: Gated, at: int, content: Content, samples: int, indicators: Mapping[str, Any]) -> None:
-        number, newest = gated.number[at], gated.newest[at]
-        client = self.state.all_clients[number]
-        if off_seconds := self.skew[number]:
-            indicators = {**indicators, "clock": {"skew_seconds": off_seconds, "text": skew_words(off_seconds)}}
-        record = Written(
-            window_start=int(gated.touched.start[newest]),
-            window_end=int(gated.touched.end[newest]),
-            client=encoded(client),
-            samples=samples,
-            indicators=indicators,
-            verdicts=content.verdicts,
-            worst=content.worst,
-            last_seen=gated.seen[at],
-            config=self.bucket.config(number),
-            also_seen=content.also_seen,
-        )
-        self.records.append((client.key, record.encode()))
-
-    def _judged(self, gated: Gated, position: int, number: int, seen: int) -> list[Verdict]:
+    def _judged(self, gated: Gated, client: Client, reporter: Reporter) -> list[Verdict]:
         """Judge all windows of a client and enter the verdicts into the incidents; return the newest verdicts."""
-        client, touched = self.state.all_clients[number], gated.touched
-        judged: list[OfWindow] = []
-        clients = self.state.clients
+        clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
-        # A log line is compared with the client's next sample, unless samples come too seldom.
-        seldom = self.all_known or every > USUAL_INTERVAL_MS
+        # A log line is compared with the client's next sample, unless samples come too seldom or the data is complete.
+        seldom = self.bucket.whole or every > USUAL_INTERVAL_MS
         known = self._known(client, None if seldom else Reporting(every, last, self.state.time_ms - last_seen))
-        for at in range(gated.begin[position], gated.end[position]):
-            span = touched.span(at)
-            window: ClientWindow | None = None
-            verdicts = []
+
+        @cache
+        def window(at: int) -> ClientWindow:
+            return self.bucket.window(client, number, touched.span(at), touched.logs.get(at, NO_LOG))
+
+        judged: list[OfWindow] = []
+        for at in range(reporter.begin, reporter.end):
+            span, verdicts = touched.span(at), []
             beside = replace(known, contradicted=self.refuted.get((number, span.start), frozenset()))
             for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
                 if at in touched.logs or suspected[at]:
-                    if window is None:
-                        window = self.bucket.window(client, number, span, touched.logs.get(at, NO_LOG))
-                    verdicts.append(verdict(mode, window, beside))
+                    verdicts.append(verdict(mode, window(at), beside))
                 elif reasons[at]:
                     verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
                 else:
                     verdicts.append(Verdict(mode.id, "ok"))
             judged.append(OfWindow(span.start, span.end, verdicts))
-
-        def window_at(step: int) -> ClientWindow:
-            at = gated.begin[position] + step
-            return self.bucket.window(client, number, touched.span(at), touched.logs.get(at, NO_LOG))
-
-        return self._entered(client, judged, seen, last_seen - last, window_at)
+        return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
         """Return what is known about a client, apart from any window. `reports`: how it reports samples."""
@@ -359,7 +360,7 @@ class _Judgement:
         first = min(1, len(judged) - 1)
         for number, (end, verdicts) in enumerate(overlapped(judged), first):
             verdicts = adjust("moment", verdicts, Context(incidents=self.incidents.verdicts(client.key)))
-            newest = cache(partial(window_at, number))
+            newest = partial(window_at, number)
             recovery.refresh(self.incidents, client.key, verdicts, newest, end)
             over = recovery.is_over(self.incidents, client.key, newest, self.modes, end)
             self.changes += self.incidents.judged(client, verdicts, end, offset, over)
@@ -392,18 +393,8 @@ class _Judgement:
                 self.state.former.remember(client.names, client, self.state.time_ms)
             (indicators,) = client_indicators(newest.table, self.settings.lag)
             also = self.bucket.also_seen(client, {kind: len(names) for kind, names in log.named.items()})
-            record = Written(
-                window_start=newest.start_ms,
-                window_end=newest.end_ms,
-                client=encoded(client),
-                samples=0,
-                indicators=indicators,
-                verdicts=verdicts_json(visible),
-                worst=worst(visible),
-                last_seen=last,
-                also_seen=list(map(seen_json, also)),
-            )
-            self.records.append((client.key, record.encode()))
+            window = newest.start_ms, newest.end_ms
+            self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
         """Judge by log entries alone. A client without metrics counts as departed at its last line."""
@@ -414,8 +405,6 @@ class _Judgement:
 
 class _Collected(_Judgement):
     """Collects the verdicts on all clients instead of entering them into the incidents."""
-
-    all_known = True
 
     def __init__(self, bucket: Bucket, now_ms: int) -> None:
         super().__init__(bucket, now_ms)

@@ -16,16 +16,16 @@ import numpy as np
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Ints
 from clienthealth.model.clients import Client
-from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.metrics import CLIENT_METRICS, TERMINATING
 from clienthealth.model.readings import Reading
-from clienthealth.model.verdicts import Seen, Verdict
+from clienthealth.model.values import grouped
+from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.monitor import ends, intake
 from clienthealth.monitor.adjust import Context, adjust
 from clienthealth.monitor.bucket import Bucket
-from clienthealth.monitor.client_verdicts import Record, shown
-from clienthealth.monitor.incidents import Departure, OpenIncident, Transition
+from clienthealth.monitor.client_verdicts import Content, Record, shown
+from clienthealth.monitor.incidents import Departure, Transition
 from clienthealth.monitor.process_log import OVERDUE
 from clienthealth.monitor.readings import EVER_MS
 from clienthealth.monitor.state import UNDELIVERED, BucketState
@@ -129,8 +129,8 @@ def _judged(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[Reco
         changes += _left_open(bucket, number, seen, verdicts, silent, offset)
     changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
     visible = shown([*verdicts, *silent], state.incidents, key)
-    also = bucket.also_seen(state.all_clients[number])
-    return (key, _record(seen.client, visible, seen.start_ms, departed_ms, settings, also)), changes
+    content = Content.of(visible, bucket.also_seen(state.all_clients[number]))
+    return _record(seen.client, content, seen.start_ms, departed_ms, settings), changes
 
 
 def _left_open(
@@ -168,29 +168,11 @@ def _left_open(
     return changes
 
 
-def _record(
-    client: Client,
-    verdicts: Sequence[Verdict],
-    start_ms: int,
-    departed_ms: int,
-    settings: Settings,
-    also_seen: Sequence[Seen] = (),
-) -> bytes:
+def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
     """Return the record to publish for a departed client."""
-    record = Written(
-        window_start=start_ms,
-        # The end is not before the last window in which the client still existed.
-        window_end=departed_ms + settings.monitor.window_seconds * 1000,
-        client=encoded(client),
-        samples=1,
-        indicators={},
-        verdicts=verdicts_json(verdicts),
-        worst=worst(verdicts),
-        last_seen=departed_ms,
-        departed=True,
-        also_seen=list(map(seen_json, also_seen)),
-    )
-    return record.encode()
+    # The end is not before the last window in which the client still existed.
+    window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
+    return content.record(client, window, 1, departed_ms, departed=True)
 
 
 #: Open incidents of departed clients are published again at least this often (ms).
@@ -206,16 +188,13 @@ def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Re
     if before_ms // every_ms == state.time_ms // every_ms:
         return []
     living = {client.key for client in state.all_clients}
-    of_client: dict[str, list[OpenIncident]] = {}
-    for incident in state.incidents.all:
-        gone = modes()[incident.verdict.mode].absence or incident.departed_ms
-        if gone and incident.client.key not in living:
-            of_client.setdefault(incident.client.key, []).append(incident)
+    gone = (i for i in state.incidents.all if i.departed_ms or modes()[i.verdict.mode].absence)
+    of_client = grouped((i for i in gone if i.client.key not in living), lambda incident: incident.client.key)
     records: list[Record] = []
-    for key, open_ in sorted(of_client.items()):
+    for _, open_ in sorted(of_client.items()):
         heard_ms = max(incident.heard_ms or incident.seen_ms for incident in open_)
-        verdicts = [incident.verdict for incident in open_]
-        records.append((key, _record(open_[0].client, verdicts, heard_ms, heard_ms, settings)))
+        content = Content.of([incident.verdict for incident in open_])
+        records.append(_record(open_[0].client, content, heard_ms, heard_ms, settings))
     return records
 
 
