@@ -13,7 +13,7 @@ import numpy as np
 from clienthealth.measure.client_window import LEAD_MS, ClientWindow
 from clienthealth.measure.columns import Floats, Ints
 from clienthealth.measure.packed import LogEntry, Readings
-from clienthealth.measure.view import About, Rows, Windows
+from clienthealth.measure.view import POSITION, About, Rows, Windows
 from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Reading, ThreadDump, TopicReading
@@ -99,11 +99,8 @@ class Bucket:
             known = self._abouts.get(number)
             if known is None:
                 ref = state.all_clients[number]
-                has_log_data = ref.process in state.has_log_data
-                whole = number not in self._of_deltas
-                known = self._abouts[number] = About(
-                    self.config(number), ref.group or ref.client_id, has_log_data, whole
-                )
+                logs, whole = ref.process in state.has_log_data, number not in self._of_deltas
+                known = self._abouts[number] = About(self.config(number), ref.group or ref.client_id, logs, whole)
             return known
 
         return Windows(
@@ -135,10 +132,8 @@ class Bucket:
     @cached_property
     def numbers(self) -> Mapping[ProcessKey, Sequence[int]]:
         """The numbers (positions in the state) of the reporting clients of each process."""
-        numbers: dict[ProcessKey, list[int]] = defaultdict(list)
-        for number, client in enumerate(self.state.all_clients):
-            numbers[client.process].append(number)
-        return numbers
+        clients = self.state.all_clients
+        return grouped(range(len(clients)), lambda number: clients[number].process)
 
     @cached_property
     def gaps(self) -> Floats:
@@ -184,20 +179,19 @@ class Bucket:
         """
         if client.process not in self.runs:
             return []
-        reporting = Counter[str | None](
-            self.state.all_clients[number].kind for number in self.numbers.get(client.process, ())
-        )
-        return also_seen.seen(self.state, self.runs[client.process], client, reporting if kinds is None else kinds)
+        in_process = self._kinds[client.process] if kinds is None else kinds
+        return also_seen.seen(self.state, self.runs[client.process], client, in_process)
 
     def alone(self, client: Client) -> bool:
         """True if the client's process reports no other client of its kind."""
-        return self._crowds[client.process, client.kind] < 2
+        return self._kinds[client.process][client.kind] < 2
 
     @cached_property
-    def _crowds(self) -> Counter[tuple[ProcessKey, str | None]]:
-        return Counter[tuple[ProcessKey, str | None]](
-            (client.process, client.kind) for client in self.state.all_clients
-        )
+    def _kinds(self) -> Mapping[ProcessKey, Counter[str | None]]:
+        kinds: dict[ProcessKey, Counter[str | None]] = defaultdict(Counter)
+        for client in self.state.all_clients:
+            kinds[client.process][client.kind] += 1
+        return kinds
 
     _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
@@ -228,12 +222,10 @@ class Bucket:
 
     def known(self, number: int, name: str) -> tuple[Ints, Floats]:
         """Return the times and values of a client's metric, as far back as its samples are kept."""
-        lo, hi = np.searchsorted(self.readings.client, [number, number + 1])
-        column = self.readings.values[
-            lo:hi, list(CLIENT_METRICS[self.state.all_clients[number].kind or ""]).index(name)
-        ]
+        rows, at = self.state.rows(number), POSITION[self.state.all_clients[number].kind or ""][name]
+        column = self.readings.values[rows, at]
         known = ~np.isnan(column)
-        return self.readings.ts[lo:hi][known], column[known]
+        return self.readings.ts[rows][known], column[known]
 
     def window(self, client: Client, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
         """Return a window of a client, for the judges. `number`: its position in the state; None if not reporting."""

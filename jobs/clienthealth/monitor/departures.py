@@ -203,9 +203,9 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     state = bucket.state
     client, clients = state.all_clients[number], state.clients
     first, last = int(clients.first[number]), int(clients.last[number])
-    lo, hi = np.searchsorted(state.readings.client, [number, number + 1])
-    since = max(first, last - int(bucket.grid.length[number]))
-    readings = tuple(map(bucket.reading, range(lo + int(np.sum(state.readings.ts[lo:hi] < since)), hi)))
+    rows, since = state.rows(number), max(first, last - int(bucket.grid.length[number]))
+    earlier = int(np.sum(state.readings.ts[rows] < since))
+    readings = tuple(map(bucket.reading, range(rows.start + earlier, rows.stop)))
     if client.kind == "producer":
         # If the last sample lacks values of UNDELIVERED, the newest known ones are used.
         newest: dict[str, float] = {}

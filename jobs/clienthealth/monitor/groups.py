@@ -135,10 +135,8 @@ def _histories(
         ]
         by_position[position] = list(zip(times.tolist(), *columns, strict=True))
     named = sorted((group.partitions[position][:2], position) for position in present)
-    owners: dict[Partition, dict[str, Any] | None] = {}
-    for where, position in named:
-        member = group.partitions[position][2]
-        owners[where] = None if member is None else msgspec.structs.asdict(member)
+    members = {where: group.partitions[position][2] for where, position in named}
+    owners = {where: member if member is None else msgspec.structs.asdict(member) for where, member in members.items()}
     return {where: by_position[position] for where, position in named}, owners
 
 
@@ -147,9 +145,7 @@ def _minute(client: Client, record: Written) -> Row:
     behind = max(lags, key=lambda lag: (lag["records"] or -1, lag["seconds"] or -1.0, lag["topic"]), default=None)
     row: Row = {
         "minute": record.window_end // MINUTE_MS * MINUTE_MS,
-        **{name: getattr(client, name) for name in ("service", "host", "instance", "client_id", "library", "version")},
-        "kind": "group",
-        "group": client.group,
+        **msgspec.structs.asdict(client),
         "samples": record.samples,
         "status": worst([]),
         "modes": [],

@@ -136,7 +136,7 @@ class Incidents:
         for verdict in verdicts:
             incident = self.of_client(client.key).get(verdict.mode)
             if verdict.unhealthy:
-                changes += self._enter(client, verdict, incident, end_ms, offset_ms)
+                changes += self._enter(client, verdict, end_ms, offset_ms)
             elif incident and verdict.status == "ok":
                 if recovered is None:
                     over = end_ms > incident.seen_ms
@@ -146,10 +146,9 @@ class Incidents:
                     changes.append(self._close(incident, "closed", end_ms))
         return changes
 
-    def _enter(
-        self, client: Client, verdict: Verdict, incident: OpenIncident | None, end_ms: int, offset_ms: int
-    ) -> list[Transition]:
+    def _enter(self, client: Client, verdict: Verdict, end_ms: int, offset_ms: int) -> list[Transition]:
         of_client = self._open.setdefault(client.key, {})
+        incident = of_client.get(verdict.mode)
         if incident is None:
             of_client[verdict.mode] = OpenIncident(client, verdict, end_ms, offset_ms)
             return [Transition(client, verdict, "ok", "opened", verdict.since_ms or end_ms)]
@@ -203,16 +202,8 @@ class Incidents:
 
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
         """Move an incident to the client that it belongs to; merge it with that client's own incident."""
-        return [
-            self._close(incident, "moved", incident.seen_ms),
-            *self._enter(
-                client,
-                incident.verdict,
-                self.of_client(client.key).get(incident.verdict.mode),
-                incident.seen_ms,
-                incident.offset_ms,
-            ),
-        ]
+        closed = self._close(incident, "moved", incident.seen_ms)
+        return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
         """Note that a window at `ts_ms` had a symptom of an open incident, even one that proves nothing."""
@@ -228,12 +219,9 @@ class Incidents:
 
     def discount_outage(self, silent_ms: int) -> None:
         """Exclude a time in which no client's data arrived from the age of all open incidents."""
-        self.reopen(
-            [
-                dataclasses.replace(i, offset_ms=i.offset_ms + silent_ms, forgiven_ms=i.forgiven_ms + silent_ms)
-                for i in self.all
-            ]
-        )
+        for i in list(self.all):
+            offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms
+            self.reopen([dataclasses.replace(i, offset_ms=offset_ms, forgiven_ms=forgiven_ms)])
 
     def expired(
         self, is_over: Callable[[OpenIncident], bool], ended_ms: Callable[[OpenIncident], int]

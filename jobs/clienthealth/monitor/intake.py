@@ -83,10 +83,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
     """Drop ended clients for which the chunks have nothing new; also return how many samples were dropped."""
-    if not state.ended:
-        return list(chunks), 0
-    reporting = {client.identity for client in state.all_clients}
-    if all(client.identity in reporting for chunk in chunks for client in chunk.all_clients):
+    reporting = {client.identity for client in state.all_clients} if state.ended else set()
+    if not state.ended or all(client.identity in reporting for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
     newest: dict[Identity, int] = {}
     for identity, _, last_ms in client_times(chunks):
@@ -95,8 +93,6 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[
     repeated = frozenset(
         identity for identity, ts_ms in newest.items() if ts_ms <= (state.ended.get(mark(identity)) or 0)
     )
-    if not repeated:
-        return list(chunks), 0
     kept = [without(chunk, repeated) for chunk in chunks]
     return kept, sum(len(chunk.readings) for chunk in chunks) - sum(len(chunk.readings) for chunk in kept)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from clienthealth.measure.client import minute_figures
@@ -27,8 +28,6 @@ from clienthealth.monitor.window_verdicts import gate, live_modes, verdict
 MINUTE_MS = 60_000
 
 Row = dict[str, Any]
-#: The columns that identify the client.
-_OF_CLIENT = ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
 
 
 def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
@@ -85,8 +84,9 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
                 statuses.append("ok" if verdict(mode, seen).status == "ok" else "unknown")
             elif mode.id not in failures:
                 statuses.append("unknown" if reasons[at] else "ok")
-        row: Row = {"minute": start, **{name: getattr(ref, name) for name in _OF_CLIENT}}
-        row |= {
+        row: Row = {
+            "minute": start,
+            **msgspec.structs.asdict(ref),
             "samples": inside[at],
             "status": standing(statuses),
             "modes": [{"mode": mode, "status": status} for mode, status in sorted(failures.items())],

@@ -7,13 +7,15 @@ can exceed. If a client's samples always come late, its clock looks slow, and is
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TypeVar
 
 import numpy as np
 
-from clienthealth.measure.columns import Bools, Floats, Ints
+from clienthealth.measure.columns import Bools, Floats, Ints, begins, ranks
 from clienthealth.measure.packed import Chunk, Parts, Readings
 from clienthealth.measure.packer import SKEW_MS
 from clienthealth.model.clients import Client
@@ -68,11 +70,13 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
     _set_back(state, [(numbered[new.client], new.ts) for _, new, numbered in entering])
     horizon = horizons(state, settings)[:known_clients]
     grid = grid_of(state, settings)
-    names = {name: at for at, name in enumerate(state.names)}
-    readings, parts, count = [state.readings], [state.parts], len(state.readings)
+    # Each new name gets the next position.
+    names = defaultdict(count(len(state.names)).__next__, zip(state.names, count(), strict=False))
+    readings, parts, rows = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
-        name_at = _entered(state.names, chunk.names, names)
+        # The last element is the value for position -1, no name.
+        name_at = np.array([*map(names.__getitem__, chunk.names), -1])
         new.client, new.topic = numbered[new.client], name_at[new.topic]
         new.config = _configured(state, chunk.configs)[new.config]
         known = np.flatnonzero(new.client < len(horizon))
@@ -84,11 +88,12 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
         for table in (new, of_topics):
             known = np.where((table.values >= 0) & (table.values < np.inf), table.values, np.nan)
             table.values = np.where(known < LEAST, 0.0, known)
-        of_topics.row = of_topics.row + count
+        of_topics.row = of_topics.row + rows
         of_topics.topic, of_topics.thread = name_at[of_topics.topic], name_at[of_topics.thread]
         readings.append(new)
         parts.append(of_topics)
-        count += len(new)
+        rows += len(new)
+    state.names = list(names)
     state.readings, state.parts = in_order(Readings.joined(readings), Parts.joined(parts), state.names)
     return late
 
@@ -135,25 +140,12 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[t
     return numbered
 
 
-def _entered(texts: list[str], names: Sequence[str], positions: dict[str, int]) -> Ints:
-    """Return the position in the state of each name. The last element is -1: the value for position -1, no name."""
-    entered = np.full(len(names) + 1, -1)
-    for at, name in enumerate(names):
-        if name not in positions:
-            positions[name] = len(texts)
-            texts.append(name)
-        entered[at] = positions[name]
-    return entered
-
-
 def _configured(state: BucketState, configs: Sequence[dict[str, str]]) -> Ints:
     """Return the position in the state of each configuration. The last element is -1, for no configuration."""
-    configured = np.full(len(configs) + 1, -1)
-    for at, config in enumerate(configs):
+    for config in configs:
         if config not in state.configs:
             state.configs.append(config)
-        configured[at] = state.configs.index(config)
-    return configured
+    return np.array([*map(state.configs.index, configs), -1])
 
 
 def keys(readings: Readings) -> Ints:
@@ -168,23 +160,20 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")
-    begins = np.append(True, np.diff(key[order]) > 0)[: len(order)]
+    is_first = begins(key[order])
     new_row = np.empty(len(order), np.int64)
-    new_row[order] = np.cumsum(begins) - 1
+    new_row[order] = np.cumsum(is_first) - 1
     readings = readings.at(order)
-    if not begins.all():
-        starts = np.flatnonzero(begins)
+    if not is_first.all():
+        starts = np.flatnonzero(is_first)
         readings = replace(readings.merged(starts), fresh=np.maximum.reduceat(readings.fresh, starts))
     parts.row = new_row[parts.row]
     if len(parts):
-        by_name = np.empty(len(names), np.int64)
-        by_name[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-        order = np.lexsort((parts.thread, parts.partition, by_name[parts.topic], parts.row))
+        order = np.lexsort((parts.thread, parts.partition, ranks(names)[parts.topic], parts.row))
         parts = parts.at(order)
-        columns = parts.row, parts.topic, parts.partition, parts.thread
-        begins = np.append(True, np.logical_or.reduce([np.diff(column) != 0 for column in columns]))
-        if not begins.all():
-            parts = parts.merged(np.flatnonzero(begins))
+        is_first = begins(parts.row, parts.topic, parts.partition, parts.thread)
+        if not is_first.all():
+            parts = parts.merged(np.flatnonzero(is_first))
     return readings, parts
 
 

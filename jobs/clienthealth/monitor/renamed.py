@@ -133,7 +133,7 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
         return False
     (earlier, ended), began = before[-2:], after[0]
     grown, known = ended - earlier, ~np.isnan(ended) & ~np.isnan(earlier) & ~np.isnan(began)
-    seconds = last - int(state.readings.ts[state.readings.client == old][-2])
+    seconds = last - int(state.readings.ts[state.rows(old)][-2])
     most = ended + FASTER * grown * max(1.0, gap / max(1, seconds))
     fits = (began >= ended) & (began <= most)
     return int((known & (ended > 0)).sum()) > 1 and bool(fits[known].all())
@@ -141,8 +141,8 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
 
 def _totals(state: BucketState, number: int) -> Floats:
     """Return the counters in a client's samples; empty if they count changes, not totals."""
-    lo, hi = np.searchsorted(state.readings.client, [number, number + 1])
+    rows = state.rows(number)
     names = CLIENT_METRICS[state.all_clients[number].kind or ""]
     columns = [at for at, name in enumerate(names) if name.endswith("-total")]
-    totals: Floats = state.readings.values[lo:hi][:, columns]
-    return totals[:0] if (state.readings.delta[lo:hi] > 0).any() else totals
+    totals: Floats = state.readings.values[rows][:, columns]
+    return totals[:0] if (state.readings.delta[rows] > 0).any() else totals

@@ -268,10 +268,14 @@ class BucketState(Kept, kw_only=True):
         readings = self.readings
         return Source(self.names[readings.topic[row]], int(readings.partition[row]), int(readings.offset[row]))
 
+    def rows(self, number: int) -> slice:
+        """Return the rows of a client's samples."""
+        return slice(*np.searchsorted(self.readings.client, [number, number + 1]).tolist())
+
     def newest(self, number: int) -> Source | None:
         """Return the input record of a client's newest sample; None if it has no sample."""
-        end = int(np.searchsorted(self.readings.client, number, "right"))
-        return self.source(end - 1) if end and self.readings.client[end - 1] == number else None
+        rows = self.rows(number)
+        return self.source(rows.stop - 1) if rows.stop > rows.start else None
 
 
 class _Saved(Kept, kw_only=True):
