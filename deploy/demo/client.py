@@ -31,7 +31,7 @@ ROLL_SECONDS = 60.0
 REST_SECONDS = 90.0
 #: Small, because the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-#: Sets of jars whose clients push their metrics themselves.
+#: Sets of jars with clients that push their metrics themselves.
 PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")
 
 

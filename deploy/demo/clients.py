@@ -8,7 +8,7 @@ from deploy.demo.client import DemoClient, Outage
 
 _DEADLOCK = DemoClient(
     name="callback-deadlock",
-    help="a producer whose callback sends again and waits for the result, after an outage of its broker",
+    help="a producer with a callback that sends again and waits for the result, after an outage of its broker",
     program="SteadyProducer",
     service="order-service",
     mode="producer-callback-deadlock",
@@ -77,7 +77,7 @@ _NO_PARTITION = replace(
 _NO_CLUSTER = replace(
     _BLOCKED,
     name="send-blocked-cluster",
-    help="the same with brokers that nobody can reach",
+    help="the same with brokers that cannot be reached",
     default=False,
     broker="none",
     options=_CHECKOUTS,
@@ -240,7 +240,7 @@ _ROLLED = replace(
 )
 _STALLED = DemoClient(
     name="delivery-stalled",
-    help="a producer whose broker advertises an address that a new firewall rule puts out of reach",
+    help="a producer of a broker that advertises an address behind a new firewall rule",
     program="SteadyProducer",
     service="ledger-service",
     mode="delivery-stalled",
@@ -271,7 +271,7 @@ _LEADERLESS = replace(
 _HANGING = replace(
     _HEALTHY,
     name="consumer-stalled",
-    help="a consumer whose handler never comes back from one record",
+    help="a consumer with a handler that never returns from one record",
     mode="consumer-stalled",
     kinds=2,
     default=False,
@@ -290,7 +290,7 @@ _HANGING = replace(
 _CIRCLING = replace(
     _HANGING,
     name="consumer-rejoins",
-    help="a consumer whose handler needs longer than max.poll.interval.ms, is thrown out, comes back and so on",
+    help="a consumer that handles a record for longer than max.poll.interval.ms, is thrown out, rejoins, and so on",
     options={**_HANGING.options, "handle.ms": "20000", "c.max.poll.interval.ms": "15000", "c.max.poll.records": "1"},
 )
 _GROUPS = DemoClient(
@@ -322,7 +322,7 @@ def _of_kafka_4(name: str, help: str, kind: str, mode: str | None = "consumer-st
 
 _KIP848 = _of_kafka_4(
     "kip848-stalled",
-    "a consumer of the new protocol whose handler never comes back from one record",
+    "a consumer of the new protocol with a handler that never returns from one record",
     "consumer",
     c_max_poll_interval_ms="60000",
     slow_after="25",
@@ -330,7 +330,7 @@ _KIP848 = _of_kafka_4(
 )
 _STREAMS = _of_kafka_4(
     "streams-stalled",
-    "a processor of Streams with the new protocol that never comes back from one record",
+    "a processor of Streams with the new protocol that never returns from one record",
     "streams",
     s_max_poll_interval_ms="60000",
     slow_after="25",
@@ -338,7 +338,7 @@ _STREAMS = _of_kafka_4(
 )
 _SHARE = _of_kafka_4(
     "share-stalled",
-    "a share consumer whose handler never comes back, so that its records are given out again and again",
+    "a share consumer with a handler that never returns, so that its records are given out again and again",
     "share",
     slow_after="25",
     handle_ms="100000000",

@@ -118,7 +118,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
         now_ms, pager = int(time.time() * 1000), stack.alerting is not None
         lacking = lasting.shortcomings(courses, pages, options.seconds, now_ms, pager)
         if not lacking:
-            board.say("every failure that goes on is still shown, each with one page; nobody else was accused")
+            board.say("every failure that goes on is still shown, each with one page; no other client was accused")
     if not interrupted:
         lacking = [*lacking, *_lost(courses, stack, board)]
     for sentence in lacking:
@@ -183,7 +183,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
     """Return one sentence for each expected page that did not come, and for each unexpected verdict or page.
 
-    A client whose broker fails may be suspected of another mode for a while, as long as no page is sent.
+    A client of a broker that fails may be suspected of another mode for a while, as long as no page is sent.
     """
     sentences = []
     for mode in expect:

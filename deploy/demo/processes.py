@@ -138,7 +138,7 @@ class Process:
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and its children."""
-        # macOS reports "not permitted" for a process group whose only member is dead.
+        # macOS reports "not permitted" for a process group if its only member is dead.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 

@@ -154,7 +154,7 @@ ITS_PAGE = Page(
         (
             lasts(),
             [ITS_PAGE, replace(ITS_PAGE, labels={n: v for n, v in ITS_PAGE.labels.items() if n != "client_id"})],
-            "a process without a name was told of",
+            "a page names no client of its process",
         ),
         (replace(lasts(), running=cast(Running, Process(7, None))), [], "has not failed in 1200 s"),
     ],

@@ -23,10 +23,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A broker's plugin that writes what clients push (KIP-714) to a topic: the payload as it came, who pushed it as headers.
+ * A broker plugin that writes the metrics that clients push (KIP-714) to a topic: the payload as it came, the client in headers.
  *
- * <p>A request thread of the broker only copies a push into a bounded queue; a thread of our own sends it. Where the
- * topic is away pushes fail, the queue fills, and what is lost is counted: {@link Counters}.
+ * <p>A request thread of the broker only copies a push into a bounded queue; a thread of our own sends it. If the
+ * topic is unavailable, sends fail and the queue fills; {@link Counters} counts the pushes that are lost.
  *
  * <p>Settings of the broker: {@code clienthealth.topic} (client-metrics), {@code clienthealth.queue.bytes} (16 MiB), and
  * {@code clienthealth.producer.*}, given to the producer; {@code clienthealth.producer.bootstrap.servers} is required.

@@ -108,7 +108,7 @@ public class Groups {
         }
     }
 
-    /** Share groups begin at the end unless they are told otherwise, and by the brokers alone. */
+    /** Makes share groups begin at the earliest record: only a setting of the group on the brokers can do that. */
     private static void prepare() throws Exception {
         Properties options = new Properties();
         options.put("bootstrap.servers", options("c.", "classic", "").get("bootstrap.servers"));

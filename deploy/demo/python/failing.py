@@ -89,7 +89,7 @@ def consumer_stalled() -> None:
 
 
 def send_blocked() -> None:
-    """Send to a topic whose name was misspelt in a release; each call waits for its metadata."""
+    """Send to a topic with a name that was misspelt in a release; each call waits for its metadata."""
     producer = KafkaProducer(bootstrap_servers=SERVERS, client_id="checkout", max_block_ms=20_000)
     report(producer)
     begun = time.monotonic()
