@@ -286,11 +286,11 @@ def _line_by_line(text: str, source: Source) -> None:
 def _names(text: str) -> None:
     """Read the text as an MBean name, as a client id within one (quoted as by JMX), and as part of a client's key."""
     bean = mbeans.parts(text)
-    assert bean.kind is None or bean.kind in CLIENT_METRICS
+    assert bean.subject.kind is None or bean.subject.kind in CLIENT_METRICS
     assert bean.names.keys() <= {name for names in mbeans.NAMES.values() for name in names}
     quoted = "".join({"\n": "\\n", "\\": "\\\\", '"': '\\"', "*": "\\*", "?": "\\?"}.get(c, c) for c in text)
-    named = mbeans.parts(f'kafka.producer:type=producer-metrics,client-id="{quoted}"')
-    assert named.client_id == text and named.kind == "producer"
+    subject = mbeans.parts(f'kafka.producer:type=producer-metrics,client-id="{quoted}"').subject
+    assert subject.client_id == text and subject.kind == "producer"
     parts = (text[0::3], text[1::3], text[2::3])
     assert key_parts(Client(parts[0], "", parts[1], parts[2]).key) == parts
     try:

@@ -13,8 +13,8 @@ import pytest
 
 from clienthealth.measure.packed import who_of
 from clienthealth.model.clients import Client, key_parts
-from clienthealth.model.samples import Samples
-from clienthealth.model.telemetry import RawRecord, Snapshot
+from clienthealth.model.samples import Samples, Subject
+from clienthealth.model.telemetry import Identity, RawRecord, Snapshot
 from clienthealth.model.values import number
 from clienthealth.read.decode import Decoded, decode_any, decode_metrics
 from clienthealth.read.formats import Format, formats
@@ -252,15 +252,16 @@ def test_samples_taken_together_are_those_taken_one_by_one() -> None:
     odd = (None, True, "7", "NaN", -1, -1.0, float("nan"), float("inf"), 10**400, largest, largest + 1, 1e308, 0, -0.0)
     names = ("select-total", "io-ratio", "waiting-threads", "records-lag")
     for _ in range(5_000):
-        together, one_by_one = Samples(AT), Samples(AT)
+        together, one_by_one = Samples(AT, Identity()), Samples(AT, Identity())
         for _ in range(dice.randrange(1, 4)):
-            place = (dice.choice((None, "t")), dice.choice((None, 1)), None, dice.choice((None, 1, 2)))
+            topic, partition, node = dice.choice((None, "t")), dice.choice((None, 1)), dice.choice((None, 1, 2))
+            subject = Subject("c", "producer", topic, partition, node=node)
             spelled = dice.choices(names, k=dice.randrange(5))
             values = [dice.choice(odd) if dice.random() < 0.2 else dice.choice((1, 2.5, 3)) for _ in spelled]
-            together.add_all("c", "producer", spelled, values, *place)
-            one_by_one.add("c", "producer", None, None)
+            together.add_all(subject, spelled, values)
+            one_by_one.add(subject, None, None)
             for name, value in zip(spelled, values, strict=True):
-                one_by_one.add("c", "producer", name, number(value), *place)
+                one_by_one.add(subject, name, number(value))
         assert repr(together.snapshots()) == repr(one_by_one.snapshots())
 
 

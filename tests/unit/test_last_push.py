@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.support.stepped import Stepped, logged, snapshot
 
@@ -32,7 +33,7 @@ def ended(
         metrics["buffer-available-bytes"] = BUFFER - left
         metrics["terminating"] = float(terminating and second == 60)
         inputs.append(pushed := snapshot(second, metrics, "p", instance="h:1"))
-        pushed.client.version = version
+        pushed.client = structs.replace(pushed.client, version=version)
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]
     monitor = Stepped()
     monitor.batches([*inputs, *others], 10, "o")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from clienthealth.monitor.incidents import Transition
 from tests.support.stepped import Stepped, logged, snapshot
@@ -130,7 +131,7 @@ def test_other_libraries_count_otherwise() -> None:
     """kafka-python's producers do not count sends that got no metadata."""
     readings = [producer(s) for s in range(0, 420, 10)]
     for reading in readings:
-        reading.client.library = "kafka-python"
+        reading.client = structs.replace(reading.client, library="kafka-python")
     lines = [logged(203 + n, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for n in range(5)]
     changes = run(Stepped(), [*readings, *lines])
     assert [(c.verdict.mode, c.change) for c in changes][:1] == [("send-blocked-on-metadata", "opened")]

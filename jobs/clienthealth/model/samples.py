@@ -11,7 +11,10 @@ own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
 
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
@@ -56,6 +59,8 @@ SUMMED = (
 )
 #: A client's metric → the metrics of its topics of which the largest value is the client's.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
+#: The metrics that are read of single brokers.
+OF_NODES = ("request-latency-avg", "request-latency-max")
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
@@ -63,122 +68,80 @@ _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name i
 Part = tuple[str, int | None, str | None]
 
 
+class Subject(NamedTuple):
+    """What a value measures: a client, one of its topics (or a partition or thread of it), or one of its brokers.
+
+    client_id  None if the record names only one client, see `Samples.process`
+    kind       kind of the client; None if the value is not a Kafka client's
+    node       the broker's id, see `node`; such a value counts if the client has no value of its own
+    """
+
+    client_id: str | None
+    kind: str | None
+    topic: str | None = None
+    partition: int | None = None
+    thread: str | None = None
+    node: int | None = None
+
+
 class Samples:
     """The metric values of one process at one moment.
 
+    process    the clients' identity as far as the record states it for all of them; `client_id`: of subjects without
+               one; `library` (the Scala consumer's is always `scala`) and `version` are their library's
     ts_ms, interval_ms, delta  apply to all its snapshots, see Snapshot
-    library                    library of its clients (the Scala consumer's is always `scala`)
-    version                    version of the library, if the record tells one for the whole process
     """
 
-    def __init__(
-        self,
-        ts_ms: int | None,
-        *,
-        service: str | None = None,
-        host: str | None = None,
-        instance: str | None = None,
-        library: str | None = None,
-        version: str | None = None,
-        group: str | None = None,
-        interval_ms: int | None = None,
-        delta: bool = False,
-    ) -> None:
-        self.ts_ms = ts_ms
-        self.service, self.host, self.instance, self.group = service, host, instance, group
-        self.library, self.version = library, version
-        self.interval_ms, self.delta = interval_ms, delta
-        self._clients: dict[tuple[str | None, str], _Client] = {}
-        self._versions: dict[tuple[str | None, str], str] = {}
-        self._groups: dict[tuple[str | None, str], str] = {}
+    def __init__(self, ts_ms: int | None, process: Identity, interval_ms: int | None = None) -> None:
+        self.ts_ms, self.process = ts_ms, process
+        self.interval_ms, self.delta = interval_ms, False
+        self.version = process.version
+        self._clients: dict[tuple[str | None, str | None], _Client] = {}
+        self._versions: dict[tuple[str | None, str | None], str] = {}
+        self._groups: dict[tuple[str | None, str | None], str] = {}
 
-    def add(
-        self,
-        client_id: str | None,
-        kind: str | None,
-        name: str | None,
-        value: float | None,
-        topic: str | None = None,
-        partition: int | None = None,
-        thread: str | None = None,
-        node: int | None = None,
-    ) -> None:
-        """Add one value. Without `kind` it belongs to no Kafka client and is ignored.
+    def add(self, subject: Subject, name: str | None, value: float | None) -> None:
+        """Add one value. A subject without kind is ignored.
 
             name     our name; None for a metric that is not read, which only shows that the client exists
             value    None if unknown
-            node     the broker for which it was measured: it counts if the client has no value of its own
 
         Of several values with one name the largest counts: the slowest broker's latency stands for the client's.
         """
-        if kind is None:
-            return
-        if name is None or value is None:
-            self._client(client_id, kind)
-            return
-        metrics = self.metrics(client_id, kind, topic, partition, thread, node)
-        if value >= metrics.get(name, -1.0):
-            metrics[name] = value
+        if subject.kind is not None:
+            metrics = self.metrics(subject)
+            if name is not None and value is not None and value >= metrics.get(name, -1.0):
+                metrics[name] = value
 
-    def add_all(
-        self,
-        client_id: str | None,
-        kind: str | None,
-        names: Sequence[str],
-        values: Sequence[Any],
-        topic: str | None = None,
-        partition: int | None = None,
-        thread: str | None = None,
-        node: int | None = None,
-    ) -> None:
-        """Add values of one client, topic or broker, see `add`. Without values, only note that the client exists.
+    def add_all(self, subject: Subject, names: Sequence[str], values: Sequence[Any]) -> None:
+        """Add values of one subject, see `add`. Without values, only note that the client exists.
 
         names   our names
         values  one per name, as in the record, see `number`
         """
-        if kind is None:
+        if subject.kind is None:
             return
-        self._client(client_id, kind)
-        metrics: dict[str, float] | None = None
-        if names and all_known(values):
-            metrics = self.metrics(client_id, kind, topic, partition, thread, node)
-            if not metrics:
-                metrics.update(zip(names, map(float, values), strict=True))
-                if len(metrics) == len(names):
-                    return
+        metrics = self.metrics(subject)
+        if not metrics and all_known(values):
+            metrics.update(zip(names, map(float, values), strict=True))
+            if len(metrics) == len(names):
+                return
         for name, value in zip(names, map(number, values), strict=True):
-            if value is not None:
-                if metrics is None:
-                    metrics = self.metrics(client_id, kind, topic, partition, thread, node)
-                if value >= metrics.get(name, -1.0):
-                    metrics[name] = value
+            if value is not None and value >= metrics.get(name, -1.0):
+                metrics[name] = value
 
-    def metrics(
-        self,
-        client_id: str | None,
-        kind: str,
-        topic: str | None = None,
-        partition: int | None = None,
-        thread: str | None = None,
-        node: int | None = None,
-    ) -> dict[str, float]:
-        """Return the mapping that collects the values of a client, of one of its topics, or of one of its brokers."""
-        client = self._client(client_id, kind)
-        if topic is None:
-            return client.own if node is None else client.nodes.setdefault(node, {})
-        key = (topic, partition, thread)
-        metrics = client.parts.get(key)
-        if metrics is None:
-            metrics = client.parts[key] = {}
-        return metrics
-
-    def _client(self, client_id: str | None, kind: str) -> _Client:
-        client = self._clients.get((client_id, kind))
+    def metrics(self, subject: Subject) -> dict[str, float]:
+        """Return the mapping that collects the values of a subject."""
+        client_id, kind, topic, partition, thread, node = subject
+        ref = (client_id or self.process.client_id, kind)
+        client = self._clients.get(ref)
         if client is None:
-            client = self._clients[client_id, kind] = _Client()
-        return client
+            client = self._clients[ref] = _Client()
+        if topic is not None:
+            return client.parts.setdefault((topic, partition, thread), {})
+        return client.own if node is None else client.nodes.setdefault(node, {})
 
-    def saw(self, client_id: str, kind: str, version: str | None = None, group: str | None = None) -> None:
+    def saw(self, client_id: str, kind: str | None, version: str | None = None, group: str | None = None) -> None:
         """Note a client's version or consumer group; this alone makes no snapshot."""
         if version:
             self._versions[client_id, kind] = max(self._versions.get((client_id, kind), ""), version)
@@ -191,53 +154,64 @@ class Samples:
         rolled_up  derive values that a client lacks from those of its topics
         whole      True if the record has the values of all brokers, so that they can be compared
         """
-        return [self._snapshot(*ref, client, rolled_up, whole) for ref, client in self._clients.items()]
-
-    @property
-    def _of_others(self) -> str | None:
-        """Return the newest version that clients of the process report; clients without a version get it."""
-        return max(self._versions.values(), default=None)
-
-    def _snapshot(self, client_id: str | None, kind: str, client: _Client, rolled_up: bool, whole: bool) -> Snapshot:
-        places = _without_doubles(client.parts) if client.parts else client.parts
-        metrics = _of_clients(client.own)
-        if client.nodes:
-            metrics = _of_nodes(client.nodes, whole) | metrics
-        if places and rolled_up:
-            metrics = _derived(places.values()) | metrics
-        return Snapshot(
-            ts_ms=self.ts_ms,
-            client=Identity(
-                service=self.service,
-                host=self.host,
-                instance=self.instance,
+        # Clients without a version of their own get the newest that other clients of the process report.
+        version = self.version or max(self._versions.values(), default=None)
+        result = []
+        for ref, client in self._clients.items():
+            parts = _without_doubles(client.parts)
+            metrics = _of_clients(client.own)
+            if client.nodes:
+                metrics = _of_nodes(client.nodes, whole) | metrics
+            if parts and rolled_up:
+                metrics = _derived(parts.values()) | metrics
+            client_id, kind = ref
+            identity = msgspec.structs.replace(
+                self.process,
                 client_id=client_id,
                 kind=kind,
-                library="scala" if kind == "legacy-consumer" else self.library,
-                version=self._versions.get((client_id, kind)) or self.version or self._of_others,
-                group=self._groups.get((client_id, kind)) or self.group,
-            ),
-            metrics=metrics,
-            topics=_topics(places) if places else [],
-            interval_ms=self.interval_ms,
-            delta=self.delta,
-        )
+                library="scala" if kind == "legacy-consumer" else self.process.library,
+                version=self._versions.get(ref) or version,
+                group=self._groups.get(ref) or self.process.group,
+            )
+            topics = _topics(parts) if parts else []
+            result.append(
+                Snapshot(self.ts_ms, identity, metrics, topics, interval_ms=self.interval_ms, delta=self.delta)
+            )
+        return result
 
 
+class Processes:
+    """The samples of several processes and moments in one record. `broken`: the number of its unusable parts."""
+
+    def __init__(self) -> None:
+        self._samples: dict[tuple[int | None, Identity], Samples] = {}
+        self.broken = 0
+
+    def at(self, ts_ms: int | None, process: Identity) -> Samples:
+        """Return the samples of a process at a moment."""
+        samples = self._samples.get((ts_ms, process))
+        if samples is None:
+            samples = self._samples[ts_ms, process] = Samples(ts_ms, process)
+        return samples
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return one snapshot per client, process and moment, and one for each unusable part."""
+        snapshots = [snapshot for samples in self._samples.values() for snapshot in samples.snapshots()]
+        return snapshots + unusable(self.broken)
+
+
+@dataclass(slots=True)
 class _Client:
     """The values of one client, of its single brokers, and of its topics, by our names."""
 
-    __slots__ = ("nodes", "own", "parts")
-
-    def __init__(self) -> None:
-        self.own: dict[str, float] = {}
-        self.nodes: dict[int, dict[str, float]] = {}
-        self.parts: dict[Part, dict[str, float]] = {}
+    own: dict[str, float] = field(default_factory=dict)
+    nodes: dict[int, dict[str, float]] = field(default_factory=dict)
+    parts: dict[Part, dict[str, float]] = field(default_factory=dict)
 
 
-def unusable(error: str = "wrong-types") -> Snapshot:
-    """Return a snapshot that stands for an unusable part of the record."""
-    return Snapshot(error=error)
+def unusable(parts: int) -> list[Snapshot]:
+    """Return snapshots that stand for unusable parts of the record."""
+    return [Snapshot(error="wrong-types") for _ in range(parts)]
 
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -249,12 +223,9 @@ def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
     """Return the largest value of each broker metric, and the slowest broker if all are known."""
-    largest: dict[str, float] = {}
-    for metrics in nodes.values():
-        for name, value in metrics.items():
-            largest[name] = max(value, largest.get(name, 0.0))
-    latencies = {node: metrics.get("request-latency-avg") for node, metrics in nodes.items()} if whole else {}
-    return _of_clients(largest) | slowest_node(latencies)
+    values = {name: [metrics[name] for metrics in nodes.values() if name in metrics] for name in OF_NODES}
+    largest = {name: max(of_all) for name, of_all in values.items() if of_all}
+    return largest | (slowest_node({node: of.get(OF_NODES[0]) for node, of in nodes.items()}) if whole else {})
 
 
 def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:

@@ -17,14 +17,14 @@ from clienthealth.model.values import MAX_NAME, option
 Stream = Literal["metrics", "logs"]
 
 
-class _Named(msgspec.Struct, gc=False):
+class _Named(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_too_long(self) -> bool:
         """True if one of the texts in this object is longer than MAX_NAME."""
         return any(text and len(text) > MAX_NAME for text in msgspec.structs.astuple(self))
 
 
-class Identity(_Named, gc=False):
+class Identity(_Named, frozen=True, gc=False):
     """The client that a record names; unknown parts are None, never an empty text.
 
     `kind` is as the record spells it until `decode.py` has checked it. `handle`: a name of the client within its
@@ -42,7 +42,7 @@ class Identity(_Named, gc=False):
     handle: str | None = None
 
 
-class Member(_Named, gc=False):
+class Member(_Named, frozen=True, gc=False):
     """The member of a consumer group that owns a partition."""
 
     client_id: str | None = None

@@ -372,14 +372,16 @@ def _metrics(record: Record, fmt: Format | None, latest: int) -> Decoded:
 def _take_snapshot(snapshot: Snapshot, record: Record, interval_ms: int, latest: int, result: Decoded) -> None:
     error = snapshot.error
     if error is None:
-        snapshot.client = client = _identified(snapshot.client, record)
+        client = _identified(snapshot.client, record)
         _pushed.complete(snapshot, record.headers)
         error = _identity_error(client) or _time_error(snapshot.ts_ms, latest)
     if error is not None:
         result.errors.append(error)
         return
-    client.service = client.service or ""
-    client.instance = client.instance or client.host or ""
+    if not client.service or not client.instance:
+        instance = client.instance or client.host or ""
+        client = msgspec.structs.replace(client, service=client.service or "", instance=instance)
+    snapshot.client = client
     snapshot.interval_ms = interval(snapshot.interval_ms, interval_ms)
     if impossible := snapshot.drop_impossible():
         result.errors.append(f"impossible-value: {listing(impossible)}")

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import msgspec
+
 from clienthealth.model import metric_names
 from clienthealth.model.clients import ClientProcess
-from clienthealth.model.samples import Samples, node
-from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.samples import Samples, Subject, node
+from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import integer, number, text
 
 #: The attributes of each MBean, by the MBean's name.
@@ -41,21 +43,15 @@ class MBean(NamedTuple):
     """The meaning of an MBean's name.
 
     path     `type`, or `type/name`
-    kind     kind of the client, None if the MBean is not a client's
+    subject  what it measures; `kind`: None if the MBean is not a client's
     group    the client's group: stated by the Scala consumer's MBeans, and by the default id of Java consumers
-    node     the broker that the MBean is about, see `nodes.node`
     names    attribute → our name
     """
 
     domain: str
     path: str
-    client_id: str | None
-    kind: str | None
+    subject: Subject
     group: str | None
-    topic: str | None
-    partition: int | None
-    thread: str | None
-    node: int | None
     names: Mapping[str, str]
 
 
@@ -115,21 +111,16 @@ def parts(mbean: str) -> MBean:
     client_id = first("client-id", "clientId", "id")
     by_group = _NAMED_BY_GROUP.fullmatch(client_id) if client_id and kind == "consumer" else None
     path = "/".join(properties[key] for key in ("type", "name") if key in properties)
-    of_node = node(first("node-id", "brokerHost"))
-    # For values that it counts per broker, the Scala consumer also has an MBean with their sum.
-    per_broker = kind == "legacy-consumer" and of_node is not None
-    return MBean(
-        domain=domain,
-        path=path,
-        client_id=client_id,
-        kind=kind,
-        group=by_group["group"] if by_group else properties.get("groupId"),
-        topic=properties.get("topic"),
-        partition=integer(properties.get("partition")),
-        thread=properties.get("threadId"),
-        node=of_node,
-        names=_NOTHING if per_broker else NAMES.get(path, _NOTHING),
+    subject = Subject(
+        client_id,
+        kind,
+        properties.get("topic"),
+        integer(properties.get("partition")),
+        properties.get("threadId"),
+        node(first("node-id", "brokerHost")),
     )
+    group = by_group["group"] if by_group else properties.get("groupId")
+    return MBean(domain, path, subject, group, NAMES.get(path, _NOTHING))
 
 
 def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
@@ -140,33 +131,32 @@ def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Clien
 
 def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
     """Return a snapshot of each Kafka client of the JVM that has any value, sorted by kind and id."""
-    samples = Samples(ts_ms, service=process.service, host=process.host, instance=process.instance, library="java")
+    samples = Samples(ts_ms, Identity(process.service, process.host, process.instance, library="java"))
     for name, attributes in mbeans.items():
         read(samples, name, attributes)
     clients = [one for one in samples.snapshots() if one.client.client_id and (one.metrics or one.topics)]
     for snapshot in clients:
         snapshot.config = dict(process.config)
-        if snapshot.client.kind != "producer":
-            snapshot.client.group = snapshot.client.group or process.config.get(GROUP_OPTION)
+        client = snapshot.client
+        if client.kind != "producer" and not client.group:
+            snapshot.client = msgspec.structs.replace(client, group=process.config.get(GROUP_OPTION))
     return sorted(clients, key=lambda snapshot: (snapshot.client.kind or "", snapshot.client.client_id or ""))
 
 
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
     """Add the samples that an MBean's attributes contain; an MBean that is not a client's contains none."""
     mbean = parts(name)
-    _, _, client_id, kind, group, topic, partition, thread, of_node, _ = mbean
-    if kind is None:
+    subject = mbean.subject
+    if subject.kind is None:
         _read_version(samples, mbean, attributes)
-        return
-    if not attributes:
-        return
-    layout = _layout(mbean.path if mbean.names else "", tuple(attributes))
-    values = [attributes[attribute] for attribute in layout.attributes]
-    samples.add_all(client_id, kind, layout.names, values, topic, partition, thread, of_node)
-    if group and client_id:
-        samples.saw(client_id, kind, group=group)
-    for attribute, of_topic, of_partition in layout.lags:
-        samples.add(client_id, kind, "records-lag", number(attributes[attribute]), of_topic, of_partition, thread)
+    elif attributes:
+        layout = _layout(mbean.path, tuple(attributes))
+        samples.add_all(subject, layout.names, [attributes[attribute] for attribute in layout.attributes])
+        if mbean.group and subject.client_id:
+            samples.saw(subject.client_id, subject.kind, group=mbean.group)
+        for attribute, topic, partition in layout.lags:
+            of_partition = subject._replace(topic=topic, partition=partition)
+            samples.add(of_partition, "records-lag", number(attributes[attribute]))
 
 
 @lru_cache(maxsize=1024)
@@ -183,17 +173,17 @@ def _layout(path: str, attributes: tuple[str, ...]) -> _Layout:
 
 def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:
     """Add a sample of a client's MBean. `name`: ours."""
-    samples.add(mbean.client_id, mbean.kind, name, value, mbean.topic, mbean.partition, mbean.thread, mbean.node)
-    if mbean.group and mbean.kind and mbean.client_id:
-        samples.saw(mbean.client_id, mbean.kind, group=mbean.group)
+    samples.add(mbean.subject, name, value)
+    if mbean.group and mbean.subject.kind and mbean.subject.client_id:
+        samples.saw(mbean.subject.client_id, mbean.subject.kind, group=mbean.group)
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
     """Read the version that all Scala consumers of a JVM share; its MBean names none of them."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
-            if mbean.client_id is not None:
-                samples.saw(mbean.client_id, mbean.domain.removeprefix("kafka."), version)
+            if mbean.subject.client_id is not None:
+                samples.saw(mbean.subject.client_id, mbean.domain.removeprefix("kafka."), version)
             else:
                 samples.version = max(samples.version or "", version)
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from clienthealth.model import metric_names
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.metric_names import separated
-from clienthealth.model.samples import Samples, node
-from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.samples import Samples, Subject, node
+from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import epoch, integer, number
 from clienthealth.read.logs.times import Times
 from clienthealth.read.mbeans import snapshots
@@ -211,7 +211,7 @@ class _Pile:
 
     def _exposed(self, ts_ms: int) -> list[Snapshot]:
         jvm = self.jvm
-        process = Samples(ts_ms, service=jvm.service, host=jvm.host, instance=jvm.instance, library="java")
+        process = Samples(ts_ms, Identity(jvm.service, jvm.host, jvm.instance, library="java"))
         for (name, text), value in self.series.items():
             labels = separated({key: re.sub(r"\\(.)", r"\1", quoted) for key, quoted in _LABEL.findall(text)})
             client_id = next(
@@ -221,7 +221,7 @@ class _Pile:
             of_node = node(labels.get("node_id") or None)
             topic, partition = labels.get("topic"), integer(labels.get("partition", ""))
             canonical = self.names.get(name) or self.names.get(name.removesuffix("_total"))
-            process.add(client_id, kind, canonical, number(value), topic, partition, node=of_node)
+            process.add(Subject(client_id, kind, topic, partition, node=of_node), canonical, number(value))
         return process.snapshots(rolled_up=True)
 
 

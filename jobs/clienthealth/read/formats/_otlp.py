@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from clienthealth.model import metric_names
-from clienthealth.model.samples import Samples, node
+from clienthealth.model.samples import Samples, Subject, node
 from clienthealth.model.telemetry import Identity, LogLine, Snapshot
 from clienthealth.model.values import epoch, integer, interval
 from clienthealth.read.formats._pushed import software
@@ -37,34 +37,17 @@ _WORKLOADS = ("k8s.deployment.name", "k8s.statefulset.name")
 _LAST_RESORT = ("k8s.container.name", "container.name")
 
 
-class Sample(NamedTuple):
-    """The meaning of a data point, derived from its metric and its attributes.
-
-    client_id  None if the resource names it
-    name       our name of the metric; None for a metric that is not read
-    """
-
-    client_id: str | None
-    kind: str
-    name: str | None
-    topic: str | None = None
-    partition: int | None = None
-    node: int | None = None
-
-
 class Metric(NamedTuple):
     """The meaning of a metric's name.
 
-    name      our name of the metric; None for a metric that is not read
-    of_nodes  True if values for a single broker are read, too
-    bare      the Sample for a data point without attributes
+    name   our name of the metric; None for a metric that is not read
+    whole  the subject of a data point without attributes: the client that the resource names
     """
 
     kind: str
     name: str | None
-    of_nodes: bool
     kip714: bool
-    bare: Sample
+    whole: Subject
 
 
 @lru_cache(maxsize=4096)
@@ -73,22 +56,13 @@ def metric(spelled: str) -> Metric | None:
     match = _CLIENT_METRIC.match(spelled)
     if match is None:
         return None
-    kind, name = match[1], _NAMES.get(spelled)
-    of_nodes = bool(name and name.startswith("request-latency"))
-    return Metric(kind, name, of_nodes, spelled.startswith(KIP714), Sample(None, kind, name))
+    return Metric(match[1], _NAMES.get(spelled), spelled.startswith(KIP714), Subject(None, match[1]))
 
 
-def sample(metric: Metric, attributes: Mapping[str, str], ids: Sequence[str]) -> Sample:
-    """Return the meaning of a data point of a metric with these attributes; `ids`: attributes that name the client."""
-    of_node = node(first(attributes, NODES))
-    return Sample(
-        first(attributes, ids),
-        metric.kind,
-        metric.name if metric.of_nodes or of_node is None else None,
-        attributes.get("topic"),
-        integer(attributes.get("partition")),
-        of_node,
-    )
+def subject_of(kind: str, attributes: Mapping[str, str], ids: Sequence[str]) -> Subject:
+    """Return the subject of a data point with these attributes; `ids`: attributes that name the client."""
+    topic, partition = attributes.get("topic"), integer(attributes.get("partition"))
+    return Subject(first(attributes, ids), kind, topic, partition, node=node(first(attributes, NODES)))
 
 
 def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
@@ -99,83 +73,44 @@ def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
     return None
 
 
-class Resource(NamedTuple):
-    """The clients' identity in a resource's attributes. `client_id`: None if its points name it."""
-
-    client_id: str | None
-    service: str | None
-    host: str | None
-    instance: str | None
-    library: str
-    version: str | None
-    group: str | None
-
-
-def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Resource:
-    """Return the resource with these attributes."""
+def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Identity:
+    """Return the clients' identity in a resource's attributes. `client_id`: None if its data points name the client."""
     name = first(attributes, ("client_software_name", "client.software.name")) or ""
     library, version = software(name, first(attributes, ("client_software_version", "client.software.version")) or "")
-    return Resource(
-        first(attributes, identity.otlp_client_id),
-        first(attributes, identity.otlp_service),
-        first(attributes, identity.otlp_host),
-        first(attributes, identity.otlp_instance),
-        "librdkafka" if library == "librdkafka" else "java",
-        version or None,
-        first(attributes, ("group_id", "group.id")),
+    return Identity(
+        service=first(attributes, identity.otlp_service),
+        host=first(attributes, identity.otlp_host),
+        instance=first(attributes, identity.otlp_instance),
+        client_id=first(attributes, identity.otlp_client_id),
+        library="librdkafka" if library == "librdkafka" else "java",
+        version=version or None,
+        group=first(attributes, ("group_id", "group.id")),
     )
 
 
-class Points:
-    """The data points of one resource."""
+class Points(Samples):
+    """The data points of one resource. `pushed`: True if metrics of KIP-714 occur; `delta`: True if deltas occur."""
 
-    def __init__(self, resource: Resource) -> None:
-        self._resource = resource
-        self._pushed = self._delta = False
-        self._newest: int | None = None
+    def __init__(self, resource: Identity) -> None:
+        super().__init__(None, resource)
+        self.pushed = False
         self._since: int | None = None
-        self._process = Samples(
-            None,
-            service=resource.service,
-            host=resource.host,
-            instance=resource.instance,
-            library=resource.library,
-            version=resource.version,
-            group=resource.group,
-        )
 
     def ended(self, moment_ms: int | None) -> None:
         """Note the end time of a data point; the newest one becomes the snapshot's time."""
-        if moment_ms is not None and (self._newest is None or moment_ms > self._newest):
-            self._newest = moment_ms
+        if moment_ms is not None and (self.ts_ms is None or moment_ms > self.ts_ms):
+            self.ts_ms = moment_ms
 
     def counts_since(self, moment_ms: int | None) -> None:
         """Note the start time of a delta; the earliest one begins the snapshot's interval."""
         if moment_ms is not None and (self._since is None or moment_ms < self._since):
             self._since = moment_ms
 
-    def has_points_of(self, kip714: bool, delta: bool) -> None:
-        """Note whether metrics of KIP-714 and deltas occur."""
-        self._pushed = self._pushed or kip714
-        self._delta = self._delta or delta
-
-    def add(self, sample: Sample, value: float | None) -> None:
-        """Add the value of a data point."""
-        client_id, kind, name, topic, partition, of_node = sample
-        self._process.add(client_id or self._resource.client_id, kind, name, value, topic, partition, None, of_node)
-
-    def metrics(self, sample: Sample) -> dict[str, float]:
-        """Return the dict that collects values of data points with the same attributes, see `Samples.metrics`."""
-        client_id, kind, _, topic, partition, of_node = sample
-        return self._process.metrics(client_id or self._resource.client_id, kind, topic, partition, None, of_node)
-
-    def snapshots(self) -> list[Snapshot]:
+    def snapshots(self, rolled_up: bool = True, whole: bool = True) -> list[Snapshot]:
         """Return one snapshot per client."""
-        span = self._newest - self._since if self._newest is not None and self._since is not None else None
-        usual = KIP714_INTERVAL_MS if self._pushed else AGENT_INTERVAL_MS
-        process = self._process
-        process.ts_ms, process.delta, process.interval_ms = self._newest, self._delta, interval(span, usual)
-        return process.snapshots(rolled_up=True)
+        span = self.ts_ms - self._since if self.ts_ms is not None and self._since is not None else None
+        self.interval_ms = interval(span, KIP714_INTERVAL_MS if self.pushed else AGENT_INTERVAL_MS)
+        return super().snapshots(rolled_up, whole)
 
 
 def process_of(attributes: Mapping[str, str | None], identity: IdentitySettings) -> Identity:

@@ -11,12 +11,12 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from clienthealth.model.samples import unusable
+from clienthealth.model.samples import Processes
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.formats._prometheus import Labels
-from clienthealth.read.formats.telegraf import Point, Processes
+from clienthealth.read.formats.telegraf import add
 
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[iu]?"
 _FIELD = re.compile(
@@ -39,19 +39,18 @@ def _recognise(record: Record) -> bool:
 
 def _decode(record: Record) -> list[Snapshot]:
     processes = Processes()
-    broken = 0
     for line in record.text.split("\n"):
         if line.isspace() or line[:1] in ("", "#"):
             continue
         match = _LINE.fullmatch(line)
         fields = _fields(match[2]) if match is not None else None
         if match is None or fields is None:
-            broken += 1
+            processes.broken += 1
             continue
         name, tags = _key(match[1])
         moment = epoch(float(match[3])) if match[3] else record.ts_ms
-        processes.add(Point(name, tags, fields, moment))
-    return [*processes.snapshots(), *(unusable() for _ in range(broken))]
+        add(processes, name, tags, fields, moment)
+    return processes.snapshots()
 
 
 @lru_cache(maxsize=16_384)

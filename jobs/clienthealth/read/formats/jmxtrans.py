@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
 
 from clienthealth.model import metric_names
-from clienthealth.model.samples import Samples
-from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.samples import Samples, Subject
+from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import epoch, integer, mapping, number, present, text
 from clienthealth.read.formats import Format, Record, has
 
@@ -28,20 +27,9 @@ PORT = re.compile(r"_(\d+)$")
 _NAMES = metric_names.mbeans()
 
 
-class _Key(NamedTuple):
-    """The parts of a keyspace. `name`: our name of the metric."""
-
-    at: str
-    client_id: str
-    kind: str
-    topic: str | None
-    partition: int | None
-    name: str | None
-
-
 @lru_cache(maxsize=16_384)
-def _key(keyspace: str) -> _Key | None:
-    """Return the parts of a keyspace, None if it is not a Kafka client's."""
+def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
+    """Return a keyspace's host and port, its subject, and our name of the metric; None if it is not a client's."""
     match = KEYSPACE.search(keyspace)
     if match is None:
         return None
@@ -51,7 +39,7 @@ def _key(keyspace: str) -> _Key | None:
         client_id, topic, partition = of_partition[1], of_partition[2], integer(of_partition[3])
     elif group == "producer-topic-metrics" and "." in names:
         client_id, _, topic = names.partition(".")
-    return _Key(at, client_id, kind, topic, partition, _NAMES.get(f"{group}/{attribute}"))
+    return at, Subject(client_id, kind, topic, partition), _NAMES.get(f"{group}/{attribute}")
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
@@ -59,18 +47,19 @@ def _decode(record: Record) -> list[Snapshot] | None:
     keyspace = text(document.get("keyspace"))
     if keyspace is None:
         return None
-    key = _key(keyspace)
-    if key is None:
+    parts = _parts(keyspace)
+    if parts is None:
         return []
-    process = Samples(
-        epoch(number(document.get("timestamp"))),
+    at, subject, name = parts
+    process = Identity(
         service=present(mapping(document.get("tags")).get("app")),
-        host=PORT.sub("", key.at),
-        instance=PORT.sub(r":\1", key.at),
+        host=PORT.sub("", at),
+        instance=PORT.sub(r":\1", at),
         library="java",
     )
-    process.add(key.client_id, key.kind, key.name, number(document.get("value")), key.topic, key.partition)
-    return process.snapshots()
+    samples = Samples(epoch(number(document.get("timestamp"))), process)
+    samples.add(subject, name, number(document.get("value")))
+    return samples.snapshots()
 
 
 FORMAT = Format(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clienthealth.model.samples import Samples, unusable
-from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
@@ -32,7 +32,7 @@ def _recognise(record: Record) -> bool:
 def _decode(record: Record) -> list[Snapshot]:
     elements = record.document if type(record.document) is list else [record.document]
     times = [time for one in elements if (time := epoch(measurement(mapping(one).get("timestamp"))))]
-    process = Samples(max(times, default=None), library="java")
+    process = Samples(max(times, default=None), Identity(library="java"))
     broken = 0
     for one in elements:
         status, request = _status(one), mapping(one).get("request")
@@ -40,7 +40,7 @@ def _decode(record: Record) -> list[Snapshot]:
             broken += 1
         elif status == 200 and one.get("value") is not None:
             _read(process, mapping(request), one["value"])
-    return [*process.snapshots(), *(unusable() for _ in range(broken))]
+    return process.snapshots() + unusable(broken)
 
 
 def _status(element: Any) -> float | None:

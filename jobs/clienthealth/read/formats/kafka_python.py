@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from clienthealth.model.samples import Samples, node
-from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.samples import Samples, Subject, node
+from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import mapping, measurement, millis, number, text
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import NAMES
@@ -29,25 +29,16 @@ QUEUE_TIME = "record-queue-time-"
 LONGEST_QUEUE_SECONDS = 3_600
 
 
-class _Group(NamedTuple):
-    """The meaning of a group's name. `names`: kafka-python's metric name → ours."""
-
-    kind: str
-    topic: str | None
-    node: int | None
-    names: Mapping[str, str]
-
-
 @lru_cache(maxsize=4096)
-def _group(name: str) -> _Group | None:
-    """Return the group by its name, None if it is not a client's."""
+def _group(name: str) -> tuple[Subject, Mapping[str, str]] | None:
+    """Return the subject of a group, and kafka-python's metric name → ours; None if it is not a client's."""
     match = GROUP.fullmatch(name)
     if match is None:
         return None
     mbean_type, _, subject = name.partition(".")
     topic = subject if mbean_type == "producer-topic-metrics" else None
     of_node = node(subject) if mbean_type.endswith("node-metrics") else None
-    return _Group(match[1], topic, of_node, NAMES.get(mbean_type, {}))
+    return Subject(None, match[1], topic, node=of_node), NAMES.get(mbean_type, {})
 
 
 def _recognise(record: Record) -> bool:
@@ -58,36 +49,36 @@ def _recognise(record: Record) -> bool:
 def _decode(record: Record) -> list[Snapshot] | None:
     document = mapping(record.document)
     if any(map(_group, document)):
-        process, client_id, groups = Samples(record.ts_ms, library="kafka-python"), None, document
+        samples, groups = Samples(record.ts_ms, Identity(library="kafka-python")), document
     elif type(document.get("metrics")) is dict:
-        client_id, groups = text(document.get("client_id")), document["metrics"]
-        process = Samples(
-            millis(measurement(document.get("ts_ms"))),
+        process = Identity(
             service=text(document.get("service")),
             host=text(document.get("host")),
             instance=text(document.get("instance")),
+            client_id=text(document.get("client_id")),
             library="kafka-python",
             version=text(document.get("library_version")),
             group=text(document.get("group_id")),
         )
+        samples, groups = Samples(millis(measurement(document.get("ts_ms"))), process), document["metrics"]
     else:
         return None
     for name, metrics in groups.items():
         group = _group(name)
         if group is not None and type(metrics) is dict:
-            _read(process, client_id, group, metrics)
-    return process.snapshots()
+            _read(samples, *group, metrics)
+    return samples.snapshots()
 
 
-def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mapping[str, Any]) -> None:
-    """Add the samples of one group to the process."""
+def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics: Mapping[str, Any]) -> None:
+    """Add the values of one group. `names`: kafka-python's metric name → ours."""
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
     # Factor that converts queue times to milliseconds.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
     if metrics:
-        process.add(client_id, group.kind, None, None)
+        samples.add(subject, None, None)
     for metric, raw in metrics.items():
-        name = group.names.get(metric)
+        name = names.get(metric)
         if name is None:
             continue
         value = number(raw)
@@ -97,7 +88,7 @@ def _read(process: Samples, client_id: str | None, group: _Group, metrics: Mappi
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor
-        process.add(client_id, group.kind, name, value, group.topic, node=group.node)
+        samples.add(subject, name, value)
 
 
 FORMAT = Format("kafka_python", "metrics", 20, _recognise, _decode)

@@ -11,7 +11,7 @@ from typing import Any
 
 from clienthealth.model.metric_names import METRICBEAT
 from clienthealth.model.samples import Samples
-from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import host_and_instance, mapping, measurement, number, text
 from clienthealth.read.formats import Format, Record, has
 from clienthealth.read.logs.times import time_ms
@@ -25,27 +25,22 @@ def _decode(record: Record) -> list[Snapshot] | None:
         return None
     host, instance = host_and_instance(text(mapping(event.get("service")).get("address")), None)
     period = measurement(metricset.get("period"))
-    process = Samples(
-        time_ms(event.get("@timestamp")),
-        host=host,
-        instance=instance,
-        library="java",
-        interval_ms=int(period) if period is not None else None,
-    )
+    process = Identity(host=host, instance=instance, library="java")
+    samples = Samples(time_ms(event.get("@timestamp")), process, int(period) if period is not None else None)
     kafka = mapping(event.get("kafka"))
     for fields in (kafka.get("producer"), kafka.get("consumer"), *mapping(event.get("jolokia")).values()):
-        _read(process, mapping(fields))
-    return process.snapshots(whole=False)
+        _read(samples, mapping(fields))
+    return samples.snapshots(whole=False)
 
 
-def _read(process: Samples, fields: Mapping[str, Any]) -> None:
+def _read(samples: Samples, fields: Mapping[str, Any]) -> None:
     """Add the samples of one MBean; its name is among the fields."""
     name = fields.get("mbean")
     if type(name) is not str:
         return
     mbean = parts(name)
     for field, value in fields.items():
-        add(process, mbean, METRICBEAT.get(field) or mbean.names.get(field.replace("_", "-")), number(value))
+        add(samples, mbean, METRICBEAT.get(field) or mbean.names.get(field.replace("_", "-")), number(value))
 
 
 FORMAT = Format("metricbeat", "metrics", 50, lambda record: has(record, "metricset", "@timestamp"), _decode)

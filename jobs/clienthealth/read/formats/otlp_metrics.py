@@ -10,20 +10,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from clienthealth.model.samples import unusable
-from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.samples import Subject, unusable
+from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import mapping, measurement, millis, number, text
 from clienthealth.read.formats import Format, Record, has
-from clienthealth.read.formats._otlp import (
-    AGENT_INTERVAL_MS,
-    Metric,
-    Points,
-    Resource,
-    Sample,
-    metric,
-    resource_of,
-    sample,
-)
+from clienthealth.read.formats._otlp import AGENT_INTERVAL_MS, Points, metric, resource_of, subject_of
 from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
@@ -54,7 +45,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
         points = Points(_resource(tuple(attributes.items()), record.identity))
         _take(readable, points, record.identity.otlp_client_id)
         snapshots += points.snapshots()
-    return [*snapshots, *(unusable() for _ in range(broken))]
+    return snapshots + unusable(broken)
 
 
 def _is_readable(scope: Any) -> bool:
@@ -85,19 +76,18 @@ def _scalar(value: Mapping[str, Any]) -> str | None:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _resource(attributes: Attributes, identity: IdentitySettings) -> Resource:
+def _resource(attributes: Attributes, identity: IdentitySettings) -> Identity:
     return resource_of(dict(attributes), identity)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _sample(metric: Metric, attributes: Attributes, ids: tuple[str, ...]) -> Sample:
-    return sample(metric, dict(attributes), ids)
+def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject:
+    return subject_of(kind, dict(attributes), ids)
 
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
     """Add the data points of one resource."""
     own: dict[str, dict[str, float]] = {}
-    pushed = deltas = False
     # Most data points of a record have the same times.
     last_end: Any = None
     last_begin: Any = None
@@ -110,8 +100,8 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
             points, delta = _points(one)
             if not points:
                 continue
-            kind, ours, _, kip714, bare = described
-            pushed, deltas = pushed or kip714, deltas or delta
+            kind, ours, kip714, whole = described
+            into.pushed, into.delta = into.pushed or kip714, into.delta or delta
             for point in points:
                 if type(point) is not dict:
                     continue
@@ -128,14 +118,13 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
                     else number(point.get("asInt") if value is None else value)
                 )
                 if listed := point.get("attributes"):
-                    into.add(_sample(described, tuple(_attributes(listed).items()), ids), value)
+                    into.add(_subject(kind, tuple(_attributes(listed).items()), ids), ours, value)
                     continue
                 of_client = own.get(kind)
                 if of_client is None:
-                    of_client = own[kind] = into.metrics(bare)
+                    of_client = own[kind] = into.metrics(whole)
                 if ours is not None and value is not None and value >= of_client.get(ours, -1.0):
                     of_client[ours] = value
-    into.has_points_of(pushed, deltas)
 
 
 def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:

@@ -16,20 +16,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from clienthealth.model.samples import unusable
-from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.samples import Subject, unusable
+from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import measurement, millis
 from clienthealth.read.formats import Format, Record
-from clienthealth.read.formats._otlp import (
-    AGENT_INTERVAL_MS,
-    Metric,
-    Points,
-    Resource,
-    Sample,
-    metric,
-    resource_of,
-    sample,
-)
+from clienthealth.read.formats._otlp import AGENT_INTERVAL_MS, Metric, Points, metric, resource_of, subject_of
 from clienthealth.read.formats._protobuf import (
     DELTA,
     NO_VALUE,
@@ -60,9 +51,15 @@ Parts = tuple[Any, ...]
 
 
 class _Point(NamedTuple):
-    """A data point. Times are nanoseconds, 0 if unknown; `value` is an integer if it was written as one."""
+    """A data point.
 
-    sample: Sample
+    name        our name of the metric, None if it is not read or the point has no value
+    start, end  nanoseconds, 0 if unknown
+    value       an integer if it was written as one
+    """
+
+    subject: Subject
+    name: str | None
     start: int
     end: int
     value: float
@@ -81,12 +78,11 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """The meaning of a scope except for its numbers.
 
-    values   for each client, topic and broker (as a Sample without a metric): positions of its values in
-             Parts, with our names
+    values   for each subject: positions of its values in Parts, with our names
     deltas   positions in Parts of the times of deltas
     """
 
-    values: Mapping[Sample, Sequence[tuple[int, str]]]
+    values: Mapping[Subject, Sequence[tuple[int, str]]]
     deltas: Sequence[int]
     kip714: bool
 
@@ -153,13 +149,13 @@ def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
     for times in {parts[at] for at in meaning.deltas}:
         if len(times) == _START_AND_END.size:
             starts.add(_START_AND_END.unpack(times)[0])
-    into.has_points_of(meaning.kip714, bool(meaning.deltas))
+    into.pushed, into.delta = into.pushed or meaning.kip714, into.delta or bool(meaning.deltas)
     for end in ends:
         into.ended(_moment(end))
     for start in starts:
         into.counts_since(_moment(start))
-    for described, named in meaning.values.items():
-        metrics = into.metrics(described)
+    for subject, named in meaning.values.items():
+        metrics = into.metrics(subject)
         for at, name in named:
             value = measurement(parts[at])
             if value is not None and value >= metrics.get(name, -1.0):
@@ -171,12 +167,12 @@ def _take_points(one: _Metric, into: Points) -> None:
     """Add the points of a metric."""
     if one.metric is None or not one.points:
         return
-    into.has_points_of(one.metric.kip714, one.delta)
-    for described, start, end, value in one.points:
+    into.pushed, into.delta = into.pushed or one.metric.kip714, into.delta or one.delta
+    for subject, name, start, end, value in one.points:
         into.ended(_moment(end))
         if one.delta:
             into.counts_since(_moment(start))
-        into.add(described, measurement(value))
+        into.add(subject, name, measurement(value))
 
 
 def _moment(nanos: int) -> int | None:
@@ -196,21 +192,21 @@ def _metric(message: bytes, ids: Ids) -> _Metric:
 
 
 def _point(point: Any, metric: Metric, ids: Ids) -> _Point:
-    named = _sample(metric, tuple(point.attributes), ids)
-    if point.flags & NO_VALUE:
-        named = named._replace(name=None)
-    return _Point(named, point.start, point.time, point.as_int if point.HasField("as_int") else point.as_double)
+    subject = _subject(metric.kind, tuple(point.attributes), ids)
+    name = None if point.flags & NO_VALUE else metric.name
+    value = point.as_int if point.HasField("as_int") else point.as_double
+    return _Point(subject, name, point.start, point.time, value)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _sample(metric: Metric, pairs: tuple[bytes, ...], ids: Ids) -> Sample:
-    return sample(metric, attributes(pairs), ids)
+def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
+    return subject_of(kind, attributes(pairs), ids)
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
     """Return a scope's shape as a `struct` format, and its meaning. Raises ValueError for another field order."""
     form, behind, items = ["<"], 0, 0
-    values: dict[Sample, list[tuple[int, str]]] = {}
+    values: dict[Subject, list[tuple[int, str]]] = {}
     deltas: list[int] = []
     for one in listed:
         begin = scope.index(one.message, behind)
@@ -218,15 +214,15 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
             named, end = scope.index(one.name, begin) + len(one.name), begin + len(one.message)
             form.append(f"{named - behind}s0s0s{end - named}x0s")
             behind, items = end, items + _ITEMS
-        for described, start, end, value in one.points:
+        for subject, name, start, end, value in one.points:
             times, number = _written(start, end, value)
             at = scope.index(times + number, max(begin, behind)) + 1
             form.append(f"{at - behind}s{len(times) - 1}sc{'q' if number[:1] == _AS_INT else 'd'}")
             if one.delta:
                 deltas.append(items + _TIMES)
-            named_values = values.setdefault(described._replace(name=None), [])
-            if described.name is not None:
-                named_values.append((items + _VALUE, described.name))
+            named_values = values.setdefault(subject, [])
+            if name is not None:
+                named_values.append((items + _VALUE, name))
             behind, items = at - 1 + len(times + number), items + _ITEMS
     form.append(f"{len(scope) - behind}s")
     pushed = any(one.metric.kip714 for one in listed if one.metric is not None and one.points)
@@ -261,11 +257,11 @@ def _decode(record: Record) -> list[Snapshot] | None:
             except ValueError:
                 broken += 1
     snapshots = [snapshot for points in taken.values() for snapshot in points.snapshots()]
-    return [*snapshots, *(unusable() for _ in range(broken))]
+    return snapshots + unusable(broken)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _resource(data: bytes, identity: IdentitySettings) -> Resource:
+def _resource(data: bytes, identity: IdentitySettings) -> Identity:
     return resource_of(attributes_of_resource(data), identity)
 
 

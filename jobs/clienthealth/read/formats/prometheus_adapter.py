@@ -6,10 +6,11 @@ the adapter to match only `{__name__=~"kafka_(producer|consumer)_.*"}`.
 
 from __future__ import annotations
 
+from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import number, text
 from clienthealth.read.formats import Format, Record, has
-from clienthealth.read.formats._prometheus import add, label, labels_of, series
+from clienthealth.read.formats._prometheus import label, labels_of, series
 from clienthealth.read.logs.times import time_ms
 
 
@@ -24,10 +25,10 @@ def _decode(record: Record) -> list[Snapshot] | None:
     of_client = series(name, labels_of(labels))
     if of_client is None:
         return []
-    described, scraped = of_client
-    process = scraped.process(time_ms(point.get("timestamp")))
-    add(process, described, number(point.get("value")))
-    return process.snapshots(whole=False)
+    process, subject, ours = of_client
+    samples = Samples(time_ms(point.get("timestamp")), process)
+    samples.add(subject, ours, number(point.get("value")))
+    return samples.snapshots(whole=False)
 
 
 FORMAT = Format(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from clienthealth.model.samples import Samples, unusable
+from clienthealth.model.samples import Processes
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import epoch, number
 from clienthealth.read.formats import Format, Record
-from clienthealth.read.formats._prometheus import Labels, Scraped, add, series
+from clienthealth.read.formats._prometheus import Labels, series
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*+"
 #: Groups: 1 name, 2 labels, 3 value, 4 time.
@@ -36,27 +36,20 @@ def _recognise(record: Record) -> bool:
 
 
 def _decode(record: Record) -> list[Snapshot]:
-    processes: dict[tuple[int | None, Scraped], Samples] = {}
-    broken = 0
+    processes = Processes()
     for line in record.text.split("\n"):
         if not line or line.isspace() or line[0] == "#":
             continue
         match = _SERIES.fullmatch(line)
         labels = _labels(match[2] or "") if match is not None else None
         if match is None or labels is None:
-            broken += 1
+            processes.broken += 1
             continue
-        of_client = series(match[1], labels)
-        if of_client is None:
-            continue
-        described, scraped = of_client
-        moment = epoch(float(match[4])) if match[4] else record.ts_ms
-        process = processes.get((moment, scraped))
-        if process is None:
-            process = processes[moment, scraped] = scraped.process(moment)
-        add(process, described, number(match[3]))
-    snapshots = [snapshot for process in processes.values() for snapshot in process.snapshots()]
-    return [*snapshots, *(unusable() for _ in range(broken))]
+        if of_client := series(match[1], labels):
+            process, subject, name = of_client
+            moment = epoch(float(match[4])) if match[4] else record.ts_ms
+            processes.at(moment, process).add(subject, name, number(match[3]))
+    return processes.snapshots()
 
 
 @lru_cache(maxsize=16_384)

@@ -14,38 +14,16 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from clienthealth.model import metric_names
-from clienthealth.model.samples import Samples, node, unusable
-from clienthealth.model.telemetry import Snapshot
+from clienthealth.model.samples import Processes, Subject, node
+from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import epoch, host_and_instance, integer, mapping, measurement, number
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.formats._prometheus import Labels, kind_of, label, labels_of, series
-from clienthealth.read.formats._prometheus import add as add_series
 
 _NAMES = metric_names.spellings(metric_names.attribute)
 _TELLING = metric_names.telling()
 #: Fields in which inputs.prometheus puts a value if the measurement has the name of the Prometheus metric.
 _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
-
-
-class Point(NamedTuple):
-    """One metric of Telegraf. `ts_ms`: None if it has no time; field values are kept as written."""
-
-    name: str
-    tags: Labels
-    fields: Mapping[str, Any]
-    ts_ms: int | None
-
-
-class _Whose(NamedTuple):
-    """The identity that the tags of a point from Jolokia give."""
-
-    service: str | None
-    host: str | None
-    instance: str | None
-    client_id: str | None
-    topic: str | None
-    partition: int | None
-    node: int | None
 
 
 class _Layout(NamedTuple):
@@ -62,60 +40,42 @@ class _Layout(NamedTuple):
     names: Sequence[str] = ()
 
 
-class Processes:
-    """The processes in a record: one Telegraf polls many processes, and may write several polls in one batch."""
-
-    def __init__(self) -> None:
-        self._by_time: dict[Any, Samples] = {}
-
-    def add(self, point: Point) -> None:
-        """Add one metric."""
-        name, tags, fields, ts_ms = point
-        service, host, instance, client_id, topic, partition, of_node = _whose(tags)
-        layout = _layout(name, tuple(fields), of_node is not None)
-        for field, spelled in layout.series:
-            if (of_client := series(spelled, tags)) is not None:
-                described, scraped = of_client
-                process = self._by_time.get((ts_ms, scraped))
-                if process is None:
-                    process = self._by_time[ts_ms, scraped] = scraped.process(ts_ms)
-                add_series(process, described, number(fields[field]))
-        if layout.series:
-            return
-        key = (ts_ms, service, host, instance)
-        process = self._by_time.get(key)
-        if process is None:
-            process = self._by_time[key] = Samples(ts_ms, service=service, host=host, instance=instance, library="java")
+def add(processes: Processes, name: str, tags: Labels, fields: Mapping[str, Any], ts_ms: int | None) -> None:
+    """Add one metric of Telegraf. `ts_ms`: None if it has no time; field values are as written."""
+    layout = _layout(name, tuple(fields))
+    for field, spelled in layout.series:
+        if of_client := series(spelled, tags):
+            process, subject, ours = of_client
+            processes.at(ts_ms, process).add(subject, ours, number(fields[field]))
+    if not layout.series:
+        process, subject = _tagged(tags, layout.kind)
         values = [fields[field] for field in layout.fields]
-        process.add_all(client_id, layout.kind, layout.names, values, topic, partition, node=of_node)
-
-    def snapshots(self) -> list[Snapshot]:
-        """Return one snapshot per client, process and moment."""
-        return [snapshot for process in self._by_time.values() for snapshot in process.snapshots()]
+        processes.at(ts_ms, process).add_all(subject, layout.names, values)
 
 
 @lru_cache(maxsize=1024)
-def _layout(name: str, fields: tuple[str, ...], of_node: bool) -> _Layout:
+def _layout(name: str, fields: tuple[str, ...]) -> _Layout:
     if kind_of(name) is not None and not _VALUES.isdisjoint(fields):
         return _Layout([(field, name) for field in fields if field in _VALUES])
     if of_clients := [(field, field) for field in fields if kind_of(field) is not None]:
         return _Layout(of_clients)
-    ours = {field: _NAMES.get(_attribute(field)) for field in fields}
-    read = {field: one for field, one in ours.items() if one and (not of_node or one.startswith("request-latency"))}
+    read = {field: ours for field in fields if (ours := _NAMES.get(_attribute(field)))}
     return _Layout((), _kind(name, fields) if fields else None, tuple(read), tuple(read.values()))
 
 
 @lru_cache(maxsize=16_384)
-def _whose(tags: Labels) -> _Whose:
+def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
+    """Return the process and the subject that the tags of a metric from Jolokia name."""
     values = dict(tags)
-    return _Whose(
-        label(values, "service", "application", "app"),
-        *host_and_instance(label(values, "jolokia_agent_url"), label(values, "host")),
+    host, instance = host_and_instance(label(values, "jolokia_agent_url"), label(values, "host"))
+    subject = Subject(
         label(values, "client-id", "client_id", "clientId"),
+        kind,
         label(values, "topic"),
         integer(label(values, "partition")),
-        node(label(values, "node-id", "node_id")),
+        node=node(label(values, "node-id", "node_id")),
     )
+    return Identity(label(values, "service", "application", "app"), host, instance, library="java"), subject
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
@@ -146,15 +106,14 @@ def _decode(record: Record) -> list[Snapshot] | None:
     if type(points) is not list:
         return None
     processes = Processes()
-    broken = 0
     for point in points:
         if type(point) is not dict or type(point.get("fields")) is not dict:
-            broken += 1
+            processes.broken += 1
             continue
         name, moment = point.get("name"), epoch(measurement(point.get("timestamp")))
         tags = labels_of(mapping(point.get("tags")))
-        processes.add(Point(name if type(name) is str else "", tags, point["fields"], moment))
-    return [*processes.snapshots(), *(unusable() for _ in range(broken))]
+        add(processes, name if type(name) is str else "", tags, point["fields"], moment)
+    return processes.snapshots()
 
 
 FORMAT = Format("telegraf", "metrics", 30, _recognise, _decode)

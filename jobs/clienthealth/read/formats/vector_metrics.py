@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import mapping, number
 from clienthealth.read.formats import Format, Record
-from clienthealth.read.formats._prometheus import add, labels_of, series
+from clienthealth.read.formats._prometheus import labels_of, series
 from clienthealth.read.logs.times import time_ms
 
 _KINDS = ("absolute", "incremental")
@@ -41,12 +42,12 @@ def _decode(record: Record) -> list[Snapshot] | None:
     )
     if of_client is None:
         return []
-    described, scraped = of_client
-    process = scraped.process(time_ms(document.get("timestamp")))
-    process.delta = document.get("kind") == "incremental"
+    process, subject, ours = of_client
+    samples = Samples(time_ms(document.get("timestamp")), process)
+    samples.delta = document.get("kind") == "incremental"
     values = (number(mapping(document.get(kind)).get("value")) for kind in _VALUES if kind in document)
-    add(process, described, next(values, None))
-    return process.snapshots(whole=False)
+    samples.add(subject, ours, next(values, None))
+    return samples.snapshots(whole=False)
 
 
 FORMAT = Format("vector_metrics", "metrics", 65, _recognise, _decode, interval_ms=15_000)
