@@ -76,7 +76,8 @@ def entries() -> list[Entry]:
 @cache
 def _by_fill() -> frozenset[Wording]:
     """Return the log patterns that match a filler alone; such a match is no evidence about the literal."""
-    return frozenset(wording for fill in FILLS for wording, _ in catalogue().matches(fill, None))
+    passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
+    return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 
 
 def is_worded(library: str, literal: str) -> bool:

@@ -133,6 +133,8 @@ DESCRIPTIONS = (
     f"{TIMEOUT}\n\nHi all, we have this in production since Monday.\n",
     "At the end the client reported `1200 messages still in queue or transit`, so they are lost.\n",
     f"## Symptoms\n  * `{TIMEOUT} `\n  * No offset is committed.\n",
+    f'- 不配置日志，可以看到报"{TIMEOUT}"错误\n',
+    f"import kafka.*;\n\nclass App {{\n    App() {{\n    }}\n}}\n\n/*\nOn my laptop:\nCaused by: {TIMEOUT}\n */\n",
 )
 
 
@@ -152,6 +154,11 @@ INNOCENT = (
     f"      1.0 what happens if the topic is missing -> {TIMEOUT}\n",
     f" * and hands it back as `{TIMEOUT}`, the same words as for a closed port\n",
     f'Hi all, what does "{TIMEOUT}" mean?\n',
+    f'    stop(server, "CWM1003E.*orders", // CWM1003E: it could not be sent. The error is: {TIMEOUT}\n',
+    "        'KafkaError{code=_MSG_TIMED_OUT,val=-192,str=\"Local: Message timed out\"} while sending '\n"
+    "        'the last records'\n",
+    f"In such cases the common error message is the following::\n\n    {TIMEOUT}\n\nTwo options are available:\n",
+    f"After this time you may notice the following message:\n\n```\n{TIMEOUT}```\n\nRaise max.block.ms then.\n",
     "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",
     'throw new TimeoutException(String.format("Topic %s not present in metadata after %d ms.", topic, maxWaitMs));\n',
     "\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:231)\n"

@@ -49,6 +49,20 @@ _TITLE = re.compile(
     r"\A\s*(?=[^\W\d_])(?![^\n]*(?:\d\d:\d\d|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b))"
     r"(?=[^\n]{1,300}\n[ \t]*\n\s*(?!at |Caused by)[^\W\d_])"
 )
+#: A sentence that says what a reader might meet, and the text it introduces: a block between fences, or a paragraph.
+_SUPPOSED = re.compile(
+    r"^[^\n]*\b(?:(?:you|one|users|clients|applications) (?:may|might|could|would) (?:\w{1,12} ){0,2}"
+    r"(?:see|get|notice|receive|encounter|find)\b|(?:[Ww]hen|[Ii]f) you (?:see|get|encounter|receive)\b|common "
+    r"(?:error|exception)(?: messages?)?\b|error messages? (?:is|are) the following)[^\n]*:[*_ \t]*\n\s*?"
+    r"(?:^[ \t]*`{3}[^`\n]*\n(?P<block>(?:(?![ \t]*`{3})[^\n]*\n){1,200})|(?P<paragraph>(?:[^\s`][^\n]*|[ \t]+\S[^\n]*)"
+    r"(?:\n[^\n]*\S[^\n]*){0,50}))",
+    re.MULTILINE,
+)
+#: A comment over several lines, and the end of a statement of source code, of which _STATEMENTS show a program.
+_COMMENT = re.compile(r"^[ \t]*/\*[^\n]*\n(?:(?![^\n]*\*/)[^\n]*\n){1,200}[^\n]*\*/", re.MULTILINE)
+_STATEMENT = re.compile(r"[;{})][ \t]*$|^[ \t]*(?:import|package|from) [\w.]+", re.MULTILINE)
+_STATEMENTS = 3
+_LINES = re.compile(r"^(?=[^\n]*\S)(?!\s*\*)", re.MULTILINE)
 _TICKS = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+(?=`{1,2}(?:Caused by: |%\d\||\[?\d{4}-)))?`{1,2}(?=[^`\n])|(?<=[^`\n])`{1,2}[ \t]*$",
     re.MULTILINE,
@@ -97,7 +111,7 @@ def restored(content: bytes) -> bytes:
         return content
     text = content.decode("utf-8", "surrogateescape")
     text = _characters(text)
-    text = _unescaped(text)
+    text = _unescaped(_supposed(text))
     if text.startswith(">") or "\n>" in text or "\n >" in text:
         text = _QUOTES.sub("", text)
     text = _unlinked(text)
@@ -109,6 +123,18 @@ def restored(content: bytes) -> bytes:
     # A whole stack on one line becomes one frame per line.
     text = "\n".join(_INLINE.sub("\n", line) if _is_stack(line) else line for line in text.split("\n"))
     return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
+
+
+def _supposed(text: str) -> str:
+    """Mark what a text says may happen, and comments of source code, as comments: no client logged these lines."""
+    if "/*" in text and len(_STATEMENT.findall(_COMMENT.sub("", text))) >= _STATEMENTS:
+        text = _COMMENT.sub(lambda comment: _LINES.sub(" * ", comment[0]), text)
+
+    def marked(found: re.Match[str]) -> str:
+        said = found["block"] or found["paragraph"]
+        return found[0][: -len(said)] + _LINES.sub("// ", said)
+
+    return _SUPPOSED.sub(marked, text) if ":" in text else text
 
 
 def _characters(text: str) -> str:

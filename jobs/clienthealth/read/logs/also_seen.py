@@ -93,6 +93,8 @@ _TOLD_BY = {
 }
 #: Characters that JSON may escape: in raw records a literal text cannot contain them.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
+#: The beginnings of the words in an error's name, other than the first.
+_WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 #: Text that follows an error's class name where the error is thrown or logged, but not where source code mentions it.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |\s*(?:\n|\Z))"
 
@@ -105,6 +107,18 @@ def _named(error: str) -> dict[str, object]:
         "literal": error,
         "pattern": rf"(?:Kafka::|pykafka\.exceptions\.){error}(?:Error)?\b|\b{error}{_THROWN}",
         "examples": [{"line": f"org.apache.kafka.common.errors.{error}Exception"}, {"line": f"Kafka::{error}"}],
+    }
+
+
+def _coded(error: str) -> dict[str, object]:
+    """Return the log pattern for an error of Kafka's protocol: its code's name, where a program logs or quotes it."""
+    code = _WORDS.sub("_", error).upper()
+    return {
+        "id": f"code-{error}",
+        "said_by": _NAMED_BY,
+        "literal": code,
+        "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?)[\"'`]?{code}(?:_FAILED)?\b",
+        "examples": [{"line": f"Error: {code}"}, {"line": f'"type":"{code}"'}],
     }
 
 
@@ -126,11 +140,12 @@ def _told(library: str, text: str) -> dict[str, object]:
 def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table of a known issue: log patterns for its `errors` and `texts` follow its own `wordings`."""
     rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
+    errors = entry.get("errors", ())
     reported = (_told(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
     return {
         **rest,
         "id": name,
-        "wordings": [*entry.get("wordings", ()), *map(_named, entry.get("errors", ())), *reported],
+        "wordings": [*entry.get("wordings", ()), *map(_named, errors), *map(_coded, errors), *reported],
     }
 
 

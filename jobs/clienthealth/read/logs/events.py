@@ -63,14 +63,21 @@ _NO_LINE = re.compile(
 #: Comments of source code, but not of a shell: on lines of their own, in an indented block, after a statement. Also an
 #: `if` that describes what to do.
 _SOURCE = re.compile(
-    r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])|[^\n]*?[;{}]\s?//"
+    r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])"
+    r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s)"
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
 )
+#: A string that the next line of source code continues.
+_CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*[, ]\1\s*\Z")
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
 #: A line of a block comment; then text before a quotation in a sentence or list, but not an assignment, key or block.
 _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _TOLD_IN_TICKS = re.compile(r"(?!\s*[\w.$-]{1,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
-_TOLD_IN_QUOTES = re.compile(r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z")
+_TOLD_IN_QUOTES = re.compile(
+    r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z"
+    # Chinese, Japanese and Korean sentences have few blanks.
+    r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z"
+)
 #: After a quotation: the end of a statement in source code, and the end of a question.
 _STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
 _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
@@ -141,7 +148,9 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return not nobodys
     if "." in logger and _OF_RDKAFKA.match(before):
         return False
-    if bare and _SOURCE.match(before[:MAX_BEFORE]):
+    if bare and (
+        _SOURCE.match(before[:MAX_BEFORE]) or _CONTINUED.match(before[:MAX_BEFORE] + after.partition("\n")[0])
+    ):
         return None
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
