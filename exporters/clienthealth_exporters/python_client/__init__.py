@@ -47,6 +47,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from clienthealth.model import canonical
@@ -102,11 +103,11 @@ def report(
     reporter = Reporter(service, instance, topic, logs_topic, interval_seconds, close_seconds)
     if by_class:
 
-        def start(watched: Watched, connection: Mapping[str, Any], attach: Any) -> None:
+        def start(watched: Watched, connection: Mapping[str, Any], said: Any) -> None:
             if reporter.sender is None:
                 options = connection if kafka_options is None else kafka_options
                 reporter.sender = module.Sender(f"kafka-health-{service}", options)
-            attach(lambda *line: reporter.on_line("librdkafka", *line))
+            said.on_line = partial(reporter.on_line, "librdkafka")
             reporter.watch(watched)
 
         return module.reporting(first, start, interval_seconds)
@@ -114,9 +115,9 @@ def report(
     options = module.connection_of(first) if kafka_options is None else kafka_options
     reporter.sender = module.Sender(f"kafka-health-{service}", options)
     if logs_topic:
-        handler = _Lines(reporter)
-        logging.getLogger(watched[0].library.partition("-")[0]).addHandler(handler)
-        reporter.at_end = lambda: logging.getLogger(watched[0].library.partition("-")[0]).removeHandler(handler)
+        logger, handler = logging.getLogger(watched[0].library.partition("-")[0]), _Lines(reporter)
+        logger.addHandler(handler)
+        reporter.at_end = lambda: logger.removeHandler(handler)
     for one in watched:
         reporter.watch(one)
     return reporter

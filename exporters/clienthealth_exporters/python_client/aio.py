@@ -39,8 +39,8 @@ def watched(client: Any) -> Watched:
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if producing else _watched_consumer)(base)
-    group = None if producing else getattr(client, "_group_id", None)
-    limit = None if producing else getattr(client, "_max_poll_interval_ms", None)
+    # A producer has neither a group nor a limit of the time between polls.
+    group, limit = getattr(client, "_group_id", None), getattr(client, "_max_poll_interval_ms", None)
     config = {} if limit is None else {"max.poll.interval.ms": str(limit)}
     client_id = getattr(_connection(client), "_client_id", None) or "aiokafka"
     return Watched(weakref.ref(client), client_id, probe, "aiokafka", aiokafka.__version__, group, config)
@@ -87,10 +87,8 @@ def _watched_producer(base: Any) -> type:
                 # Reading the future's exception would suppress the warning that the application never read it.
                 if future.cancelled() or getattr(future, "_exception", None) is not None:
                     count.gave_up()
-                elif sampled:
-                    probe.delivered(count, began)
                 else:
-                    count.succeeded(future)
+                    probe.delivered(count, sampled)
 
             future.add_done_callback(settled)
             return future
@@ -105,26 +103,16 @@ def _watched_consumer(base: Any) -> type:
     class Watching(base):  # type: ignore[misc]
         @functools.wraps(base.getone)
         async def getone(self, *partitions: Any) -> Any:
-            probe = self.__dict__[ATTRIBUTE]
-            probe.polling()
-            records: dict[Any, Any] = {}
-            try:
+            with self.__dict__[ATTRIBUTE].poll(self) as got:
                 record = await base.getone(self, *partitions)
-                records = {aiokafka.TopicPartition(record.topic, record.partition): [record]}
+                got.records = {aiokafka.TopicPartition(record.topic, record.partition): [record]}
                 return record
-            finally:
-                quietly(probe.polled, self, records)
 
         @functools.wraps(base.getmany)
         async def getmany(self, *partitions: Any, **kwargs: Any) -> Any:
-            probe = self.__dict__[ATTRIBUTE]
-            probe.polling()
-            records: Any = {}
-            try:
-                records = await base.getmany(self, *partitions, **kwargs)
-                return records
-            finally:
-                quietly(probe.polled, self, records)
+            with self.__dict__[ATTRIBUTE].poll(self) as got:
+                got.records = await base.getmany(self, *partitions, **kwargs)
+                return got.records
 
         stop = _stopping(base)
 

@@ -21,10 +21,12 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.formats import Record
 from clienthealth.read.formats.librdkafka_stats import FORMAT
 from clienthealth_exporters.python_client.probes import (
+    ATTRIBUTE,
     DELIVERY_SECONDS,
     ConsumerProbe,
     ProducerProbe,
     Watched,
+    closing,
     named_like,
     quietly,
 )
@@ -33,6 +35,8 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
+#: The attribute of a producer that holds the callback of its configuration for every record.
+_ON_DELIVERY = "_kafka_health_on_delivery"
 #: The place of the callback among the arguments of `produce()` after the topic.
 _POSITION = 3
 
@@ -40,15 +44,13 @@ _POSITION = 3
 class Reported:
     """Collects what a client of the class reports, until the reporter's thread takes it.
 
-    heard  is called with a line (level, text) of the library's log or of an error, and without one for new statistics
+    on_line  is called with a line (level, text) of the library's log or of an error, and without one for new statistics
     """
 
-    def __init__(self, config: Mapping[str, Any], on_line: Callable[..., None]) -> None:
-        self.config, self._on_line = dict(config), on_line
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+        self.on_line: Callable[..., None] = lambda *line: None
         self._stats: str | None = None
-        only_errors = str(config.get("delivery.report.only.error", "")).lower()
-        #: False if the library reports only failures: then it is not known how many records are still in flight.
-        self.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
 
     def wrapped(self, interval_seconds: float) -> dict[str, Any]:
         """Return the application's configuration with callbacks that report and call its own."""
@@ -56,11 +58,9 @@ class Reported:
         config["stats_cb"] = self._calling(self.keep_statistics, config.get("stats_cb"))
         if config.get("logger") is not None:
             # The logger also gets the lines of errors.
-            config["logger"] = _Tee(config["logger"], self._on_line)
+            config["logger"] = _Tee(config["logger"], self)
         else:
-            config["error_cb"] = self._calling(
-                lambda error: self._on_line(logging.ERROR, f"{error.name()}: {error.str()}"), config.get("error_cb")
-            )
+            config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
         # The library calls this for each record that has no callback of its own.
         config.pop("on_delivery", None)
         return config
@@ -80,7 +80,11 @@ class Reported:
     def keep_statistics(self, text: str) -> None:
         """Keep statistics until the reporter's thread takes them."""
         self._stats = text
-        self._on_line()
+        self.on_line()
+
+    def keep_error(self, error: Any) -> None:
+        """Report an error as a line of the log."""
+        self.on_line(logging.ERROR, f"{error.name()}: {error.str()}")
 
     @staticmethod
     def _calling(ours: Callable[[Any], None], own: Callable[[Any], object] | None) -> Callable[[Any], object]:
@@ -94,91 +98,77 @@ class Reported:
 class _Tee:
     """The application's logger, with a copy of its lines for the reporter."""
 
-    def __init__(self, logger: Any, on_line: Callable[..., None]) -> None:
-        self._logger, self._on_line = logger, on_line
+    def __init__(self, logger: Any, said: Reported) -> None:
+        self._logger, self._said = logger, said
 
     def log(self, level: int, text: str, *args: object, **more: Any) -> None:
-        quietly(lambda: self._on_line(level, text % args if args else text))
+        quietly(lambda: self._said.on_line(level, text % args if args else text))
         self._logger.log(level, text, *args, **more)
 
 
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
-    """Return a class like `base` whose clients report: `start` gets each client, and how to reach the cluster."""
+    """Return a class like `base` whose clients report.
+
+    `start` gets each client as `Watched`, the options for reaching its cluster, and its `Reported`.
+    """
     if not issubclass(base, confluent_kafka.Producer | confluent_kafka.Consumer):
         raise TypeError(f"{base.__name__} is neither a Producer nor a Consumer")
-    calls = _ProducerCalls if issubclass(base, confluent_kafka.Producer) else _ConsumerCalls
-    # The new class lacks the methods that this version of the library lacks.
-    methods = {
-        name: getattr(calls, name) for name in dir(calls) if callable(getattr(calls, name)) and hasattr(base, name)
-    }
-    own = {name: method for name, method in methods.items() if getattr(object, name, None) is not method}
-    return named_like(
-        type(base.__name__, (base,), {**own, "_kafka_health_class": (base, start, interval_seconds)}), base
-    )
+    producing = issubclass(base, confluent_kafka.Producer)
 
-
-class _Calls:
-    """Methods that replace those of the base class."""
-
-    __dict__: dict[str, Any]
-    _kafka_health_class: tuple[Any, Callable[..., None], float]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        base, start, interval_seconds = self._kafka_health_class
+    def begin(self: Any, *args: Any, **kwargs: Any) -> None:
         name = next((name for name in ("conf", "config") if name in kwargs), None)
         given = {**(kwargs.pop(name) if name else {}), **(args[0] if args else {}), **kwargs}
-        probe = ProducerProbe() if issubclass(base, confluent_kafka.Producer) else ConsumerProbe()
-        lines: list[Callable[..., None]] = []
-        said = Reported(given, lambda *line: lines[0](*line) if lines else None)
+        probe, said = ProducerProbe() if producing else ConsumerProbe(), Reported(given)
         base.__init__(self, said.wrapped(interval_seconds), *args[1:])
-        probe.all_reported = said.all_reported
-        self.__dict__["_kafka_health"] = probe, said
+        # If the library reports only failures, the number of records in flight is unknown.
+        only_errors = str(given.get("delivery.report.only.error", "")).lower()
+        probe.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
+        self.__dict__.update({ATTRIBUTE: probe, _ON_DELIVERY: given.get("on_delivery")})
         options = {name: str(given[name]) for name in CONFIG_OPTIONS if given.get(name) is not None}
         client_id, group = str(given.get("client.id") or "rdkafka"), given.get("group.id")
         version = confluent_kafka.libversion()[0]
         watched = Watched(weakref.ref(self), client_id, probe, "librdkafka", version, group, options, said.taken)
         watched.fresh, watched.patience = said.fresh, 1.25
-        quietly(start, watched, connection_of(given), lines.append)
+        quietly(start, watched, connection_of(given), said)
 
-    def __exit__(self, *exception: Any) -> Any:
-        try:
-            return self._kafka_health_class[0].__exit__(self, *exception)
-        finally:
-            quietly(self.__dict__["_kafka_health"][0].closed)
-
-    def close(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return self._kafka_health_class[0].close(self, *args, **kwargs)
-        finally:
-            quietly(self.__dict__["_kafka_health"][0].closed)
+    # The new class lacks the methods that this version of the library lacks.
+    wrappers = _PRODUCER if producing else _CONSUMER
+    calls = {name: wrapper(getattr(base, name)) for name, wrapper in wrappers.items() if hasattr(base, name)}
+    return named_like(type(base.__name__, (base,), {"__init__": begin, **calls}), base)
 
 
-class _ProducerCalls(_Calls):
-    def produce(self, topic: str, *args: Any, **kwargs: Any) -> Any:
-        probe, said = self.__dict__["_kafka_health"]
+def _producing(method: Any) -> Callable[..., Any]:
+    """Return a `produce` that counts the record."""
+
+    def produce(self: Any, topic: str, *args: Any, **kwargs: Any) -> Any:
         named = [kwargs.pop(name, None) for name in ("on_delivery", "callback")]
         own = next(filter(callable, (*named, *args[_POSITION : _POSITION + 2])), None)
-        settled, count = _callback(probe, said, topic, own)
+        settled, count = _callback(self, topic, own)
         if len(args) > _POSITION:
             alias = (None if callable(one) else one for one in args[_POSITION + 1 :])
             args = (*args[:_POSITION], settled, *alias)
         else:
             kwargs["on_delivery"] = settled
         try:
-            return self._kafka_health_class[0].produce(self, topic, *args, **kwargs)
+            return method(self, topic, *args, **kwargs)
         except BaseException:
             count.gave_up()
             raise
 
-    def produce_batch(self, topic: str, messages: Any, *args: Any, **kwargs: Any) -> Any:
-        probe, said = self.__dict__["_kafka_health"]
+    return produce
+
+
+def _producing_batch(method: Any) -> Callable[..., Any]:
+    """Return a `produce_batch` that counts the records."""
+
+    def produce_batch(self: Any, topic: str, messages: Any, *args: Any, **kwargs: Any) -> Any:
         named = [kwargs.pop(name, None) for name in ("on_delivery", "callback")]
         own = next(filter(callable, (*named, *args[1:])), None)
-        settled = [_callback(probe, said, topic, one.get("callback") or own) for one in messages]
+        settled = [_callback(self, topic, one.get("callback") or own) for one in messages]
         given = [{**one, "callback": callback} for one, (callback, _) in zip(messages, settled, strict=True)]
         taken: Any = False
         try:
-            taken = self._kafka_health_class[0].produce_batch(self, topic, given, *args[:1], **kwargs)
+            taken = method(self, topic, given, *args[:1], **kwargs)
             return taken
         finally:
             for one, its, (_, count) in zip(messages, given, settled, strict=True):
@@ -187,23 +177,16 @@ class _ProducerCalls(_Calls):
                 if "_error" in its:
                     one["_error"] = its["_error"]
 
-
-class _ConsumerCalls(_Calls):
-    def poll(self, *args: Any, **kwargs: Any) -> Any:
-        return _polled(self, self._kafka_health_class[0].poll, args, kwargs)
-
-    def consume(self, *args: Any, **kwargs: Any) -> Any:
-        return _polled(self, self._kafka_health_class[0].consume, args, kwargs)
+    return produce_batch
 
 
-def _callback(
-    probe: ProducerProbe, said: Reported, topic: str, own: Callable[..., object] | None
-) -> tuple[Callable[..., Any], Any]:
+def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> tuple[Callable[..., Any], Any]:
     """Return a callback that counts a record's outcome, and the counts of its topic.
 
     It calls the callback of the record, or that of the configuration, as the library does.
     """
-    own = own or said.config.get("on_delivery")
+    probe: ProducerProbe = producer.__dict__[ATTRIBUTE]
+    own = own or producer.__dict__[_ON_DELIVERY]
     timed = probe.timed(own) if own is not None else None
     count, began = probe.topic(topic), probe.clock()
     count.taken()
@@ -212,26 +195,30 @@ def _callback(
     def settled(error: Any, message: Any) -> object:
         if error is not None:
             count.gave_up()
-        elif sampled:
-            probe.delivered(count, began)
         else:
-            count.succeeded(message)
+            probe.delivered(count, sampled)
         return timed(error, message) if timed is not None else None
 
     return settled, count
 
 
-def _polled(consumer: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    probe, _ = consumer.__dict__["_kafka_health"]
-    probe.polling()
-    number = 0
-    try:
-        polled = method(consumer, *args, **kwargs)
-        messages = polled if isinstance(polled, list) else [] if polled is None else [polled]
-        number = sum(message.error() is None for message in messages)
-        return polled
-    finally:
-        quietly(probe.polled, consumer, {}, number)
+def _polling(method: Any) -> Callable[..., Any]:
+    """Return a method that times a poll, or a poll for several messages."""
+
+    def poll(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self.__dict__[ATTRIBUTE].poll(self) as got:
+            polled = method(self, *args, **kwargs)
+            messages = polled if isinstance(polled, list) else [] if polled is None else [polled]
+            got.others = sum(message.error() is None for message in messages)
+            return polled
+
+    return poll
+
+
+#: Method of the library's class → what makes the method that replaces it.
+_CLOSING = {"close": closing, "__exit__": closing}
+_PRODUCER = {"produce": _producing, "produce_batch": _producing_batch, **_CLOSING}
+_CONSUMER = {"poll": _polling, "consume": _polling, **_CLOSING}
 
 
 def connection_of(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from clienthealth_exporters.python_client.probes import (
     ConsumerProbe,
     ProducerProbe,
     Watched,
+    closing,
     named_like,
     quietly,
 )
@@ -64,10 +65,7 @@ def watch(client: Any, probe: Any) -> None:
 
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
     """Follow a record that `send()` accepted, and time the callbacks that are added to its future later."""
-    if probe.sampled(began):
-        future.add_callback(probe.delivered, topic, began)
-    else:
-        future.add_callback(topic.succeeded)
+    future.add_callback(probe.delivered, topic, probe.sampled(began))
     future.add_errback(topic.gave_up)
     if not future.is_done:
         kind = type(future)
@@ -76,30 +74,15 @@ def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> Non
         future.__class__ = probe.futures[kind]
 
 
-def _closing(base: Any) -> Callable[..., Any]:
-    """Return a `close` that does what the `close` of `base` does, and then informs the probe."""
-
-    @functools.wraps(base.close)
-    def close(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return base.close(self, *args, **kwargs)
-        finally:
-            quietly(self.__dict__[ATTRIBUTE].closed)
-
-    return close
-
-
 @functools.cache
 def _watched_producer(base: Any) -> type:
-    base_send = base.send
-
     class Watched(base):  # type: ignore[misc]
-        @functools.wraps(base_send)
+        @functools.wraps(base.send)
         def send(self, topic: str, *args: Any, **kwargs: Any) -> Any:
             probe = self.__dict__[ATTRIBUTE]
             count, began = probe.topic(topic), probe.clock()
             try:
-                future = base_send(self, topic, *args, **kwargs)
+                future = base.send(self, topic, *args, **kwargs)
             except BaseException:
                 count.not_taken()
                 raise
@@ -107,7 +90,7 @@ def _watched_producer(base: Any) -> type:
             quietly(accepted, probe, future, count, began)
             return future
 
-        close = _closing(base)
+        close = closing(base.close)
 
     return named_like(Watched, base)
 
@@ -117,16 +100,11 @@ def _watched_consumer(base: Any) -> type:
     class Watched(base):  # type: ignore[misc]
         @functools.wraps(base.poll)
         def poll(self, *args: Any, **kwargs: Any) -> Any:
-            probe = self.__dict__[ATTRIBUTE]
-            probe.polling()
-            records: Any = {}
-            try:
-                records = super().poll(*args, **kwargs)
-                return records
-            finally:
-                quietly(probe.polled, self, records)
+            with self.__dict__[ATTRIBUTE].poll(self) as got:
+                got.records = base.poll(self, *args, **kwargs)
+                return got.records
 
-        close = _closing(base)
+        close = closing(base.close)
 
     return named_like(Watched, base)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -42,6 +44,19 @@ def named_like(made: type, base: type) -> type:
     """Return the class `made` under the name of `base`, for logs and messages of the application."""
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     return made
+
+
+def closing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that runs this one, and then informs the client's probe that the client is closed."""
+
+    @functools.wraps(method)
+    def close(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            quietly(self.__dict__[ATTRIBUTE].closed)
+
+    return close
 
 
 class Sender(Protocol):
@@ -145,10 +160,6 @@ class _Topic:
             self.failed += 1
             self.refused += 1
 
-    def succeeded(self, _metadata: object) -> None:
-        with self._lock:
-            self.acknowledged += 1
-
     def gave_up(self, _error: object = None) -> None:
         with self._lock:
             self.failed += 1
@@ -187,19 +198,20 @@ class ProducerProbe:
                     counts = self._topics[name] = _Topic(self._lock)
         return counts
 
-    def sampled(self, began: float) -> bool:
-        """True if the time to this record's acknowledgement is to be taken."""
-        due = began >= self._next_sample
-        if due:
-            self._next_sample = began + SAMPLING_SECONDS
-        return due
+    def sampled(self, began: float) -> float | None:
+        """Return `began` if the time from there to the record's acknowledgement is to be taken, else None."""
+        if began < self._next_sample:
+            return None
+        self._next_sample = began + SAMPLING_SECONDS
+        return began
 
-    def delivered(self, topic: _Topic, began: float, _metadata: object = None) -> None:
-        """Take the time of an acknowledged record."""
-        seconds = self.clock() - began
+    def delivered(self, topic: _Topic, began: float | None, _metadata: object = None) -> None:
+        """Count an acknowledged record, and take its time since `began` (see `sampled`)."""
+        seconds = None if began is None else self.clock() - began
         with self._lock:
             topic.acknowledged += 1
-            self._latencies.add(seconds)
+            if seconds is not None:
+                self._latencies.add(seconds)
 
     def timed(self, callback: Callable[..., object]) -> Callable[..., object]:
         """Return a callback that runs this one and counts its duration. A producer runs one callback at a time."""
@@ -225,23 +237,14 @@ class ProducerProbe:
             sent, acknowledged, failed, refused = (
                 sum(getattr(topic, name) for topic in topics) for name in ("sent", "acknowledged", "failed", "refused")
             )
-        values: dict[str, float] = {
-            "record-send-total": sent,
-            "record-error-total": failed,
-        }
+        values: dict[str, float] = {"record-send-total": sent, "record-error-total": failed}
         if self.all_reported:
-            values |= {
-                "record-ack-total": acknowledged,
-                "queue-records": max(0, sent - acknowledged - failed + refused),
-            }
+            waiting = max(0, sent - acknowledged - failed + refused)
+            values |= {"record-ack-total": acknowledged, "queue-records": waiting}
         if latency is not None:
             values |= {"ack-latency-avg": latency.avg * 1000, "ack-latency-max": latency.max * 1000}
         if callback is not None:
-            values |= {
-                "callback-time-avg": callback.avg * 1000,
-                "callback-time-max": callback.max * 1000,
-                "callback-time-p99": callback.p99 * 1000,
-            }
+            values |= {f"callback-time-{stat}": getattr(callback, stat) * 1000 for stat in ("avg", "max", "p99")}
         if began is not None:
             running = (self.clock() - began) * 1000
             values["callback-time-max"] = max(values.get("callback-time-max", 0.0), running)
@@ -256,6 +259,14 @@ class ProducerProbe:
             entry(topic, None, {"record-send-total": sent, "record-error-total": failed})
             for topic, (sent, failed) in sorted(counts.items())
         ]
+
+
+@dataclass(slots=True)
+class Polled:
+    """What a poll returned: records by partition, and a number of other records."""
+
+    records: Mapping[Any, Any] = field(default_factory=dict)
+    others: int = 0
 
 
 class ConsumerProbe:
@@ -277,6 +288,16 @@ class ConsumerProbe:
         self._partitions: dict[Any, list[int]] = {}
         self._drained = (clock(), 0.0)
 
+    @contextmanager
+    def poll(self, consumer: Any) -> Iterator[Polled]:
+        """Time a poll, which fills in what it returned."""
+        got = Polled()
+        self.polling()
+        try:
+            yield got
+        finally:
+            quietly(self._polled, consumer, got)
+
     def polling(self) -> None:
         """Note that `poll()` begins."""
         now = self.clock()
@@ -285,14 +306,13 @@ class ConsumerProbe:
                 self._between.add(now - self._last_began)
             self._last_began, self._polling = now, True
 
-    def polled(self, consumer: Any, records: Mapping[Any, Any], others: int = 0) -> None:
-        """Note that `poll()` ends, with these records by partition, and a number of other records."""
+    def _polled(self, consumer: Any, got: Polled) -> None:
         now = self.clock()
         with self._lock:
             self._polling, self._last_ended = False, now
-            self._consumed += others
+            self._consumed += got.others
             self._in_poll += now - (now if self._last_began is None else self._last_began)
-            for partition, batch in records.items():
+            for partition, batch in got.records.items():
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
