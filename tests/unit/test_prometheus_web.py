@@ -251,3 +251,11 @@ def test_a_defect_is_an_error_page_and_no_more(caplog: pytest.LogCaptureFixture)
         assert get(f"{server.url}/bad")[::2] == (500, b"internal error\n")
         assert get(f"{server.url}/good")[::2] == (200, b"fine")
     assert "secret detail" in caplog.text
+
+
+def test_an_answer_that_says_unchanged_has_no_body_for_a_client_that_reads_gzip() -> None:
+    with serving() as server:
+        address = f"{server.url}/api/v1/modes"
+        etag = get(address)[1]["ETag"]
+        status, headers, _ = get(address, If_None_Match=etag, Accept_Encoding="gzip")
+    assert status == 304 and "Content-Encoding" not in headers and "Transfer-Encoding" not in headers

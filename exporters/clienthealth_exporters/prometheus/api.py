@@ -378,7 +378,7 @@ def _answer(value: Any, status: HTTPStatus = HTTPStatus.OK, etag: str = "") -> R
     tag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"} if status is HTTPStatus.OK else {}
     if etag and tag in etag:
-        return Response((), "application/json", HTTPStatus.NOT_MODIFIED, headers)
+        return Response("", "application/json", HTTPStatus.NOT_MODIFIED, headers)
     return Response(body.decode(), "application/json", status, headers)
 
 

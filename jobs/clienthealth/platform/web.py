@@ -323,20 +323,16 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))
 
     def _send(self, response: Response) -> None:
-        asked = getattr(self, "headers", None)
+        asked, pieces, length = getattr(self, "headers", None), response.body, None
         packed = asked is not None and _GZIP.search(asked.get("Accept-Encoding", "")) is not None
-        pieces, length = response.body, None
         if isinstance(pieces, str):
             pieces = (pieces.encode("utf-8", "replace"),)
-            packed = packed and len(pieces[0]) > _COMPRESS_FROM
-        if packed:
+            if packed := packed and len(pieces[0]) > _COMPRESS_FROM:
+                pieces = tuple(_gzipped(pieces))
+        elif packed:
             pieces = pieces.gzip() if isinstance(pieces, Page) else _gzipped(pieces)
-        if isinstance(response.body, str):
-            pieces = list(pieces)
-        if isinstance(pieces, list | tuple):
-            length = sum(map(len, pieces))
-        elif isinstance(pieces, Page):
-            length = pieces.size
+        if isinstance(pieces, tuple | Page):
+            length = pieces.size if isinstance(pieces, Page) else sum(map(len, pieces))
         headers = {"Content-Type": response.content_type, "Vary": "Accept-Encoding"}
         headers |= {**SECURITY_HEADERS, **response.headers}
         if packed:
