@@ -6,14 +6,16 @@ import os
 import re
 import shutil
 import subprocess
+from itertools import count
 from pathlib import Path
 
 import pytest
 import yaml
 
-from clienthealth.configuration.owners import LOOK_SECONDS, Owner, Owners, OwnersInForce, Row, read_owners
+from clienthealth.configuration.owners import Owner, Owners, Row, read_owners
 from clienthealth.model.errors import SettingsError
 from clienthealth.ops.doctor.owned import _Client, compared
+from clienthealth.platform.locations import Reread
 from clienthealth.platform.web import Request
 from clienthealth.settings import OwnerSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts.build import FILES, routes_of, rules, write
@@ -65,6 +67,8 @@ def test_the_first_row_that_fits_counts(tmp_path: Path) -> None:
         ('[[owner]]\nteam = "a"\nservices = ["x", 3]', "line 3: services: expected `str`, got `int`"),
         ('[[owner]]\nteam = ""', "line 2: team: expected `str` of length >= 1"),
         ("[[owner]\nteam", "line 1: not valid TOML"),
+        ("owner = [{teem = 'a'}]", "line 1: [[owner]] has no key 'teem'"),
+        ("owner = 3", "there is no 'owner' here, but [[owner]]"),
         ("[owners]\n", "there is no 'owners' here, but [[owner]]"),
     ],
 )
@@ -172,15 +176,14 @@ def test_the_status_page_is_grouped_by_team_and_can_be_asked_for_one(tmp_path: P
 def test_a_file_that_changes_is_read_again_and_one_that_is_broken_is_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path, now = tmp_path / "owners.toml", [0.0]
+    path, seconds = tmp_path / "owners.toml", count()
     path.write_text(TOML, "utf-8")
-    force = OwnersInForce([str(path)], clock=lambda: now[0])
+    force = Reread("owners", [path], lambda: read_owners([str(path)]))
     before = force.current()
 
     def later(text: str) -> Owners:
         path.write_text(text, "utf-8")
-        os.utime(path, ns=(0, int(now[0]) * 10**9))
-        now[0] += LOOK_SECONDS
+        os.utime(path, (0, next(seconds)))
         return force.current()
 
     assert later("[[owner]]\nservices = 1\n") is before and not force.readable

@@ -27,6 +27,7 @@ from clienthealth.model import canonical
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.errors import InputError, SettingsError
 from clienthealth.model.metrics import CONFIG_OPTIONS
+from clienthealth.platform.locations import Reread, written
 from clienthealth.platform.secrecy import secret_in
 from clienthealth.platform.stopping import stop_event
 from clienthealth.read.mbeans import GROUP_OPTION, PATTERNS, process_of, snapshots
@@ -104,31 +105,23 @@ class Targets:
     """The targets that were given, and those of a file that may change. Raises InputError if there are none."""
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
-        self._given = tuple(targets)
-        self._file = file
-        self._read_at: tuple[int, int] | None = None
-        self._in_file: tuple[Target, ...] = ()
         if not targets and file is None:
             raise InputError("no targets: give --target, --targets-file or [jvm] targets")
+        self._given = tuple(targets)
+        self._in_file: Reread[tuple[Target, ...]] | None = None
+        if file is not None:
+            self._in_file = Reread("targets", [file], lambda: _targets(file), former=())
 
     def now(self) -> tuple[Target, ...]:
         """Return all targets. If the file is unreadable, that is reported once, and the list read before stays."""
-        if self._file is not None:
-            try:
-                stat = self._file.stat()
-                changed = (stat.st_mtime_ns, stat.st_size)
-                if changed != self._read_at:
-                    self._read_at = changed
-                    lines = self._file.read_text(encoding="utf-8").splitlines()
-                    kept = (line for line in map(str.strip, lines) if line and not line.startswith("#"))
-                    self._in_file = tuple(map(Target.parse, kept))
-                    log.info("%s: %d targets", self._file, len(self._in_file))
-            except (OSError, UnicodeDecodeError, SettingsError) as error:
-                if self._read_at != (0, 0):
-                    log.warning("%s: %s", self._file, error)
-                if isinstance(error, OSError):
-                    self._read_at = (0, 0)
-        return (*self._given, *self._in_file)
+        return (*self._given, *(self._in_file.current() if self._in_file else ()))
+
+
+def _targets(file: Path) -> tuple[Target, ...]:
+    lines = map(str.strip, written(str(file)).splitlines())
+    targets = tuple(Target.parse(line) for line in lines if line and not line.startswith("#"))
+    log.info("%s: %d targets", file, len(targets))
+    return targets
 
 
 class Exporter:

@@ -21,10 +21,11 @@ from http import HTTPStatus
 from urllib.parse import urlencode
 
 from clienthealth.configuration.installation import RUNBOOKS, own_page, place
-from clienthealth.configuration.owners import Owners, OwnersInForce
+from clienthealth.configuration.owners import Owners, read_owners
 from clienthealth.model import wording
 from clienthealth.model.clients import Client
 from clienthealth.platform import html_page
+from clienthealth.platform.locations import Reread
 from clienthealth.platform.stopping import stop_event
 from clienthealth.platform.web import Packed, Page, Request, Response, Server, probe
 from clienthealth.settings import Settings
@@ -95,7 +96,8 @@ class Exporter:
         self._complete = False
         self._making = threading.Lock()
         self._api = api.Api(states, self._view)
-        self._owners = OwnersInForce(settings.owners.files)
+        files = settings.owners.files
+        self._owners = Reread("owners", files, lambda: read_owners(files))
         self._facets: tuple[list[State] | None, Owners, Facets] = (None, Owners(), Facets({}))
         self._made: tuple[list[State] | None, Owners, Packed, dict[str, int]] = (None, Owners(), Packed.pack(()), {})
 
@@ -157,7 +159,7 @@ class Exporter:
             "exporter_decode_errors_total": [((), self._states.decode_errors)],
             "series_dropped_total": dropped,
             "exporter_newest_record_timestamp_seconds": newest,
-            "exporter_owners_read": [((), int(self._owners.readable))] if self._owners.files else [],
+            "exporter_owners_read": [((), int(self._owners.readable))] if self._settings.owners.files else [],
         }
         families = ((METRICS[f"kafka_client_health_{name}"], samples) for name, samples in own.items())
         return Page(kept, "".join(self._rendered(families)))

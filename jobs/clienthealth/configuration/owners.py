@@ -6,30 +6,24 @@ and the first matching row counts. Within a CODEOWNERS file the last matching li
 
 from __future__ import annotations
 
-import logging
 import re
-import threading
-import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from math import inf
+from itertools import chain, repeat
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import msgspec
 
-from clienthealth.model.errors import DependencyError, HealthError, SettingsError
+from clienthealth.model.errors import DependencyError, SettingsError
 from clienthealth.platform.locations import written
 
-log = logging.getLogger(__name__)
 #: Labels that alerts get from an owner.
 OWNER_LABELS = ("team", "tier", "pager")
 #: Maximum number of cached services and groups: names that change at every start must not fill the memory.
 _REMEMBERED = 50_000
-#: Interval (s) at which the files are checked for changes.
-LOOK_SECONDS = 5.0
 #: An owner's value is used in a label, a route and a page, so it must be a single line.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -67,10 +61,6 @@ class _OwnerTable(msgspec.Struct, forbid_unknown_fields=True):
     tier: _Word | int = ""
     pager: _Word = ""
     slo_target: Annotated[float, msgspec.Meta(ge=0, le=0.999_999)] | None = None
-
-
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    owner: list[_OwnerTable] = []
 
 
 class Owners:
@@ -121,41 +111,35 @@ def _toml(file: str, text: str) -> Iterator[Row]:
     lines = text.splitlines()
     headings = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*owner\s*\]\]", line)]
     try:
-        tables = msgspec.convert(tomllib.loads(text), _File).owner
-    except msgspec.ValidationError as error:
-        why, _, path = str(error).partition(" - at ")
-        raise SettingsError(f"{file}{_line(lines, headings, path)}: {_plain(why, path)}") from None
+        document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         at = re.search(r"\(at (?:(line \d+)|end of document)", str(error))
         where = "" if at is None else f", {at[1] or f'line {len(lines)}'}"
         raise SettingsError(f"{file}{where}: not valid TOML") from None
-    for number, table in zip(headings, tables, strict=False):
-        owner = Owner(table.team, str(table.tier), table.pager, table.slo_target)
-        yield Row(owner, table.services, table.groups, f"{file}, line {number}")
+    tables = document.pop("owner", [])
+    if document or not isinstance(tables, list):
+        raise SettingsError(f"{file}: there is no '{next(iter(document), 'owner')}' here, but [[owner]]")
+    # An owner of an inline list has no heading; then the line is the file's first.
+    for number, table in zip(chain(headings, repeat(1)), tables, strict=False):
+        try:
+            row = msgspec.convert(table, _OwnerTable)
+        except msgspec.ValidationError as error:
+            key, why = _plain(str(error))
+            of_key = (at for at, line in enumerate(lines, 1) if at >= number and re.match(rf"\s*{key}\s*=", line))
+            raise SettingsError(f"{file}, line {next(of_key, number) if key else number}: {why}") from None
+        owner = Owner(row.team, str(row.tier), row.pager, row.slo_target)
+        yield Row(owner, row.services, row.groups, f"{file}, line {number}")
 
 
-def _line(lines: Sequence[str], headings: Sequence[int], path: str) -> str:
-    """Return ", line N" for an msgspec path such as `$.owner[2].tier`: the line of the key, else of its table."""
-    match = re.match(r"`\$\.owner\[(\d+)\](?:\.(\w+))?", path)
-    if not match or int(match[1]) >= len(headings):
-        return ""
-    first = headings[int(match[1])]
-    last = headings[int(match[1]) + 1] if int(match[1]) + 1 < len(headings) else len(lines) + 1
-    keys = (number for number in range(first, last) if match[2] and re.match(rf"\s*{match[2]}\s*=", lines[number - 1]))
-    return f", line {next(keys, first)}"
-
-
-def _plain(why: str, path: str) -> str:
-    """Translate an msgspec error into the terms of the file."""
-    key = re.search(r"\.(\w+)(\[\.\.\.\]|\[\d+\])?`$", path)
-    unknown = re.search(r"unknown field `(.*)`", why)
-    if unknown:
-        reason = f"[[owner]] has no key '{unknown[1]}'; known are {', '.join(_OwnerTable.__struct_fields__)}"
-        return reason if "owner[" in path else f"there is no '{unknown[1]}' here, but [[owner]]"
-    missing = re.search(r"required field `(.*)`", why)
-    if missing:
-        return f"[[owner]] lacks {missing[1]}"
-    return f"{key[1] if key else 'owner'}: {why[0].lower()}{why[1:].replace('`', '')}"
+def _plain(error: str) -> tuple[str, str]:
+    """Translate an msgspec error on a table into the terms of the file. Return the key ('' for the table) and why."""
+    why, _, path = error.partition(" - at `$.")
+    key = re.split(r"\W", path)[0]
+    if unknown := re.search(r"unknown field `(.*)`", why):
+        return "", f"[[owner]] has no key '{unknown[1]}'; known are {', '.join(_OwnerTable.__struct_fields__)}"
+    if missing := re.search(r"required field `(.*)`", why):
+        return "", f"[[owner]] lacks {missing[1]}"
+    return key, f"{key or 'owner'}: {why[0].lower()}{why[1:].replace('`', '')}"
 
 
 def _backstage(file: str, text: str) -> Iterator[Row]:
@@ -207,48 +191,3 @@ def _codeowners(file: str, text: str) -> Iterator[Row]:
         service = PurePosixPath(re.sub(r"(/\*{1,2})?/*$", "", path) or "*").name
         owner = Owner(owners[0].removeprefix("@").rpartition("/")[2]) if owners else None
         yield Row(owner, (service,), (), f"{file}, line {number}")
-
-
-class OwnersInForce:
-    """The owners, read again without a restart when their files change. Thread-safe.
-
-    If a changed file cannot be read, the error is logged and the former owners stay in force. Raises SettingsError or
-    DependencyError if the first reading fails.
-    """
-
-    def __init__(self, files: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
-        self.files = files
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._stamp = self._stamps()
-        self._looked = clock() if files else inf
-        self._owners = read_owners(files)
-        self.readable = True
-
-    def current(self) -> Owners:
-        """Return the owners; the same object as long as no file has changed."""
-        with self._lock:
-            if self._clock() >= self._looked + LOOK_SECONDS:
-                self._looked = self._clock()
-                stamp = self._stamps()
-                if stamp != self._stamp:
-                    self._stamp = stamp
-                    try:
-                        self._owners, self.readable = read_owners(self.files), True
-                        log.info("owners were read again: %d rows", len(self._owners.rows))
-                    except HealthError as error:
-                        self.readable = False
-                        log.warning("owners stay as they were: %s", error)
-            return self._owners
-
-    def _stamps(self) -> tuple[object, ...]:
-        return tuple(_stamp(Path(file)) for file in self.files)
-
-
-def _stamp(path: Path) -> object:
-    """Return a value that differs after any change of the file, including its deletion."""
-    try:
-        known = path.stat()
-    except OSError:
-        return None
-    return known.st_ino, known.st_size, known.st_mtime_ns

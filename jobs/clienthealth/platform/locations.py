@@ -1,15 +1,22 @@
-"""Locations: folders of this machine, URLs of file systems that Spark reaches, and parts of a checkout."""
+"""Locations: folders and files of this machine, URLs of file systems that Spark reaches, and parts of a checkout."""
 
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
+from typing import Generic, TypeVar
 
-from clienthealth.model.errors import DependencyError, SettingsError
+from clienthealth.model.errors import DependencyError, HealthError, SettingsError
 
+log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 #: Schemes of Hadoop's S3 client.
 S3 = "s3a://"
 
@@ -48,6 +55,45 @@ def written(file: str) -> str:
         raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
         raise SettingsError(f"{file}: not UTF-8") from None
+
+
+class Reread(Generic[_T]):
+    """The content of files, which `read` returns, and returns again after they changed. Thread-safe.
+
+    If a changed file cannot be read, the error is logged once, and the former content stays in force. `what`: the
+    content's name in the log. Raises what `read` raises if the first reading fails, unless `former` content is given.
+    """
+
+    def __init__(
+        self, what: str, files: Sequence[str | Path], read: Callable[[], _T], former: _T | None = None
+    ) -> None:
+        self._what, self._files, self._read = what, files, read
+        self._lock = threading.Lock()
+        self._stamp: object = None if former is not None else self._stamps()
+        self._content = former if former is not None else read()
+        self.readable = True
+
+    def current(self) -> _T:
+        """Return the content; the same object as long as no file has changed."""
+        with self._lock:
+            if (stamp := self._stamps()) != self._stamp:
+                self._stamp = stamp
+                try:
+                    self._content, self.readable = self._read(), True
+                    log.info("%s were read again", self._what)
+                except HealthError as error:
+                    self.readable = False
+                    log.warning("%s stay as they were: %s", self._what, error)
+            return self._content
+
+    def _stamps(self) -> list[object]:
+        """Return values that differ after any change of the files, including their deletion."""
+        stamps: list[object] = []
+        for file in self._files:
+            with suppress(OSError):
+                known = Path(file).stat()
+                stamps.append((file, known.st_ino, known.st_size, known.st_mtime_ns))
+        return stamps
 
 
 def checkout() -> Path:
