@@ -119,7 +119,7 @@ def test_an_incomplete_login_is_reported() -> None:
             ],
             "--password-file /no/such: cannot be read",
         ),
-        (["--bootstrap-servers", "127.0.0.1:1"], "nobody listens there"),
+        (["--bootstrap-servers", "127.0.0.1:1"], "nothing listens there"),
     ],
 )
 def test_mistakes_are_reported_and_nothing_is_written(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 import urllib.error
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 
 from clienthealth.model.errors import ServiceError
+from clienthealth.platform.secrecy import basic_auth
 
 #: Largest answer (bytes) that is read: some 100,000 attributes.
 MAX_BYTES = 64 * 1024 * 1024
@@ -42,8 +42,7 @@ class Jolokia:
         self._timeout = timeout
         self._headers = {"Content-Type": "application/json"}
         if user:
-            pair = base64.b64encode(f"{user}:{password}".encode()).decode()
-            self._headers["Authorization"] = f"Basic {pair}"
+            self._headers |= basic_auth(user, password)
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def read(self, patterns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:

@@ -43,7 +43,7 @@ _CLOSED = "socket disconnected"
 _VAGUE = (_CLOSED, "Connection reset", "timed out")
 #: Part of an error of kafka-python → its meaning.
 _WORDS = {
-    "ECONNREFUSED": "nobody listens there",
+    "ECONNREFUSED": "nothing listens there",
     "Invalid frame length": "it answers, but not in plain text; set security.protocol",
     "UNEXPECTED_EOF": "it does not speak TLS there; look at security.protocol and the port",
     "CERTIFICATE_VERIFY_FAILED": "its certificate is of another host, or of no authority in ssl.truststore.location",

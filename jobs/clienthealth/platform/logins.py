@@ -7,7 +7,6 @@ there, logins and key stores. No error contains a value, because it may be a sec
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -19,18 +18,20 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from clienthealth.model.errors import DependencyError, ServiceError, SettingsError
+from clienthealth.model.tables import converted, table
 from clienthealth.platform.jars import java
-from clienthealth.platform.secrecy import redacted
+from clienthealth.platform.secrecy import basic_auth, redacted
 
 #: Options that every client of kafka-python has under the Java name with `_` for `.`.
 _SAME = {
@@ -44,7 +45,8 @@ _SAME = {
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-class Login(NamedTuple):
+@dataclass(frozen=True)
+class Login:
     """How a SASL mechanism logs in.
 
     module    the login module in sasl.jaas.config; `needs`: its required options
@@ -54,41 +56,14 @@ class Login(NamedTuple):
 
     module: str
     needs: tuple[str, ...] = ()
-    defaults: Mapping[str, str] = {}
+    defaults: Mapping[str, str] = field(default_factory=dict)
     package: str = ""
 
 
+#: SASL mechanisms that Spark's Java client and kafka-python both support.
+LOGINS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, Login], "logins.toml")
 _JAAS = "sasl.jaas.config"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-_ON_LOGIN, _IN_CLIENT = "sasl.login.callback.handler.class", "sasl.client.callback.handler.class"
-_SECURITY = "org.apache.kafka.common.security"
-_IAM = "software.amazon.msk.auth.iam.IAM"
-_USER = ("username", "password")
-#: SASL mechanisms that Spark's Java client and kafka-python both support.
-LOGINS = {
-    "PLAIN": Login(f"{_SECURITY}.plain.PlainLoginModule", _USER),
-    **dict.fromkeys(("SCRAM-SHA-256", "SCRAM-SHA-512"), Login(f"{_SECURITY}.scram.ScramLoginModule", _USER)),
-    "OAUTHBEARER": Login(
-        f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule",
-        defaults={
-            _JAAS: f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule required;",
-            _ON_LOGIN: f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler",
-        },
-    ),
-    "AWS_MSK_IAM": Login(
-        f"{_IAM}LoginModule",
-        defaults={_JAAS: f"{_IAM}LoginModule required;", _IN_CLIENT: f"{_IAM}ClientCallbackHandler"},
-        package="aws_msk_iam_sasl_signer",
-    ),
-    "GSSAPI": Login(
-        "com.sun.security.auth.module.Krb5LoginModule",
-        defaults={
-            _JAAS: "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;",
-            "sasl.kerberos.service.name": "kafka",
-        },
-        package="gssapi",
-    ),
-}
 #: A token is renewed this many seconds before it expires.
 _TOKEN_SPARE_SECONDS = 60
 _JKS = bytes.fromhex("feedfeed")
@@ -126,7 +101,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
             os.environ["KRB5_CLIENT_KTNAME"] = keytab
         service = options.get("sasl.kerberos.service.name", "kafka")
         return translated | {"sasl_mechanism": mechanism, "sasl_kerberos_service_name": service}
-    return translated | {"sasl_mechanism": mechanism, **{f"sasl_plain_{part}": jaas[part] for part in _USER}}
+    return translated | {"sasl_mechanism": mechanism, **{f"sasl_plain_{part}": jaas[part] for part in login.needs}}
 
 
 def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -155,7 +130,6 @@ class OptionError(SettingsError):
 
 def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, str]]:
     """Return the mechanism, its login, and its module's options. Raises SettingsError if no client accepts them."""
-
     protocol, mechanism = options.get("security.protocol", PROTOCOLS[0]).upper(), options.get("sasl.mechanism", "")
     # kafka-python treats unknown protocols as PLAINTEXT.
     if protocol not in PROTOCOLS:
@@ -305,8 +279,8 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
-    user = base64.b64encode(f"{jaas['clientId']}:{jaas['clientSecret']}".encode()).decode()
-    request = urllib.request.Request(url, urllib.parse.urlencode(asked).encode(), {"Authorization": f"Basic {user}"})
+    login = basic_auth(jaas["clientId"], jaas["clientSecret"])
+    request = urllib.request.Request(url, urllib.parse.urlencode(asked).encode(), login)
     # As in Java, the CA certificates for this address are options of the login module.
     context = _tls(jaas).get("ssl_context") or ssl.create_default_context(cafile=_tls(jaas).get("ssl_cafile"))
     with urllib.request.urlopen(request, timeout=10, context=context) as response:
@@ -339,7 +313,8 @@ def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
 
 
 _SPECIAL = {
-    *("security.protocol", "sasl.mechanism", "sasl.kerberos.service.name", _JAAS, _TOKEN_URL, _ON_LOGIN, _IN_CLIENT),
+    *("security.protocol", "sasl.mechanism", _JAAS, _TOKEN_URL),
+    *(name for login in LOGINS.values() for name in login.defaults),
     *(f"ssl.{store}.{part}" for store in ("truststore", "keystore") for part in ("location", "type", "password")),
     *("ssl.key.password", "ssl.endpoint.identification.algorithm"),
 }

@@ -7,7 +7,6 @@ fail. The records stay on their topic and are read again, so that an unavailable
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import ssl
@@ -21,7 +20,7 @@ from functools import cache
 from typing import Any
 
 from clienthealth.model.errors import DependencyError, InputError, ServiceError, SettingsError
-from clienthealth.platform.secrecy import secret_in
+from clienthealth.platform.secrecy import basic_auth, secret_in
 from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
@@ -84,8 +83,7 @@ class _Client:
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if settings.user:
             password = secret_in(settings.password_file, f"[registry] {settings.password_file}")
-            token = base64.b64encode(f"{settings.user}:{password}".encode()).decode()
-            self._headers["Authorization"] = f"Basic {token}"
+            self._headers |= basic_auth(settings.user, password)
         self._tls: ssl.SSLContext | None = None
         if settings.url.startswith("https:"):
             self._tls = ssl.create_default_context(cafile=settings.ca_file or None)

@@ -6,6 +6,7 @@ displayed options: options named like secrets, passwords in addresses, keys in P
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +41,11 @@ def redacted(text: str) -> str:
 def shown(options: Mapping[str, str]) -> dict[str, str]:
     """Return options for display: secrets hidden by name, and secrets within other values too."""
     return {name: HIDDEN if is_secret(name) else redacted(value) for name, value in options.items()}
+
+
+def basic_auth(user: str, password: str) -> dict[str, str]:
+    """Return the header by which a user logs in to a server (HTTP Basic)."""
+    return {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 
 def secret_in(file: str, setting: str) -> str:
