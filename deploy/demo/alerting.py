@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import urllib.error
 import urllib.request
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clienthealth.settings import Settings
-from clienthealth_exporters.alerts.build import alertmanager_config, write
+from clienthealth_exporters.alerts.build import FILES, write
 from deploy.demo.processes import Process, port_or_free
 
 #: Debian installs Alertmanager as prometheus-alertmanager.
@@ -48,6 +49,23 @@ def missing() -> list[str]:
         for name, (names, debian, macos) in programs.items()
         if program(names) is None
     ]
+
+
+def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
+    """Return Alertmanager's configuration with the same routes and inhibitions, but a local webhook as every receiver.
+
+    The configuration needs no secret and no template. The heartbeat and the receiver `nobody` send nothing.
+    `group_wait`: pause before the first and further messages of a group, if the committed pauses are too long.
+    """
+    text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
+    routing = text.partition("\nreceivers:\n")[0]
+    if group_wait is not None:
+        routing = re.sub(r"(group_wait|group_interval): \w+", rf"\1: {group_wait}", routing)
+    receivers = ["receivers:", "  - name: nobody", "  - name: heartbeat"]
+    for name in sorted(set(re.findall(r"^  - name: (\S+)$", text, re.MULTILINE)) - {"nobody", "heartbeat"}):
+        receivers += [f"  - name: {name}", "    webhook_configs:", f"      - url: {json.dumps(webhook_url)}"]
+        receivers += ["        send_resolved: true"]
+    return "\n".join([routing, *receivers]) + "\n"
 
 
 def start(

@@ -20,9 +20,10 @@ import yaml
 
 from clienthealth.platform.web import Request
 from clienthealth.settings import Settings
-from clienthealth_exporters.alerts.build import alertmanager_config, write
+from clienthealth_exporters.alerts.build import write
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
+from deploy.demo.alerting import alertmanager_config
 from deploy.demo.processes import free_port
 from tests.support.alert_rules import ROOT
 from tests.support.health_records import deadlock, group, healthy, record, verdict, wire

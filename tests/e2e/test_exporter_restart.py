@@ -19,7 +19,8 @@ import pytest
 
 from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.settings import Settings
-from clienthealth_exporters.alerts.build import alertmanager_config, write
+from clienthealth_exporters.alerts.build import write
+from deploy.demo.alerting import alertmanager_config
 from tests.e2e.test_alert_delivery import (
     ALERTMANAGER,
     PROMETHEUS,

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth_exporters.alerts.build import PLACEHOLDERS, alertmanager_config
+from clienthealth_exporters.alerts.build import PLACEHOLDERS
+from deploy.demo.alerting import alertmanager_config
 from deploy.demo.processes import free_port
 from tests.laws.pages import pages
 from tests.support.alert_rules import ROOT, Rule, alerts

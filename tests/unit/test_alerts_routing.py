@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from clienthealth_exporters.alerts.build import alertmanager_config
+from deploy.demo.alerting import alertmanager_config
 from tests.support.alert_rules import ROOT, read
 
 CONFIG = ROOT / "alerts/alertmanager.yml"

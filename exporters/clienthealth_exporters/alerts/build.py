@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,24 +48,6 @@ def generate() -> dict[str, str]:
     for path in sorted((FILES / "runbooks").glob("*.md")):
         files[f"alerts/runbooks/{path.name}"] = with_head(path.stem, path.read_text(encoding="utf-8"), alerts)
     return files
-
-
-def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
-    """Return Alertmanager's configuration with the same routes and inhibitions, but a local webhook as every receiver.
-
-    For the demo and for tests: the configuration needs no secret and no template. The heartbeat and the receiver
-    `nobody` send nothing. `group_wait`: pause before the first and further messages of a group, if the committed pauses
-    are too long.
-    """
-    text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
-    routing = text.partition("\nreceivers:\n")[0]
-    if group_wait is not None:
-        routing = re.sub(r"(group_wait|group_interval): \w+", rf"\1: {group_wait}", routing)
-    receivers = ["receivers:", "  - name: nobody", "  - name: heartbeat"]
-    for name in sorted(set(re.findall(r"^  - name: (\S+)$", text, re.MULTILINE)) - {"nobody", "heartbeat"}):
-        receivers += [f"  - name: {name}", "    webhook_configs:", f"      - url: {json.dumps(webhook_url)}"]
-        receivers += ["        send_resolved: true"]
-    return "\n".join([routing, *receivers]) + "\n"
 
 
 def routes_of(owners: Owners, text: str) -> str:
@@ -273,23 +255,6 @@ PLACEHOLDERS = {
 }
 
 
-def _silence(alerts: Sequence[Alert]) -> Iterator[str]:
-    """Yield commands that silence exactly these alerts for one subject."""
-    by_labels: dict[tuple[str, ...], list[str]] = {}
-    for alert in alerts:
-        names = by_labels.setdefault(alert.labels, [])
-        names += [alert.name] if alert.name not in names else []
-    yield ""
-    yield "Silence it for an hour while somebody works on it (values as the alert's labels have them):"
-    yield ""
-    yield "```sh"
-    for labels, names in by_labels.items():
-        matchers = " ".join(f'{label}="{PLACEHOLDERS.get(label, label.upper())}"' for label in labels)
-        about = f'=~"{"|".join(names)}"' if len(names) <= MOST_NAMES else '="ALERT"'
-        yield f'amtool silence add --duration=1h --comment="WHY" alertname{about} {matchers}'
-    yield "```"
-
-
 def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
     """Return the page with its generated parts renewed. Raises CatalogueError if the page has no place for them."""
     if not _BLOCK.search(text):
@@ -297,18 +262,29 @@ def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
             f"alerts/runbooks/{name}.md lacks the lines '{BEGIN}' and '{END}': put them where its alerts belong"
         )
     about = [alert for alert in alerts if alert.runbook == name]
-    lines = ["| alert | severity | after | what it says |", "|---|---|---|---|"]
-    lines += [f"| {alert.name} | {alert.severity} | {alert.hold} | {alert.summary} |" for alert in about]
-    lines += _silence(about)
+    silences: dict[tuple[str, ...], dict[str, None]] = {}
+    for alert in about:
+        silences.setdefault(alert.labels, {})[alert.name] = None
     mode = modes().get(name)
     table = mode.thresholds if mode else LIMITS
     used = frozenset().union(*(alert.limits for alert in about))
-    if fields := [f for f in dataclasses.fields(table) if mode or f.name in used]:
-        lines += ["", "| threshold | default | reason |", "|---|---|---|"]
-        lines += [f"| `{f.name}` | {getattr(table, f.name):g} | {f.metadata['reason']} |" for f in fields]
-    if mode:
-        settings = f"Settings: section `[modes.{name}]`."
-        lines += ["", f"{settings} `kafka-health explain {name}` shows the thresholds in force."]
-    page = _BLOCK.sub(lambda _: "\n".join((BEGIN, "", *lines, "", END)), text, count=1)
+    head = (
+        _templates(FILES / "parts")
+        .get_template("head.md.j2")
+        .render(
+            name=name,
+            about=about,
+            silences=silences,
+            most_names=MOST_NAMES,
+            placeholders=PLACEHOLDERS,
+            mode=mode,
+            limits=[
+                (f.name, getattr(table, f.name), f.metadata["reason"])
+                for f in dataclasses.fields(table)
+                if mode or f.name in used
+            ],
+        )
+    )
+    page = _BLOCK.sub(lambda _: f"{BEGIN}\n\n{head}\n{END}", text, count=1)
     parts = {part: (FILES / "parts" / f"{part}.md").read_text(encoding="utf-8") for part in ("process", "access")}
     return _PARTS.sub(lambda match: f"<!-- generated: {match[1]} -->\n{parts[match[1]]}<!-- end -->", page)
