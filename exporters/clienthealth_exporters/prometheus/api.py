@@ -23,7 +23,7 @@ from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import Mode, modes
 from clienthealth.modes.advisories import advised
 from clienthealth.platform.web import Request, Response
-from clienthealth_exporters.prometheus.client_card import View, address, owner_of, status_of
+from clienthealth_exporters.prometheus.client_card import View, address, owner_of
 from clienthealth_exporters.prometheus.filters import FIELDS, Filters
 from clienthealth_exporters.prometheus.states import State, States
 
@@ -260,7 +260,7 @@ class Api:
         if query.get("unhealthy", "false") not in ("true", "false"):
             raise ValueError("unhealthy: true or false")
         if query.get("unhealthy") == "true":
-            found = [state for state in found if status_of(state) in ("confirmed", "suspected", "lagging")]
+            found = [state for state in found if state.status in ("confirmed", "suspected", "lagging")]
         if since:
             found = [state for state in found if 1000 * state.written >= since]
         shown = [summary(view, state) for state in found[(page - 1) * limit : page * limit]]
@@ -356,7 +356,7 @@ def summary(view: View, state: State) -> ClientSummary:
         **{name: getattr(client, name) for name in Client.__struct_fields__},
         key=state.key,
         team=owner.team if owner else None,
-        status=status_of(state),
+        status=state.status,
         failures=[Failure(mode, status, cause or None) for mode, status, cause in state.failures],
         last_seen=round(1000 * state.seen),
         written=round(1000 * state.written),

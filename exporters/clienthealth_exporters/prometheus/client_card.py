@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
-
-from markupsafe import Markup
 
 from clienthealth.configuration.installation import runbooks
 from clienthealth.configuration.owners import Owner, Owners
@@ -19,21 +16,14 @@ from clienthealth.model.health_record import HealthRecord, amount, number
 from clienthealth.model.verdicts import Evidence, Verdict
 from clienthealth.modes import modes
 from clienthealth.modes.advisories import advised
-from clienthealth.platform.html_page import element, rendered, templates
+from clienthealth.platform.html_page import rendered, templates
 from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.history import lag_of
 from clienthealth_exporters.prometheus.limits import LIMITS
-from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS, State
+from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS
 
 _PACKAGE = "clienthealth_exporters.prometheus"
-#: The meanings of a group's lag states (Burrow's names).
-LAG_WORDS = {
-    "WARN": "The group reads more slowly than its topics grow.",
-    "STALL": "The group commits the same offset again and again while records wait.",
-    "STOP": "The group has stopped committing while records wait.",
-    "REWIND": "The group's committed offset has gone back: records are read again.",
-}
 MAX_EVIDENCE = 12
 #: Number of a verdict's facts that are shown first: a reader cannot take in more at a glance.
 DECIDING = 3
@@ -59,36 +49,6 @@ class View:
 def page(template: str, **values: Any) -> str:
     """Render a page of the exporter."""
     return rendered(_PACKAGE, template, **values)
-
-
-def status_of(state: State) -> str:
-    """Return the status word of a client: confirmed, suspected, lagging (groups), unknown, partial, ok or gone."""
-    if state.urgency >= 30:
-        return "confirmed"
-    if state.urgency >= 20:
-        return "suspected"
-    if state.urgency > 10:
-        return "lagging"
-    if state.departed:
-        return "gone"
-    return "unknown" if state.urgency == 10 else "partial" if state.urgency else "ok"
-
-
-@cache
-def shape(status: str) -> Markup:
-    """Return a different shape for each status, so that statuses can be told apart without colours."""
-    warn, none = {"fill": "var(--warn)", "stroke": "var(--warn-edge)"}, {"fill": "none", "stroke": "var(--none)"}
-    dashed = {"stroke_width": 2, "stroke_dasharray": 2}
-    drawn = {
-        "confirmed": element("path", d="M6 0 12 6 6 12 0 6z", fill="var(--bad)"),
-        "suspected": element("path", d="M6 .8 11.6 11H.4z", **warn),
-        "lagging": element("path", d="M.7 .7h10.6v10.6H.7z", **warn),
-        "unknown": element("circle", cx=6, cy=6, r=4.6, **none, **dashed),
-        "partial": element("path", d="M6 .8a5.2 5.2 0 0 1 0 10.4z", fill="var(--ok)"),
-        "ok": element("circle", cx=6, cy=6, r=5.2, fill="var(--ok)"),
-        "gone": element("path", d="M2 2l8 8M10 2l-8 8", **none, stroke_width=2),
-    }
-    return element("svg", drawn[status], class_="shape", viewBox="0 0 12 12", aria_hidden="true")
 
 
 def address(client: Client) -> str:
@@ -152,11 +112,6 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
     ]
 
 
-def numbers_of(verdict: Verdict, cause: str) -> dict[str, Any]:
-    """Return the verdict's details, without the id of the cause if a sentence states it."""
-    return {key: value for key, value in verdict.detail.items() if key != "cause" or not cause}
-
-
 def what_is_wrong(record: HealthRecord) -> str:
     """Return the client's failures in a few words: titles and causes, or a group's lag state."""
     titles = []
@@ -207,11 +162,6 @@ def level(ratio: float) -> str:
     return "bad" if ratio >= LIMITS.buffer_full_ratio else "warn" if ratio >= LIMITS.buffer_used_ratio else "ok"
 
 
-def width(ratio: float) -> str:
-    """Return the length of the bar that shows a ratio, in per cent."""
-    return f"{round(min(1.0, ratio) * 100)}%"
-
-
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
     """Return the partitions, those in trouble first: name, state, lag, age, member."""
 
@@ -228,8 +178,7 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
     return rows
 
 
-# -- the four measurements of a client in words: buffer, callback, topic queue, lag; unknown is never shown as 0
-# -------
+# -- the four measurements of a client in words: buffer, callback, topic queue, lag; unknown is never shown as 0 -------
 
 
 @dataclass(frozen=True)
@@ -335,5 +284,5 @@ def _joined(notes: Iterable[str]) -> str:
 
 
 _NAMED = {name: value for name, value in globals().items() if not name.startswith("_")}
-_NAMED |= {name.lower(): globals()[name] for name in ("LAG_WORDS", "MAX_EVIDENCE", "MAX_PARTITIONS")}
+_NAMED |= {name.lower(): globals()[name] for name in ("MAX_EVIDENCE", "MAX_PARTITIONS")}
 templates(_PACKAGE).globals.update({**_NAMED, "advised": advised, "modes": modes(), "troubles": BY_ID})

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from clienthealth.configuration.owners import Owners
 from clienthealth.settings import Settings
-from clienthealth_exporters.prometheus.client_card import owner_of, status_of
+from clienthealth_exporters.prometheus.client_card import owner_of
 from clienthealth_exporters.prometheus.states import State
 
 #: The fields to filter by, in the order of the form.
@@ -101,5 +101,5 @@ def _values(name: str, state: State, settings: Settings, owners: Owners) -> list
         owner = owner_of(owners, client) if owners.rows else None
         value = owner.team if owner else None
     else:
-        value = status_of(state) if name == "status" else getattr(client, name)
+        value = state.status if name == "status" else getattr(client, name)
     return [value] if value else []

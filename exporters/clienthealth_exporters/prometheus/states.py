@@ -28,6 +28,7 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
+_STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
 #: The limit of each measurement in `largest`, None for no limit.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 #: What a record describes: a client or a consumer group.
@@ -80,6 +81,13 @@ class State:
     def record(self) -> HealthRecord:
         """The whole record."""
         return decode(self.raw)
+
+    @property
+    def status(self) -> str:
+        """The status word: confirmed, suspected, lagging (groups), unknown, partial, ok or gone."""
+        if self.departed and self.urgency <= _URGENCY["unknown"]:
+            return "gone"
+        return _STATUSES.get(self.urgency, "lagging")
 
     @property
     def worth(self) -> tuple[bool, bool]:

@@ -23,7 +23,7 @@ from clienthealth.model import wording
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.platform.html_page import element
-from clienthealth_exporters.prometheus.client_card import View, page, status_of
+from clienthealth_exporters.prometheus.client_card import View, page
 from clienthealth_exporters.prometheus.client_details import details
 from clienthealth_exporters.prometheus.filters import MAX_LISTED, PAGE_SIZE, Facets, Filters
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, HOURS, History, Track
@@ -143,7 +143,7 @@ def fleet(view: View, states: list[State], history: History) -> str:
         if state.client.kind != "group":
             program = state.client.library or "", state.client.version or ""
             used[program] += 1
-            unhealthy[program] += status_of(state) in ("confirmed", "suspected")
+            unhealthy[program] += state.status in ("confirmed", "suspected")
     gone = sorted((state for state in states if state.departed or state.stale), key=lambda state: -state.seen)
     return page(
         "fleet.html.j2",
@@ -218,7 +218,7 @@ def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> l
     """Return the services of unhealthy clients, the one with most of these clients first."""
     counts: dict[str, Counter[str]] = {}
     for state in ill:
-        counts.setdefault(state.client.service, Counter())[status_of(state)] += 1
+        counts.setdefault(state.client.service, Counter())[state.status] += 1
     total = Counter(state.client.service for state in every)
     services = [
         Service(owners.owner_of(name), name, one["confirmed"], one["suspected"], one["lagging"], total[name])
@@ -231,7 +231,7 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
     """Return the clients by status word, each list in the order given."""
     by_status: dict[str, list[State]] = {word: [] for word in _WORDS}
     for state in states:
-        by_status[status_of(state)].append(state)
+        by_status[state.status].append(state)
     return by_status
 
 
