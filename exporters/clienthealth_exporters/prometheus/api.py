@@ -18,9 +18,9 @@ from urllib.parse import unquote
 import msgspec
 
 from clienthealth.model.clients import Client, key_parts
-from clienthealth.model.health_record import amount, evidence_json, seen_json
+from clienthealth.model.health_record import amount, seen_json, verdict_json
 from clienthealth.model.verdicts import Verdict
-from clienthealth.modes import Mode, modes
+from clienthealth.modes import modes
 from clienthealth.modes.advisories import advised
 from clienthealth.platform.web import Request, Response
 from clienthealth_exporters.prometheus.client_card import View, address, owner_of
@@ -113,19 +113,20 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
     @classmethod
     def from_verdict(cls, verdict: Verdict, client: Client) -> Self:
         """Return the API's form of a verdict on a client; the words are only for failures."""
-        mode, shown = modes().get(verdict.mode), cls(verdict.mode, verdict.status, reason=verdict.reason)
+        fields, mode = verdict_json(verdict), modes().get(verdict.mode)
+        fields["since"] = _onset(verdict)
+        fields["evidence"] = msgspec.convert(fields.get("evidence", []), list[EvidenceItem])
         if verdict.unhealthy and mode is not None:
-            explained, since = mode.explanation(verdict, client.library), amount(verdict.since_ms)
-            shown.title, shown.cause, shown.action = (
-                explained.title,
-                explained.cause,
-                f"{explained.first} {explained.remedy}".strip(),
-            )
-            shown.since = None if since is None else round(since)
-        shown.detail, shown.adjusted = dict(verdict.detail), list(verdict.adjusted)
-        shown.ruled_out, shown.not_ruled_out = list(verdict.ruled_out), list(verdict.not_ruled_out)
-        shown.evidence = msgspec.convert([evidence_json(fact) for fact in verdict.evidence], list[EvidenceItem])
-        return shown
+            explained = mode.explanation(verdict, client.library)
+            action = f"{explained.first} {explained.remedy}".strip()
+            fields |= {"title": explained.title, "cause": explained.cause, "action": action}
+        return cls(**fields)
+
+
+def _onset(verdict: Verdict) -> int | None:
+    """Return when a failure began (epoch ms), None if it is unknown."""
+    since = amount(verdict.since_ms) if verdict.unhealthy else None
+    return None if since is None else round(since)
 
 
 class ClientDetails(msgspec.Struct):
@@ -186,18 +187,21 @@ class ModeEntry(msgspec.Struct):
     evidence: list[str]
     confused_with: list[str]
 
-    @classmethod
-    def from_mode(cls, mode: Mode) -> Self:
-        """Return the entry of a mode."""
-        confused = [confusion.looks_like for confusion in mode.confusions]
-        texts = (mode.id, mode.title, mode.summary, mode.impact, mode.advice)
-        return cls(*texts, sorted(mode.kinds), list(mode.evidence), confused)
-
 
 class ModeList(msgspec.Struct):
     """All failure modes."""
 
     modes: list[ModeEntry]
+
+    @classmethod
+    def of_all(cls) -> Self:
+        """Return the list of all modes."""
+        entries = []
+        for mode in modes().values():
+            texts = (mode.id, mode.title, mode.summary, mode.impact, mode.advice)
+            confused = [confusion.looks_like for confusion in mode.confusions]
+            entries.append(ModeEntry(*texts, sorted(mode.kinds), list(mode.evidence), confused))
+        return cls(entries)
 
 
 class Problem(msgspec.Struct):
@@ -269,9 +273,8 @@ class Api:
         if not (chosen := [name for name in query.get("fields", "").split(",") if name]):
             return answer
         if unknown := sorted({*chosen} - {*ClientSummary.__struct_fields__}):
-            raise ValueError(
-                f"fields: unknown {', '.join(unknown)}; known are {', '.join(ClientSummary.__struct_fields__)}"
-            )
+            known = ", ".join(ClientSummary.__struct_fields__)
+            raise ValueError(f"fields: unknown {', '.join(unknown)}; known are {known}")
         short = [{name: getattr(one, name) for name in ("key", *chosen)} for one in shown]
         return {**msgspec.structs.asdict(answer), "clients": short}
 
@@ -299,34 +302,17 @@ class Api:
 
     def incidents(self, _key: str, query: Mapping[str, str]) -> IncidentList:
         """Return the failures that last, and the changes of the last hour."""
-        limit, lasting, recent = _number(query, "limit", PAGE, MAX_PAGE), [], []
+        limit, lasting = _number(query, "limit", PAGE, MAX_PAGE), []
         failing = [state for state in self._states.live() if state.failures]
         for state in failing[:limit]:
-            for verdict in (one for one in state.record.verdicts if one.unhealthy):
-                since, cause = amount(verdict.since_ms), verdict.detail.get("cause")
-                lasting.append(
-                    Incident(
-                        state.key,
-                        state.client.service,
-                        verdict.mode,
-                        verdict.status,
-                        None if since is None else round(since),
-                        str(cause) if cause else None,
-                        address(state.client),
-                    )
-                )
-        for key, change in self._states.history.changes(limit):
-            recent.append(IncidentChange(key, change.mode, change.status, round(1000 * change.at)))
+            about, page = (state.key, state.client.service), address(state.client)
+            for one in (verdict for verdict in state.record.verdicts if verdict.unhealthy):
+                cause = str(one.detail.get("cause") or "") or None
+                lasting.append(Incident(*about, one.mode, one.status, _onset(one), cause, page))
+        changes = self._states.history.changes(limit)
+        recent = [IncidentChange(key, one.mode, one.status, round(1000 * one.at)) for key, one in changes]
         total = sum(len(state.failures) for state in failing)
         return IncidentList(lasting[:limit], total, recent, self._view().trouble)
-
-    def modes(self, _key: str, _query: Mapping[str, str]) -> ModeList:
-        """Return all failure modes."""
-        return ModeList([ModeEntry.from_mode(mode) for mode in modes().values()])
-
-    def openapi(self, _key: str, _query: Mapping[str, str]) -> Mapping[str, Any]:
-        """Return this API's document."""
-        return openapi()
 
 
 class Route(NamedTuple):
@@ -338,20 +324,9 @@ class Route(NamedTuple):
     parameters: Mapping[str, Parameter]
 
 
-ROUTES: Mapping[str, Route] = {
-    "clients": Route("Clients and consumer groups, the worst first", Api.clients, ClientList, _LISTING),
-    "clients/{key}": Route("A client: verdicts, evidence, options, advisories", Api.client, ClientDetails, {}),
-    "incidents": Route(
-        "Failures that last, and changes of the last hour", Api.incidents, IncidentList, {"limit": _LIMIT}
-    ),
-    "modes": Route("The failure modes that are judged", Api.modes, ModeList, {}),
-    "openapi.json": Route("This document", Api.openapi, None, {}),
-}
-
-
 def summary(view: View, state: State) -> ClientSummary:
     """Return the summary of a client."""
-    client, owner = state.client, owner_of(view.owners, state.client) if view.owners.rows else None
+    client, owner = state.client, owner_of(view.owners, state.client)
     return ClientSummary(
         **{name: getattr(client, name) for name in Client.__struct_fields__},
         key=state.key,
@@ -421,3 +396,14 @@ def openapi() -> Mapping[str, Any]:
         "paths": paths,
         "components": {"schemas": schemas},
     }
+
+
+ROUTES: Mapping[str, Route] = {
+    "clients": Route("Clients and consumer groups, the worst first", Api.clients, ClientList, _LISTING),
+    "clients/{key}": Route("A client: verdicts, evidence, options, advisories", Api.client, ClientDetails, {}),
+    "incidents": Route(
+        "Failures that last, and changes of the last hour", Api.incidents, IncidentList, {"limit": _LIMIT}
+    ),
+    "modes": Route("The failure modes that are judged", lambda *_: ModeList.of_all(), ModeList, {}),
+    "openapi.json": Route("This document", lambda *_: openapi(), None, {}),
+}

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from http import HTTPStatus
-from urllib.parse import urlencode
 
 from clienthealth.configuration.installation import RUNBOOKS, own_page, place
 from clienthealth.configuration.owners import Owners, read_owners
@@ -30,7 +29,8 @@ from clienthealth.platform.stopping import stop_event
 from clienthealth.platform.web import Packed, Page, Request, Response, Server, probe
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus import api, exposition, services, status_page
-from clienthealth_exporters.prometheus.filters import Facets, Filters
+from clienthealth_exporters.prometheus.client_card import address
+from clienthealth_exporters.prometheus.filters import Facets, Filters, facets
 from clienthealth_exporters.prometheus.health_topic import HealthTopic
 from clienthealth_exporters.prometheus.series import EVERYBODY, METRICS, Family, Sample
 from clienthealth_exporters.prometheus.states import State, States
@@ -98,15 +98,15 @@ class Exporter:
         self._api = api.Api(states, self._view)
         files = settings.owners.files
         self._owners = Reread("owners", files, lambda: read_owners(files))
-        self._facets: tuple[list[State] | None, Owners, Facets] = (None, Owners(), Facets({}))
+        self._facets: tuple[list[State] | None, Owners, Facets] = (None, Owners(), {})
         self._made: tuple[list[State] | None, Owners, Packed, dict[str, int]] = (None, Owners(), Packed.pack(()), {})
 
     def __call__(self, request: Request) -> Response:
         match request.path:
             case "/":
                 states, view = self._states.live(), self._view()
-                facets, filters = self._facets_of(states, view.owners), Filters.from_query(request.query)
-                return Response(status_page.overview(view, states, facets, filters))
+                counts, filters = self._facets_of(states, view.owners), Filters.from_query(request.query)
+                return Response(status_page.overview(view, states, counts, filters))
             case "/metrics":
                 page = self.metrics()
                 if self._complete:
@@ -202,29 +202,27 @@ class Exporter:
 
     def _facets_of(self, states: list[State], owners: Owners) -> Facets:
         """Return the values to filter by, counted once for all requests."""
-        counted_states, counted_for, facets = self._facets
-        if counted_states is not states or counted_for is not owners:
-            facets = Facets.from_states(states, self._settings, owners)
-            self._facets = (states, owners, facets)
-        return facets
+        if self._facets[0] is not states or self._facets[1] is not owners:
+            self._facets = (states, owners, facets(states, self._settings, owners))
+        return self._facets[2]
 
     def _client(self, request: Request) -> Response:
         """Return a client's page, also for a stale client or one of another shard: an alert may have named it."""
-        names = tuple(request.query.get(name, "") for name in ("service", "instance", "client_id"))
-        service, instance, client_id = names
+        service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
+        names = service, instance, client_id
         for state in self._states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
                 return Response(status_page.client(self._view(), state, self._states.history.track(state.key)))
         # The other shard that serves it, as 2/4, and its status page; each '' if unknown.
         shard, page, ours = "", "", self._settings.prometheus
-        number = place(Client(service, "", instance, client_id).key.encode("utf-8", "replace"), ours)
+        asked = Client(service, "", instance, client_id)
+        number = place(asked.key.encode("utf-8", "replace"), ours)
         if ours.shard and not ours.shard.startswith(f"{number}/"):
             shard = f"{number}/{ours.shard.partition('/')[2]}"
             page = own_page(self._settings, str(number)) if "{shard}" in self._settings.links.status_page else ""
         if page:
-            query = urlencode(dict(zip(("service", "instance", "client_id"), names, strict=True)), errors="replace")
-            return Response("", status=HTTPStatus.FOUND, headers={"Location": f"{page}/client?{query}"})
-        if (recalled := self._states.recalled((service, instance, client_id))) is not None:
+            return Response("", status=HTTPStatus.FOUND, headers={"Location": f"{page}/{address(asked)}"})
+        if (recalled := self._states.recalled(names)) is not None:
             last = wording.moment(recalled.seen, self._clock())
             note = f"Nothing was heard of it after {last}: this is its last record."
             if shard:

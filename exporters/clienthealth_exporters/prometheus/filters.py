@@ -19,6 +19,8 @@ PAGE_SIZE = 60
 #: A field with more values than this is a text box with suggestions, instead of a list.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
+#: Field → value → number of clients.
+Facets = Mapping[str, Counter[str]]
 
 
 @dataclass(frozen=True)
@@ -62,29 +64,13 @@ class Filters:
         ]
 
 
-@dataclass(frozen=True)
-class Facets:
-    """The values to filter by: field → value → number of clients."""
-
-    counts: Mapping[str, Mapping[str, int]]
-
-    @classmethod
-    def from_states(cls, states: Iterable[State], settings: Settings, owners: Owners) -> Self:
-        """Return the values of all clients."""
-        counts: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
-        for state in states:
-            for name, counter in counts.items():
-                counter.update(_values(name, state, settings, owners))
-        return cls(counts)
-
-    def listed(self, name: str, chosen: str) -> list[str]:
-        """Return the values that a field's list offers."""
-        counts = self.counts[name]
-        return [*sorted(counts), *([chosen] if chosen and chosen not in counts else [])]
-
-    def proposed(self, name: str) -> list[str]:
-        """Return the suggestions for a field with too many values for a list."""
-        return sorted(value for value, _ in Counter(self.counts[name]).most_common(MAX_PROPOSED))
+def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facets:
+    """Return the values of all clients to filter by."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
+    for state in states:
+        for name, counter in counts.items():
+            counter.update(_values(name, state, settings, owners))
+    return counts
 
 
 def _values(name: str, state: State, settings: Settings, owners: Owners) -> list[str]:
@@ -98,7 +84,7 @@ def _values(name: str, state: State, settings: Settings, owners: Owners) -> list
         fixed = settings.monitor.cluster or settings.prometheus.cluster_name
         value: str | None = client.instance if client.kind == "group" else fixed
     elif name == "team":
-        owner = owner_of(owners, client) if owners.rows else None
+        owner = owner_of(owners, client)
         value = owner.team if owner else None
     else:
         value = state.status if name == "status" else getattr(client, name)

@@ -61,10 +61,8 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
         for mode, status in statuses:
             failures[service, mode, status] += number
     services = sorted({service for service, _ in standings})
-    yield (
-        METRICS["kafka_client_service_clients"],
-        [((one, standing), standings[one, standing]) for one in services for standing in STANDINGS],
-    )
+    by_standing: list[Sample] = [((one, word), standings[one, word]) for one in services for word in STANDINGS]
+    yield METRICS["kafka_client_service_clients"], by_standing
     yield METRICS["kafka_client_service_failure_mode_clients"], sorted(failures.items())
     yield METRICS["kafka_client_service_version_clients"], _versions(clients)
     there = (state.client for state in clients if not state.departed)
@@ -83,32 +81,26 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
     for state in clients:
         if state.sent is not None:
             rates[state.client.service] += state.sent
-    yield (
-        METRICS["kafka_client_service_producer_record_send_rate"],
-        [((service,), rate) for service, rate in sorted(rates.items())],
-    )
+    of_services: list[Sample] = [((service,), rate) for service, rate in sorted(rates.items())]
+    yield METRICS["kafka_client_service_producer_record_send_rate"], of_services
 
 
 def _versions(clients: Iterable[State]) -> list[Sample]:
     """Return the number of clients by library and version, the most frequent ones of each service."""
-    running = Counter(
-        [
-            (c.service, c.kind or "", c.library or "", c.version or "", state.standing)
-            for state in clients
-            for c in (state.client,)
-        ]
-    )
-    by_service: defaultdict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
-    for (service, *program, _), number in running.items():
-        kind, library, version = program
-        by_service[service][kind, library, version] += number
+    running: Counter[tuple[str, ...]] = Counter()
+    by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+    for state in clients:
+        client = state.client
+        program = client.kind or "", client.library or "", client.version or ""
+        running[client.service, *program, state.standing] += 1
+        by_service[client.service][program] += 1
     shown = {
         (service, *program) for service, programs in by_service.items() for program, _ in programs.most_common(VERSIONS)
     }
     counted: Counter[tuple[str, ...]] = Counter()
-    for (*client, standing), number in running.items():
-        service, kind, *_ = client
-        counted[(*client, standing) if tuple(client) in shown else (service, kind, "", "other", standing)] += number
+    for (service, kind, *version, standing), number in running.items():
+        named = version if (service, kind, *version) in shown else ("", "other")
+        counted[service, kind, *named, standing] += number
     return sorted(counted.items())
 
 
@@ -133,16 +125,9 @@ def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator
     for key in samples:
         if named := owners.of_group(key[1]) or members.get(key[1]):
             groups[key] = named
-    yield (
-        METRICS["kafka_client_owner_info"],
-        [((service, *owner.labels), 1) for service, owner in sorted(services.items())],
-    )
-    targets = [((service,), owner.slo_target) for service, owner in sorted(services.items())]
-    yield (
-        METRICS["kafka_client_service_slo_target_ratio"],
-        [(labels, target) for labels, target in targets if target is not None],
-    )
-    yield (
-        METRICS["kafka_consumergroup_owner_info"],
-        [((*key, *owner.labels), 1) for key, owner in sorted(groups.items())],
-    )
+    owned = sorted(services.items())
+    targets: list[Sample] = [((service,), owner.slo_target) for service, owner in owned if owner.slo_target is not None]
+    of_groups: list[Sample] = [((*key, *owner.labels), 1) for key, owner in sorted(groups.items())]
+    yield METRICS["kafka_client_owner_info"], [((service, *owner.labels), 1) for service, owner in owned]
+    yield METRICS["kafka_client_service_slo_target_ratio"], targets
+    yield METRICS["kafka_consumergroup_owner_info"], of_groups

@@ -7,8 +7,8 @@ comes from a record.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +25,7 @@ from clienthealth.modes import modes
 from clienthealth.platform.html_page import element
 from clienthealth_exporters.prometheus.client_card import View, page
 from clienthealth_exporters.prometheus.client_details import details
-from clienthealth_exporters.prometheus.filters import MAX_LISTED, PAGE_SIZE, Facets, Filters
+from clienthealth_exporters.prometheus.filters import MAX_LISTED, MAX_PROPOSED, PAGE_SIZE, Facets, Filters
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, HOURS, History, Track
 from clienthealth_exporters.prometheus.states import State
 
@@ -78,13 +78,11 @@ class Cause:
 
 @dataclass(frozen=True)
 class Service:
-    """A service with unhealthy clients: their number, and the total. `owner`: None if unknown."""
+    """A service with unhealthy clients: their number by status, and the total. `owner`: None if unknown."""
 
     owner: Owner | None
     name: str
-    confirmed: int
-    suspected: int
-    lagging: int
+    ill: Mapping[str, int]
     total: int
 
 
@@ -113,6 +111,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
         facets=facets,
         filters=filters,
         max_listed=MAX_LISTED,
+        max_proposed=MAX_PROPOSED,
         sought=", ".join([*text, *(f"{name} {value}" for name, value in filters.chosen.items())]),
         causes=list(_causes(ill))[:MAX_CAUSES] if summed_up else [],
         teams=list(teams.items()),
@@ -120,7 +119,9 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
         more_services=max(0, len(services) - MAX_OWNED),
         ill=[state for status in _ILL for state in shown[status]],
         full_cards=FULL_CARDS,
-        sections=_sections(shown, matching, opened=bool(filters) or filters.page > 1),
+        titles=_TITLES,
+        shown=shown,
+        matching=matching,
         pages=pages,
         total=len(ordered),
     )
@@ -151,24 +152,10 @@ def fleet(view: View, states: list[State], history: History) -> str:
         refresh=REFRESH_SECONDS,
         hours=hours,
         begun=history.begun,
-        strips=[
-            (
-                service,
-                Filters(chosen={"service": service} if service else {}).address(),
-                [_cell(shares.get(hour)) for hour in hours],
-            )
-            for service, shares in rows[:MAX_SERVICES]
-        ],
+        filters=Filters(),
+        strips=[(service, [_cell(shares.get(hour)) for hour in hours]) for service, shares in rows[:MAX_SERVICES]],
         more_services=len(rows) - MAX_SERVICES,
-        versions=[
-            (
-                *program,
-                Filters(chosen=dict(zip(("library", "version"), program, strict=True))).address(),
-                count,
-                unhealthy[program],
-            )
-            for program, count in used.most_common(MAX_VERSIONS)
-        ],
+        versions=[(*program, count, unhealthy[program]) for program, count in used.most_common(MAX_VERSIONS)],
         gone=gone[:MAX_SILENT],
         more_gone=len(gone) - MAX_SILENT,
     )
@@ -181,15 +168,14 @@ def missing(view: View, name: str, shard: str) -> str:
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
     """Yield the failures by mode and cause, those that are confirmed for most clients first."""
-    found: dict[tuple[str, str], Counter[str]] = {}
-    where: dict[tuple[str, str], Counter[str]] = {}
+    found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    where: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for state in ill:
         for mode, status, cause in state.failures:
-            found.setdefault((mode, cause), Counter())[status] += 1
-            where.setdefault((mode, cause), Counter())[state.client.service] += 1
-    for (mode, cause), counts in sorted(
-        found.items(), key=lambda item: (-item[1]["confirmed"], -item[1]["suspected"], item[0])
-    ):
+            found[mode, cause][status] += 1
+            where[mode, cause][state.client.service] += 1
+    worst_first = sorted(found.items(), key=lambda item: (-item[1]["confirmed"], -item[1]["suspected"], item[0]))
+    for (mode, cause), counts in worst_first:
         services = [service for service, _ in where[mode, cause].most_common(NAMED_SERVICES)]
         more = len(where[mode, cause]) - len(services)
         of_cause = Verdict(mode, "confirmed", detail={"cause": cause})
@@ -197,34 +183,14 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
         yield Cause(mode, title, cause, counts["confirmed"], counts["suspected"], services, more)
 
 
-def _sections(
-    shown: Mapping[str, Sequence[State]], matching: Mapping[str, Sequence[State]], opened: bool
-) -> list[dict[str, Any]]:
-    """Return the clients that are not unhealthy, by status; a long section is closed unless the user asked for it."""
-    return [
-        {
-            "id": title.split()[0].lower(),
-            "title": title,
-            "states": shown[status],
-            "total": len(matching[status]),
-            "open": opened or len(shown[status]) <= 25,
-        }
-        for status, title in _TITLES.items()
-        if shown[status]
-    ]
-
-
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
     """Return the services of unhealthy clients, the one with most of these clients first."""
-    counts: dict[str, Counter[str]] = {}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for state in ill:
-        counts.setdefault(state.client.service, Counter())[state.status] += 1
+        counts[state.client.service][state.status] += 1
     total = Counter(state.client.service for state in every)
-    services = [
-        Service(owners.owner_of(name), name, one["confirmed"], one["suspected"], one["lagging"], total[name])
-        for name, one in counts.items()
-    ]
-    return sorted(services, key=lambda one: (-one.confirmed, -one.suspected, -one.lagging, one.name))
+    services = [Service(owners.owner_of(name), name, by_status, total[name]) for name, by_status in counts.items()]
+    return sorted(services, key=lambda one: (*(-one.ill[status] for status in _ILL), one.name))
 
 
 def _by_status(states: list[State]) -> dict[str, list[State]]:
