@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial, reduce
 from operator import and_
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from delta.tables import DeltaTable
@@ -28,18 +29,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
-    DataType,
-    DateType,
     DoubleType,
-    IntegerType,
     LongType,
-    StringType,
     StructField,
     StructType,
     TimestampType,
 )
 from pyspark.sql.window import Window
 
+from clienthealth.model import tables
 from clienthealth.model.clients import Client
 from clienthealth.model.errors import InputError, SettingsError
 from clienthealth.model.health_record import verdict_from_json
@@ -49,6 +47,9 @@ from clienthealth.platform.locations import inside, on_s3
 from clienthealth.spark.files import Files, first_line
 from clienthealth.spark.session import Together, configured
 
+if TYPE_CHECKING:
+    from clienthealth.spark.stepping import Quality
+
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
 #: Delta's setting for how long its log is kept, 30 days by default. Each commit lists the log's folder, which grows by
@@ -56,91 +57,23 @@ VERSION_PROPERTY = "kafka-client-health.schema-version"
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 
 
-def _table(*fields: tuple[str, DataType]) -> StructType:
-    return StructType([StructField(name, kind, True) for name, kind in fields])
+def _schema(columns: Mapping[str, Any]) -> StructType:
+    """Return the schema of a table. `columns`: name → type, or the columns of the rows in an array."""
+    schema = StructType()
+    for name, kind in columns.items():
+        schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
+    return schema
 
 
-_WHO: tuple[tuple[str, DataType], ...] = tuple(
-    (name, StringType()) for name in ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
-)
-
-#: One row per client and minute. `status`: see `model.verdicts.Standing`. `modes`: the suspected or confirmed failure
-#: modes. A null is unknown, never 0. The lag columns are about the partition with the greatest lag.
-#: `clock_skew_seconds`: how far the client's clock was ahead (negative: behind), null if it was right. `also_seen`: log
-#: lines on known issues since the client's previous row, null if there were none.
-MINUTES = _table(
-    ("schema_version", IntegerType()),
-    ("day", DateType()),
-    ("minute", TimestampType()),
-    *_WHO,
-    ("samples", IntegerType()),
-    ("status", StringType()),
-    ("modes", ArrayType(_table(("mode", StringType()), ("status", StringType())))),
-    ("buffer_used_ratio_max", DoubleType()),
-    ("callback_seconds_avg", DoubleType()),
-    ("callback_source", StringType()),
-    ("queue_used_ratio_max", DoubleType()),
-    ("queue_topic", StringType()),
-    ("lag_records", LongType()),
-    ("lag_seconds", DoubleType()),
-    ("lag_topic", StringType()),
-    ("lag_state", StringType()),
-    ("clock_skew_seconds", DoubleType()),
-    ("also_seen", ArrayType(_table(("what", StringType()), ("lines", LongType())))),
-)
-
-#: One row per change of an incident (`change`: see `incidents.Change`). `ts`: event time of the change. `observed`:
-#: when the monitor judged it. `since`: onset of the fault. `detail` and `evidence` are JSON.
-VERDICTS = _table(
-    ("schema_version", IntegerType()),
-    ("day", DateType()),
-    ("ts", TimestampType()),
-    ("observed", TimestampType()),
-    *_WHO,
-    ("mode", StringType()),
-    ("status", StringType()),
-    ("previous", StringType()),
-    ("since", TimestampType()),
-    ("detail", StringType()),
-    ("evidence", StringType()),
-    ("reason", StringType()),
-    ("change", StringType()),
-)
-
-#: The monitor's input: one row per minute of arrival, source topic and batch. Readers add up the rows of a minute.
-#: `late`: number of records that arrived more than `[monitor] watermark_seconds` after their own time; null if not
-#: counted.
-QUALITY = _table(
-    ("schema_version", IntegerType()),
-    ("day", DateType()),
-    ("minute", TimestampType()),
-    ("source_topic", StringType()),
-    ("records", LongType()),
-    ("rejected", LongType()),
-    ("late", LongType()),
-    ("batches", IntegerType()),
-)
-
-TABLES: Mapping[str, StructType] = {"minutes": MINUTES, "verdicts": VERDICTS, "quality": QUALITY}
+TABLES: Mapping[str, StructType] = {
+    name: _schema(columns) for name, columns in tables.table(Path(__file__).with_suffix(".toml")).items()
+}
+MINUTES, VERDICTS, QUALITY = (TABLES[name] for name in ("minutes", "verdicts", "quality"))
 
 #: Columns that identify a client in all tables.
 CLIENT_KEY = ("service", "instance", "client_id")
 #: The column with the event time of a row.
 TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "minute"}
-
-
-class Counted(Protocol):
-    """The input of one topic that arrived in one minute (epoch ms), possibly in several batches.
-
-    `late`: number of records that arrived more than `[monitor] watermark_seconds` after their own time.
-    """
-
-    minute_ms: int
-    topic: str
-    records: int
-    rejected: int
-    late: int
-    batches: int
 
 
 @dataclass(frozen=True)
@@ -349,39 +282,26 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
         limit *= 8
 
 
-def minutes(finished: DataFrame) -> DataFrame:
-    """Return rows for the table MINUTES. `finished`: a column `value` of JSON with all columns but version and day."""
-    written = [StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in MINUTES if f.name not in _ADDED]
-    rows = finished.select(F.from_json(F.col("value").cast("string"), StructType(written)).alias("m"))
-    minute = F.timestamp_millis("m.minute")
-    columns = {"schema_version": F.lit(SCHEMA_VERSION), "day": F.to_date(minute), "minute": minute}
-    return rows.select(*(columns.get(name, F.col(f"m.`{name}`")).alias(name) for name in MINUTES.names))
+def _rows(name: str, written: DataFrame) -> DataFrame:
+    """Return rows for a table. `written`: a column `value` of JSON as the step writes it, without version and day."""
+    schema = StructType([StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in TABLES[name]])
+    parsed = written.select(F.from_json(F.col("value").cast("string"), schema).alias("row"))
+    columns = {f.name: F.col(f"row.`{f.name}`") for f in TABLES[name]}
+    columns |= {f.name: F.timestamp_millis(f"row.{f.name}") for f in TABLES[name] if f.dataType == TimestampType()}
+    columns |= {"schema_version": F.lit(SCHEMA_VERSION), "day": F.to_date(columns[TIMES[name]])}
+    return parsed.select(*(column.alias(name) for name, column in columns.items()))
 
 
-def verdicts(changes: DataFrame) -> DataFrame:
-    """Return rows for the table VERDICTS. `changes`: a column `value` of JSON as `change_row` writes it."""
-    written = StructType([StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in VERDICTS])
-    rows = changes.select(F.from_json(F.col("value").cast("string"), written).alias("c"))
-    ts = F.timestamp_millis("c.ts")
-    columns = {
-        "schema_version": F.lit(SCHEMA_VERSION),
-        "day": F.to_date(ts),
-        "ts": ts,
-        "observed": F.timestamp_millis("c.observed"),
-        "since": F.timestamp_millis("c.since"),
-    }
-    return rows.select(*(columns.get(name, F.col(f"c.`{name}`")).alias(name) for name in VERDICTS.names))
-
+#: Return rows for the tables MINUTES and VERDICTS.
+minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
 #: How the step's output differs from the table: times are in ms, and Spark must not take a number with a fraction for
 #: an integer.
-_WRITTEN = {**{name: LongType() for name in ("ts", "observed", "since", "minute")}, "lag_records": DoubleType()}
-#: Columns of MINUTES that the step does not write.
-_ADDED = ("schema_version", "day")
+_WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 
 def append_quality(
-    spark: SparkSession, root: str, minutes: Sequence[Counted], origin: Origin, again: Again | None = None
+    spark: SparkSession, root: str, minutes: Sequence[Quality], origin: Origin, again: Again | None = None
 ) -> None:
     """Append rows on the input of each topic in each minute."""
     if not minutes:
@@ -412,7 +332,7 @@ def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
     for row in rows:
         verdict = {name: row[name] for name in ("mode", "status", "reason")} | {"since": row["since_ms"]}
         verdict |= {"detail": json.loads(row["detail"] or "{}"), "evidence": json.loads(row["evidence"] or "[]")}
-        client = Client(**{name: row[name] for name, _ in _WHO})
+        client = Client(**{name: row[name] for name in Client.__struct_fields__})
         incidents.append(OpenIncident(client, verdict_from_json(verdict), row["ts_ms"]))
     return incidents
 
