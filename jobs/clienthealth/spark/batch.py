@@ -108,7 +108,9 @@ class Batch:
                 quality.append(Quality(counts[-1].minute_ms, skipped.topic, records=1, rejected=1))
             here, now = {kind for summary in summaries for kind, count in summary.rows.items() if count}, time.time()
             unread, root = self.restored.not_counted(quality), self.settings.monitor.history
-            origin, again = self._origin(spark, batch_id), self.restored.again
+            repeated = self.pending if self.pending is not None and self.pending.batch == batch_id else None
+            origin = history.Origin(query_id(spark), batch_id, repeated.planned_ms if repeated else None)
+            again = self.restored.again
             writes: list[Callable[[], None]] = []
             if not here.isdisjoint((HEALTH, REJECT)):
                 writes.append(lambda: write(self._published(rows), self.settings))
@@ -128,10 +130,6 @@ class Batch:
             return sum(count.records for count in counts)
         finally:
             rows.unpersist()
-
-    def _origin(self, spark: SparkSession, batch_id: int) -> history.Origin:
-        repeated = self.pending if self.pending is not None and self.pending.batch == batch_id else None
-        return history.Origin(query_id(spark), batch_id, repeated.planned_ms if repeated else None)
 
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
         """Publish a reject for the record that is skipped because reading it ended the monitor."""

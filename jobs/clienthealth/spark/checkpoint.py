@@ -16,7 +16,7 @@ from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
 #: Next offsets of one source: by topic, then by partition (a decimal number as text, as in JSON).
-Offsets = Sequence[Mapping[str, Mapping[str, int]]]
+Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
 #: Spark's options that are stored with each batch; Spark compares them with the options of a new start.
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -114,7 +114,7 @@ class Checkpoint(Files):
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
         """Give the pending batch a new end; parts without one read nothing. None of its results may be written yet."""
         head, ends = self._offsets(pending.batch)
-        now: list[dict[str, dict[str, int]]] = [{} for _ in ends]
+        now: list[Offsets] = [{} for _ in ends]
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
             now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(pending.batch, head, now)
@@ -127,15 +127,14 @@ class Checkpoint(Files):
         """Change the offset at which a batch begins in one part, which is where the batch before it ends."""
         at, topic, partition = part
         if not batch:
-            initial = {t: dict(offsets) for t, offsets in self._initial(at).items()}
+            initial = self._initial(at)
             initial[topic][str(partition)] = offset
             # Spark ignores the first byte of this file, which is 0 in the files that it writes itself.
             self.write(f"sources/{at}/0", f"\0v1\n{json.dumps(initial)}")
             return
         head, ends = self._offsets(batch - 1)
-        now = [{t: dict(offsets) for t, offsets in source.items()} for source in ends]
-        now[at].setdefault(topic, {})[str(partition)] = offset
-        self._write_offsets(batch - 1, head, now)
+        ends[at].setdefault(topic, {})[str(partition)] = offset
+        self._write_offsets(batch - 1, head, ends)
 
     def _newest(self, kind: str) -> int | None:
         folder = self._path(f"{self._root}/{kind}")
@@ -144,7 +143,7 @@ class Checkpoint(Files):
         names = (str(status.getPath().getName()) for status in self._files.listStatus(folder))
         return max((int(name) for name in names if name.isdigit()), default=None)
 
-    def _offsets(self, batch: int) -> tuple[list[str], Offsets]:
+    def _offsets(self, batch: int) -> tuple[list[str], list[Offsets]]:
         try:
             version, about, *sources = (self.read(f"offsets/{batch}") or "").splitlines()
             return [version, about], [json.loads(source) if source.startswith("{") else {} for source in sources]
@@ -154,7 +153,7 @@ class Checkpoint(Files):
                 "checkpoint: open incidents are taken over from the history"
             ) from error
 
-    def _write_offsets(self, batch: int, head: Sequence[str], ends: Offsets) -> None:
+    def _write_offsets(self, batch: int, head: Sequence[str], ends: Sequence[Offsets]) -> None:
         # The rate source stores a number instead of JSON offsets; keep it unchanged.
         before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
         lines = [
@@ -163,12 +162,12 @@ class Checkpoint(Files):
         ]
         self.write(f"offsets/{batch}", "\n".join([*head, *lines]))
 
-    def _initial(self, source: int) -> Mapping[str, Mapping[str, int]]:
+    def _initial(self, source: int) -> Offsets:
         text = self.read(f"sources/{source}/0")
         return json.loads(text[text.index("{") :]) if text and "{" in text else {}
 
 
-def _parts(offsets: Offsets) -> dict[Part, int]:
+def _parts(offsets: Sequence[Offsets]) -> dict[Part, int]:
     return {
         (at, topic, int(partition)): offset
         for at, source in enumerate(offsets)

@@ -71,10 +71,10 @@ class Count(msgspec.Struct, array_like=True):
     minute_ms: int
     topic: str
     reason: str | None
-    records: int
-    late: int
-    newest_ms: int
-    groups_newest_ms: int
+    records: int = 0
+    late: int = 0
+    newest_ms: int = 0
+    groups_newest_ms: int = 0
 
 
 def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
@@ -113,7 +113,6 @@ class _Task:
     def __init__(self, settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> None:
         import pyarrow as pa
 
-        from clienthealth.measure.packed import who_of
         from clienthealth.measure.packer import Packer
         from clienthealth.read.decode import latest_ms
 
@@ -127,7 +126,6 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        self.who_of = who_of
         #: The slots in `packer` of the clients seen so far, by topic.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
@@ -182,6 +180,7 @@ class _Task:
             times[rows] = stream_times
 
     def _metrics(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
+        from clienthealth.measure.packed import who_of
         from clienthealth.read.decode import decode_metrics, fast, speaks_of
 
         packer, latest_ms, largest = self.packer, self.latest_ms, self.settings.monitor.max_record_bytes
@@ -191,32 +190,28 @@ class _Task:
         for at in range(len(offsets)):
             value = values[at]
             fast_reading = fast(value, headers[at] is not None, latest_ms, largest)
-            if fast_reading is not None and fast_reading.client.identity.kind != "group":
-                slot = slots.get(fast_reading.client)
-                if slot is None:
-                    identity = fast_reading.client.identity
-                    if not speaks_of(topics, topic, identity.service or ""):
-                        rejected = decode_metrics(records.record(at), self.settings, self.now_ms)
-                        self._take(rejected, records, at, times, reasons)
-                        continue
-                    slot = slots[fast_reading.client] = packer.slot(self.who_of(identity))
-                chunk, row = packer.reading(
-                    slot,
-                    fast_reading.ts_ms,
-                    fast_reading.values,
-                    topic,
-                    partitions[at],
-                    offsets[at],
-                    fast_reading.config,
-                    fast_reading.interval_ms,
-                )
-                if fast_reading.topics:
-                    for part in fast_reading.topics:
-                        chunk.part(row, part.topic, part.partition, part.thread, part.values)
-                times[at] = fast_reading.ts_ms
+            slot = None if fast_reading is None else slots.get(fast_reading.client)
+            if fast_reading is not None and slot is None:
+                identity = fast_reading.client.identity
+                if identity.kind != "group" and speaks_of(topics, topic, identity.service or ""):
+                    slot = slots[fast_reading.client] = packer.slot(who_of(identity))
+            if fast_reading is None or slot is None:
+                decoded = decode_metrics(records.record(at), self.settings, self.now_ms)
+                self._take(decoded, records, at, times, reasons)
                 continue
-            decoded = decode_metrics(records.record(at), self.settings, self.now_ms)
-            self._take(decoded, records, at, times, reasons)
+            chunk, row = packer.reading(
+                slot,
+                fast_reading.ts_ms,
+                fast_reading.values,
+                topic,
+                partitions[at],
+                offsets[at],
+                fast_reading.config,
+                fast_reading.interval_ms,
+            )
+            for part in fast_reading.topics or ():
+                chunk.part(row, part.topic, part.partition, part.thread, part.values)
+            times[at] = fast_reading.ts_ms
 
     def _logs(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         from clienthealth.measure.packed import process_of
@@ -247,16 +242,15 @@ class _Task:
     def _take(
         self, decoded: Decoded, records: _Records, at: int, times: np.ndarray, reasons: list[tuple[int, str]]
     ) -> None:
-        newest = 0
+        from clienthealth.measure.packed import who_of
+
+        source = records.source(at)
+        for snapshot in decoded.snapshots:
+            self.packer.snapshot(snapshot, who_of(snapshot.client), source)
         if decoded.snapshots:
-            source = records.source(at)
-            for snapshot in decoded.snapshots:
-                self.packer.snapshot(snapshot, self.who_of(snapshot.client), source)
-                newest = max(newest, snapshot.ts_ms or 0)
             records.of_groups[at] = all(snapshot.client.kind == "group" for snapshot in decoded.snapshots)
-        for line in decoded.lines:
-            newest = max(newest, line.ts_ms or 0)
-        times[at] = newest or np.nan
+        sent_ms = [snapshot.ts_ms or 0 for snapshot in decoded.snapshots] + [line.ts_ms or 0 for line in decoded.lines]
+        times[at] = max(sent_ms, default=0) or np.nan
         for error in decoded.errors:
             reason = error.partition(":")[0]
             if reason == "empty" and records.size[at] is not None:
@@ -266,33 +260,20 @@ class _Task:
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         # A producer can set any time on its records, even one that the history cannot store.
-        topic = records.topic
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
+        minutes = arrived // MINUTE_MS * MINUTE_MS
+        late = arrived - times > 1000 * self.settings.monitor.watermark_seconds
         good = np.ones(len(arrived), bool)
-        for at, reason in reasons:
-            good[at] = False
-            # A rejected record can still have a usable time.
-            newest = _newest(times[[at]])
-            of_group = bool(records.of_groups[at])
-            minute = int(arrived[at]) // MINUTE_MS * MINUTE_MS
-            self._add(Count(minute, topic, reason, 1, 0, newest * (not of_group), newest * of_group))
-        of_groups = records.of_groups[good]
-        minutes = arrived[good] // MINUTE_MS * MINUTE_MS
-        late = arrived[good] - times[good] > 1000 * self.settings.monitor.watermark_seconds
-        for minute in np.unique(minutes).tolist():
-            in_minute = minutes == minute
-            newest = _newest(times[good][in_minute & ~of_groups])
-            of_groups_newest = _newest(times[good][in_minute & of_groups])
-            number, number_late = int(in_minute.sum()), int(late[in_minute].sum())
-            self._add(Count(int(minute), topic, None, number, number_late, newest, of_groups_newest))
-
-    def _add(self, more: Count) -> None:
-        count = self.counts.setdefault((more.minute_ms, more.topic, more.reason), more)
-        if count is not more:
-            count.records += more.records
-            count.late += more.late
-            count.newest_ms = max(count.newest_ms, more.newest_ms)
-            count.groups_newest_ms = max(count.groups_newest_ms, more.groups_newest_ms)
+        good[[at for at, _ in reasons]] = False
+        accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
+        # A rejected record can still have a usable time.
+        for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
+            key = int(minutes[rows[0]]), records.topic, reason
+            count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
+            count.records += len(rows)
+            count.late += int(late[rows].sum()) if reason is None else 0
+            count.newest_ms = max(count.newest_ms, _newest(times[rows[~of_groups]]))
+            count.groups_newest_ms = max(count.groups_newest_ms, _newest(times[rows[of_groups]]))
 
 
 def _newest(times: np.ndarray) -> int:
@@ -394,10 +375,9 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
         return alone
     alike = _alike(values, keys, worth)
     order = np.argsort(alike, kind="stable")
-    begins = np.flatnonzero(np.append(True, alike[order][1:] != alike[order][:-1]))
+    starts = np.flatnonzero(np.diff(alike[order])) + 1
     samples: list[tuple[int, np.ndarray]] = []
-    for begin, end in zip(begins, np.append(begins[1:], len(order)), strict=True):
-        repeated = worth[order[begin:end]]
+    for repeated in np.split(worth[order], starts):
         if len(repeated) <= READ:
             samples += [(at, np.array([at])) for at in repeated.tolist()]
         else:

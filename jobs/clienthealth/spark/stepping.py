@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clienthealth.model.readings import Source
+from clienthealth.model.values import grouped
 from clienthealth.monitor.incidents import OpenIncident, change_row
 from clienthealth.settings import Settings
 from clienthealth.spark.decoding import COUNTS, REJECTS, Count, Reject, decompressed
@@ -31,16 +32,8 @@ ROWS = "kind string, key binary, value binary, headers string"
 STATE = "data binary"
 
 #: Kinds of rows. The driver collects those in DRIVER: they are few, however many clients and failures there are.
-HEALTH, REJECT, MINUTE, CHANGE, QUALITY, COUNT, SUMMARY = (
-    "health",
-    "reject",
-    "minute",
-    "change",
-    "quality",
-    "count",
-    "summary",
-)
-DRIVER = (QUALITY, COUNT, SUMMARY)
+HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
+QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
 #: Maximum length of a reject's reason (characters); bytes that a Kafka batch adds to a single record; a producer's
 #: limit in bytes (`topics.SENDING`).
@@ -90,9 +83,7 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
     from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
-    of_bucket: dict[int, list[OpenIncident]] = {}
-    for incident in opened:
-        of_bucket.setdefault(bucket_of(incident.client, buckets), []).append(incident)
+    of_bucket = grouped(opened, lambda incident: bucket_of(incident.client, buckets))
     return {bucket: compressed(_pack(incidents)) for bucket, incidents in of_bucket.items()}
 
 
@@ -224,11 +215,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
     rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
     rows += [(CHANGE, None, change_row(change, now_ms), None) for change in published.changes]
     summary = Summary(
-        rows={
-            HEALTH: len(published.records),
-            MINUTE: len(published.minutes),
-            CHANGE: len(published.changes),
-        },
+        rows={HEALTH: len(published.records), MINUTE: len(published.minutes), CHANGE: len(published.changes)},
         changes=[(*kind, n) for kind, n in Counter((c.verdict.mode, c.change) for c in published.changes).items()],
         onsets=[
             c.verdict.since_ms for c in published.changes if c.change == "opened" and c.verdict.since_ms is not None
@@ -257,16 +244,12 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
     headers.
     """
     rows: list[Row] = []
-    for item in data:
-        for reject in _unpack_rejects(item):
-            source = Source(reject.topic, reject.partition, reject.offset)
-            headers = headers_of(reject.reason, source, json.loads(reject.headers) if reject.headers else ())
-            if fits(most, reject.key, reject.value, headers.encode()):
-                rows.append((REJECT, reject.key, reject.value, headers))
-            elif fits(most, reject.key, headers.encode()):
-                rows.append((REJECT, reject.key, None, headers))
-            else:
-                rows.append((REJECT, None, None, headers_of(reject.reason, source)))
+    for reject in (reject for item in data for reject in _unpack_rejects(item)):
+        source = Source(reject.topic, reject.partition, reject.offset)
+        headers = headers_of(reject.reason, source, json.loads(reject.headers) if reject.headers else ())
+        whole, without_value = (reject.key, reject.value, headers), (reject.key, None, headers)
+        fitting = (row for row in (whole, without_value) if fits(most, row[0], row[1], headers.encode()))
+        rows.append((REJECT, *next(fitting, (None, None, headers_of(reject.reason, source)))))
     return [*rows, (SUMMARY, None, _pack(Summary(rows={REJECT: len(rows)})), None)]
 
 
