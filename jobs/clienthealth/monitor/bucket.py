@@ -16,23 +16,19 @@ from clienthealth.measure.packed import LogEntry, Readings
 from clienthealth.measure.view import POSITION, About, Rows, Windows
 from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
-from clienthealth.model.readings import LogEvent, Reading, ThreadDump, TopicReading
+from clienthealth.model.readings import Reading, TopicReading
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Seen
 from clienthealth.monitor import also_seen
 from clienthealth.monitor.process_log import Start, lives, starts
 from clienthealth.monitor.readings import SHIFT, Grid, intervals, keys, totals_added_up
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
-from clienthealth.monitor.whose import ProcessLog, logged_options, process_logs
+from clienthealth.monitor.whose import NO_LOG, ProcessLog, WindowLog, logged_options, process_logs
 from clienthealth.settings import Settings
 
 #: A client has departed after this many of its reporting intervals without data, but not before `[absence]
 #: min_gap_seconds`.
 INTERVALS = 3
-
-#: Log of a client in a window: its log events, thread dumps of its process, earlier dumps, and earlier events.
-WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]
-NO_LOG: WindowLog = ((), (), (), ())
 
 
 class Span(NamedTuple):

@@ -28,11 +28,11 @@ from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode
 from clienthealth.monitor import recovery
 from clienthealth.monitor.adjust import Context, Reporting, adjust
-from clienthealth.monitor.bucket import NO_LOG, Bucket, Span, WindowLog
+from clienthealth.monitor.bucket import Bucket, Span
 from clienthealth.monitor.incidents import Incidents, Transition
 from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, skew_seconds, skew_words
 from clienthealth.monitor.state import ProcessKey
-from clienthealth.monitor.whose import ProcessLog, contradicted
+from clienthealth.monitor.whose import NO_LOG, ProcessLog, WindowLog, contradicted
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
 #: Key and value of a record on `client-health`. If the value is None, readers forget the client.

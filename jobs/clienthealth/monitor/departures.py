@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.columns import Ints
 from clienthealth.model.clients import Client
 from clienthealth.model.metrics import CLIENT_METRICS, TERMINATING
 from clienthealth.model.readings import Reading
@@ -59,25 +58,22 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     return min(before, state.idle_ms)
 
 
-def judge_global_outage(bucket: Bucket, before_ms: int) -> tuple[list[Record], list[Transition]]:
-    """Return the records of clients while no client reports, so that it is unknown whether they have ended.
+def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
+    """Return the clients (numbers) to judge now because no client reports, so that it is unknown whether they ended.
 
     Their data is kept: when input returns, each client has its full time again. Only log lines on a client's own end
     open an incident. `before_ms`: time without input at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
-        return [], []
+        return []
     silent = np.maximum(0, state.time_ms - state.clients.last_seen)
     # How long (ms) input must be missing until each client is reported as gone.
     after = np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
     state.clients.published[numbers] = 0
-    return _of_all([_judged(bucket, number, all_silent=True) for number in numbers.tolist()])
-
-
-def _of_all(clients: Sequence[tuple[Record, list[Transition]]]) -> tuple[list[Record], list[Transition]]:
-    return [record for record, _ in clients], [change for _, changes in clients for change in changes]
+    due: list[int] = numbers.tolist()
+    return due
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
@@ -93,25 +89,19 @@ def discount_outage(state: BucketState, before_ms: int) -> None:
     state.incidents.discount_outage(jump)
 
 
-def departed(bucket: Bucket) -> Ints:
+def departed(bucket: Bucket) -> list[int]:
     """Return the numbers of departed clients."""
     state = bucket.state
-    if not len(state.clients):
-        return np.empty(0, np.int64)
     last_heard = state.clients.last_seen
     silent = state.time_ms - last_heard
     usual = OVERDUE * state.clients.every
     for begin, end in state.shared:
         silent -= np.where(end - begin > usual, np.maximum(0, end - np.maximum(begin, last_heard)), 0)
-    return np.flatnonzero(silent >= bucket.gaps + 1000 * bucket.settings.absence.watermark_seconds)
+    gone: list[int] = np.flatnonzero(silent >= bucket.gaps + 1000 * bucket.settings.absence.watermark_seconds).tolist()
+    return gone
 
 
-def judge(bucket: Bucket, gone: Ints) -> tuple[list[Record], list[Transition]]:
-    """Return the records of departed clients, and the changes of incidents."""
-    return _of_all([_judged(bucket, number) for number in gone.tolist()])
-
-
-def _judged(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[Record, list[Transition]]:
+def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[Record], list[Transition]]:
     """Return the record of a client without data, and the changes of incidents.
 
     `all_silent`: True if no client reports.
@@ -130,7 +120,7 @@ def _judged(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[Reco
     changes += state.incidents.judged(seen.client, verdicts, departed_ms, offset)
     visible = shown([*verdicts, *silent], state.incidents, key)
     content = Content.of(visible, bucket.also_seen(state.all_clients[number]))
-    return _record(seen.client, content, seen.start_ms, departed_ms, settings), changes
+    return [_record(seen.client, content, seen.start_ms, departed_ms, settings)], changes
 
 
 def _left_open(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from traceback import extract_tb
 from typing import TypeVar
 
 import msgspec
@@ -128,53 +129,47 @@ def _part(
 
 def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
     """Yield all processes that have any data in the state or the chunks."""
-    for all_clients in (state.all_clients, *(chunk.all_clients for chunk in chunks)):
-        yield from (client.home for client in all_clients)
+    parts: list[BucketState | Chunk] = [state, *chunks]
+    for part in parts:
+        yield from (client.home for client in part.all_clients)
+        yield from (entry.process for entry in part.log_entries)
     yield from (group.client.home for chunk in chunks for group in chunk.groups)
-    for entries in (state.log_entries, state.waiting, *(chunk.log_entries for chunk in chunks)):
-        yield from (entry.process for entry in entries)
+    yield from (entry.process for entry in state.waiting)
     yield from (key[:2] for memory in state.by_process for key in memory)
     yield from (incident.client.home for incident in state.incidents.all)
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
     """Return the fault of a process. `state`, `chunks`: those of this process alone."""
-    inputs: list[tuple[int, Client, Source | None]] = []
-    tables = [(state.readings, state.all_clients, state.names)]
-    for table, all_clients, names in (*tables, *((chunk.readings, chunk.all_clients, chunk.names) for chunk in chunks)):
+    parts: list[BucketState | Chunk] = [state, *chunks]
+    inputs: list[tuple[int, Client, Source | None]] = [(0, Client(*home, home[1], "", None), None)]
+    for part in parts:
+        table = part.readings
         if len(table):
             at = int(table.ts.argmax())
-            where = Source(names[table.topic[at]], int(table.partition[at]), int(table.offset[at]))
-            inputs.append((int(table.ts[at]), all_clients[table.client[at]], where))
-    inputs += [(group.ts_ms, group.client, group.source) for chunk in chunks for group in chunk.groups]
-    for entries in (state.log_entries, *(chunk.log_entries for chunk in chunks)):
-        for entry in entries[-1:]:
+            where = Source(part.names[table.topic[at]], int(table.partition[at]), int(table.offset[at]))
+            inputs.append((int(table.ts[at]), part.all_clients[table.client[at]], where))
+        for entry in part.log_entries[-1:]:
             record = entry.event or entry.dump
             client = Client(entry.service, entry.host, entry.instance or entry.host, "", None)
             inputs.append((entry.ts_ms, client, record.source if record else None))
-    named = {
-        ref.identity
-        for all_clients in (state.all_clients, *(chunk.all_clients for chunk in chunks))
-        for ref in all_clients
-    }
-    nobody = (0, Client(*home, home[1], "", None), None)
-    _, client, source = max(inputs, key=lambda one: one[0], default=nobody)
-    if len(named) > 1:
+    inputs += [(group.ts_ms, group.client, group.source) for chunk in chunks for group in chunk.groups]
+    _, client, source = max(inputs, key=lambda one: one[0])
+    if len({client.identity for part in parts for client in part.all_clients}) > 1:
         client = msgspec.structs.replace(client, client_id="")
     return Fault(client, reason(mistake), source)
 
 
 #: Errors that are already logged: their kind, file and line.
-_logged: set[tuple[str, str, int]] = set()
+_logged: set[tuple[object, ...]] = set()
 
 
 def log_once(mistake: Exception) -> None:
     """Log an error with its traceback, once per place."""
-    trace = mistake.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    file, line = (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace else ("", 0)
-    place = type(mistake).__name__, file, line
+    place = (
+        type(mistake).__name__,
+        *((raised.filename, raised.lineno) for raised in extract_tb(mistake.__traceback__)[-1:]),
+    )
     if place not in _logged:
         _logged.add(place)
         log.error("a process cannot be judged: %s", mistake, exc_info=mistake)

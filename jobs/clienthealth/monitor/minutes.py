@@ -30,7 +30,7 @@ MINUTE_MS = 60_000
 Row = dict[str, Any]
 
 
-def finished(bucket: Bucket, gone: Ints, now_ms: int) -> list[Row]:
+def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
     """Return the rows of finished minutes. `gone`: clients of which all minutes are finished, because they departed."""
     state = bucket.state
     if not len(state.all_clients):

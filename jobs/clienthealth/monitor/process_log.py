@@ -75,9 +75,9 @@ def lives(state: BucketState) -> Mapping[ProcessKey, Sequence[Life]]:
     return by_process
 
 
-def remember_gone(state: BucketState, numbers: Iterable[int]) -> None:
+def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
     """For a while, remember the lifetimes of clients that leave the state, if their process goes on."""
-    numbers, clients = [*numbers], state.clients
+    clients = state.clients
     for number in numbers:
         client, until_ms = state.all_clients[number], float(clients.last[number] + OVERDUE * clients.every[number])
         state.gone.remember(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clienthealth.measure.columns import Ints
 from clienthealth.measure.packed import Chunk
 from clienthealth.monitor import (
     client_verdicts,
@@ -76,11 +75,13 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     if taken.log_entries or state.readings.fresh.any():
         published.add(client_verdicts.judge(bucket, taken.log_entries, closed, now_ms))
     gone = departures.departed(bucket)
-    published.add(departures.judge(bucket, gone))
+    for number in gone:
+        published.add(departures.judge(bucket, number))
     ended_keys = departures.keep(bucket)
     expired = state.incidents.expired(recovery.gone(state, settings, ended_keys), recovery.ended_ms(state))
     published.add(([(change.client.key, None) for change in expired], expired))
-    published.add(departures.judge_global_outage(bucket, idle_ms))
+    for number in departures.due_in_outage(bucket, idle_ms):
+        published.add(departures.judge(bucket, number, all_silent=True))
     published.records += departures.reminders(state, before_ms, settings)
     minutes.remember(state, published.changes)
     published.minutes = minutes.finished(bucket, gone, now_ms)
@@ -94,16 +95,16 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     return published
 
 
-def _let_go(bucket: Bucket, gone: Ints, published: Published) -> None:
+def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
     """Drop what no window needs any more, and the departed clients (`gone`)."""
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     living = process_log.evict(state, settings.monitor, longest)
     readings.evict(state, settings.monitor, grid)
-    process_log.remember_gone(state, gone.tolist())
-    for number in gone.tolist():
+    process_log.remember_gone(state, gone)
+    for number in gone:
         state.end(state.all_clients[number].identity, int(state.clients.last[number]))
-    readings.forget(state, gone.tolist())
+    readings.forget(state, gone)
     if too_many := forget(state, settings, living):
         published.left_out["events"] += too_many
 

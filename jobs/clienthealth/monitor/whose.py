@@ -47,6 +47,9 @@ AWAY_SECONDS = 5.0
 #: The only library whose metrics can contradict lines: others count differently, or log what they do not count.
 COUNTS = "java"
 
+#: Log of a client in a window: its log events, thread dumps of its process, earlier dumps, and earlier events.
+WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]
+NO_LOG: WindowLog = ((), (), (), ())
 Owner = Literal["mine", "another's", "anybody's"]
 #: Returns, for the name of a metric, its times (epoch ms, in order) and values of one client.
 Known = Callable[[str], tuple[Ints, Floats]]
@@ -145,9 +148,7 @@ class ProcessLog:
         lead = [entry for entry in self.entries if start_ms - LEAD_MS <= entry.ts_ms < start_ms and entry.event]
         return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:], lead=lead)
 
-    def about(
-        self, client: Client
-    ) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]:
+    def about(self, client: Client) -> WindowLog:
         """Return the events about a client, the dumps of its process, earlier dumps, and earlier events.
 
         Events name the client or no client. Entries of other processes at the same place are left out. An entry that
