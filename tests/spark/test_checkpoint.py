@@ -108,6 +108,7 @@ def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path:
     assert begun.read_text() == f"v1\n{NOW_MS - 3_601_000}"
 
 
+@pytest.mark.long
 def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp_path: Path) -> None:
     """A time that is written into the plan of each batch makes code that was not compiled before."""
     jvm: Any = spark.sparkContext._jvm

@@ -61,6 +61,7 @@ def test_a_place_where_no_table_can_be_opened_is_reported(here: Path, pytestconf
     )
 
 
+@pytest.mark.long
 def test_a_history_of_another_release_is_found_before_the_monitor_ends_with_it(
     spark: SparkSession, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

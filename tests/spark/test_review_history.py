@@ -21,6 +21,7 @@ from clienthealth.platform.locations import inside
 from clienthealth.spark import history
 from clienthealth.spark.history import maintain
 from clienthealth.spark.stepping import Quality
+from tests.support.rows import long_after
 
 ORDERS = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer", "java", "3.9.1")
 FACT = Evidence("metric", 1_000, "stood still", Source("client-metrics", 2, 88))
@@ -90,7 +91,7 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
     assert count(spark, root, "verdicts") == 5
 
 
-@pytest.mark.parametrize("commits", [1, 20])
+@pytest.mark.parametrize("commits", long_after(1, [20, 1]))
 def test_a_batch_is_not_looked_for_before_it_was_planned(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
@@ -127,6 +128,7 @@ def test_open_incidents_are_read_back_whole(spark: SparkSession, root: str) -> N
     assert history.open_incidents(spark, root) == []
 
 
+@pytest.mark.long
 def test_quality_is_kept_with_its_day(spark: SparkSession, root: str) -> None:
     minute_ms = int(datetime(2026, 11, 9, 1, tzinfo=UTC).timestamp() * 1000)
     history.append_quality(

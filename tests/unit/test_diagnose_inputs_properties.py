@@ -78,6 +78,7 @@ def _entries(data: bytes, size: int = 1 << 18) -> list[tuple[int, int | None, by
     return [(entry.line, entry.ts_ms, entry.value) for entry in listed]
 
 
+@pytest.mark.long
 @FEW
 @given(data=st.data())
 def test_a_cut_never_makes_health_of_a_failure(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:

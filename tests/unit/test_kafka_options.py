@@ -307,7 +307,7 @@ def test_a_keytab_is_what_kerberos_takes_the_principal_from(monkeypatch: pytest.
     assert os.environ["KRB5_CLIENT_KTNAME"] == "/etc/h.keytab"
 
 
-@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+@pytest.mark.parametrize("kind", ["PKCS12", pytest.param("JKS", marks=pytest.mark.long)])
 @pytest.mark.parametrize("declared", ["JKS", "PKCS12"])
 def test_java_takes_either_kind_of_store_for_the_other_and_so_do_we(kind: str, declared: str, tmp_path: Path) -> None:
     store = tmp_path / "store"

@@ -67,6 +67,7 @@ def test_alerts_and_recordings_are_apart() -> None:
         assert all(key in rule for group in mixin()[kind]["groups"] for rule in group["rules"])
 
 
+@pytest.mark.long
 def test_the_selector_is_in_every_query_of_scraped_series_and_in_no_other() -> None:
     count = 0
     for rule in [rule for group in groups(changed()) for rule in group["rules"]]:
