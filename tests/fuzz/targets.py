@@ -478,10 +478,10 @@ def warm() -> None:
 @contextmanager
 def nothing_hidden() -> Iterator[None]:
     """Let exceptions of formats through, which the decoder otherwise turns into a reject reason."""
-    by_name = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
+    seen = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
-    def stream_formats(stream: Stream) -> Mapping[str, Format]:
-        return by_name[stream]
+    def stream_formats(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
+        return {name: fmt for stream in streams for name, fmt in seen[stream].items()}
 
     with patch.object(decode, "_by_name", stream_formats), patch.object(decode, "opened", _seeing(opened)):
         yield

@@ -281,7 +281,7 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "undecoded JSON with half a character": (
         json.dumps({"@timestamp": "2026-11-20T20:00:01Z", "message": r'{"message": "\ud800", "x": NaN}'}),
-        {"format": "ecs", "ts_ms": 1795204801000, "message": r'{"message": "\ud800", "x": NaN}'},
+        {"format": "ecs", "ts_ms": 1795204801000, "message": "\ufffd"},
     ),
     "JSON after the names of a pod and its container": (
         'orders-7d9f8b6c5-x2x7q orders {"@timestamp": "2026-11-20T20:00:01Z", "log.level": "WARN", "message": "x"}',

@@ -28,12 +28,12 @@ future-timestamp   a time more than `monitor.future_seconds` ahead of ours, so t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -45,12 +45,13 @@ from clienthealth.model.values import EARLIEST_MS, MAX_NAME, interval, present
 from clienthealth.model.wording import listing
 from clienthealth.platform.schema_registry import UnknownSchemaError, schema
 from clienthealth.read.formats import Format, Record, _pushed, formats
+from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.formats._log_lines import named, opened
 from clienthealth.read.formats._payload import PayloadError, framed, unpacked, without_message_path
 from clienthealth.read.formats._protobuf import signal
 from clienthealth.read.formats._typed import fast as fast
 from clienthealth.read.logs.times import zone_between
-from clienthealth.settings import IdentitySettings, Settings, TopicSettings
+from clienthealth.settings import Settings, TopicSettings
 
 #: Record headers that are read.
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
@@ -68,17 +69,14 @@ BLANKS = " \t\r\n\ufeff"
 
 STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 
-Said = TypeVar("Said", Snapshot, LogLine)
-
 _CONNECT = frozenset({"schema", "payload"})
 _DEBEZIUM = frozenset({"before", "after", "op", "source"})
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: Escapes in JSON text: surrogate pairs; single surrogates (group 1), which are not characters; any other escape.
-_SURROGATES = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
-)
+#: The parts of an identity that a record's headers may state, and those in its key, in order.
+_STATED = ("service", "host", "instance", "client_id", "library", "version")
+_IN_KEY = ("service", "instance", "client_id")
 
 
 class Decoded(msgspec.Struct):
@@ -98,21 +96,36 @@ class Decoded(msgspec.Struct):
 
 def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Return the snapshots in a record of metrics. `now_ms`: reference for future timestamps, epoch ms."""
-    readable = _readable(record, settings)
-    if isinstance(readable, str):
-        return Decoded(errors=[readable])
-    result = _metrics(readable, _format(readable, "metrics"), latest_ms(settings, now_ms))
-    result.snapshots = _own(result.snapshots, record.source.topic, settings.topics, result.errors)
-    return result
+    return _decode(record, ("metrics",), settings, now_ms)
 
 
 def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Return the log lines in a record of logs. A line without a time gets the time of its Kafka record."""
-    readable = _readable(record, settings)
-    if isinstance(readable, str):
-        return Decoded(errors=[readable])
-    result = _logs(readable, _format(readable, "logs"), latest_ms(settings, now_ms))
-    result.lines = _own(result.lines, record.source.topic, settings.topics, result.errors)
+    return _decode(record, ("logs",), settings, now_ms)
+
+
+def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
+    """Decode as metrics if a format of metrics recognises the record, else as logs."""
+    return _decode(record, STREAMS, settings, now_ms)
+
+
+def _decode(raw: RawRecord, streams: tuple[Stream, ...], settings: Settings, now_ms: int) -> Decoded:
+    result = Decoded()
+    try:
+        record = _readable(raw, settings)
+        fmt = _format(record, streams)
+        result.format = fmt.name if fmt else None
+        content = _content(record, fmt)
+    except PayloadError as error:
+        result.errors.append(str(error))
+        return result
+    for one in content:
+        try:
+            said = opened(one) if isinstance(one, LogLine) else one
+        except Exception as mistake:  # noqa: BLE001 - a mistake in reading a line costs the line, not the job
+            result.errors.append(_wrong(mistake))
+            continue
+        _take(said, record, raw.source.topic, settings, latest_ms(settings, now_ms), result)
     return result
 
 
@@ -120,26 +133,11 @@ def decode_said(said: LogLine | Snapshot, record: RawRecord, settings: Settings,
     """Complete a line or snapshot that the reader of its file already parsed; the record identifies the process."""
     headers = _header_values(record.headers)
     said_in = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
-    if isinstance(said, Snapshot):
-        canonical = _by_name("metrics")["canonical"]
-        result = Decoded(format=canonical.name)
-        _take_snapshot(said, said_in, canonical.interval_ms, latest_ms(settings, now_ms), result)
-    else:
-        result = Decoded(format="thread_dump" if said.dumps else "plain_text")
-        _take_line(named(said), said_in, latest_ms(settings, now_ms), result)
+    if isinstance(said, LogLine):
+        said = named(said)
+    result = Decoded("canonical" if isinstance(said, Snapshot) else "thread_dump" if said.dumps else "plain_text")
+    _take(said, said_in, record.source.topic, settings, latest_ms(settings, now_ms), result)
     return result
-
-
-def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Decode as metrics if a format of metrics recognises the record, else as logs."""
-    readable = _readable(record, settings)
-    if isinstance(readable, str):
-        return Decoded(errors=[readable])
-    of_logs = readable.headers.get("format") in _by_name("logs")
-    of_metrics = None if of_logs else _format(readable, "metrics")
-    if of_metrics is not None:
-        return _metrics(readable, of_metrics, latest_ms(settings, now_ms))
-    return _logs(readable, _format(readable, "logs"), latest_ms(settings, now_ms))
 
 
 @lru_cache(maxsize=65_536)
@@ -154,162 +152,133 @@ def latest_ms(settings: Settings, now_ms: int) -> int:
     return now_ms + settings.monitor.future_seconds * 1000
 
 
-def _readable(raw: RawRecord, settings: Settings) -> Record | str:
-    """Return the record as text (parsed if it is JSON) or bytes; else the reason why it cannot be read."""
+def _readable(raw: RawRecord, settings: Settings) -> Record:
+    """Return the record as text (parsed if it is JSON) or bytes. Raises PayloadError if it cannot be read."""
     value = raw.value
     if value is None or len(value) == 0:
-        return "empty"
+        raise PayloadError("empty")
     most = settings.monitor.max_record_bytes
     if len(value) > most:
-        return "oversized"
+        raise PayloadError("oversized")
+    headers = _header_values(raw.headers) if raw.headers else {}
     record = Record(
         text="",
         key=_key_text(raw.key),
-        headers=_headers(raw.headers, settings.identity) if raw.headers else {},
+        headers=headers | _pushed.identity_headers(headers, settings.identity),
         ts_ms=raw.ts_ms,
         identity=settings.identity,
     )
-    try:
-        data = unpacked(value, most)
-        frame = framed(data)
-        return _unframed(record, *frame, settings) if frame else _filled(record, data)
-    except PayloadError as error:
-        return str(error)
+    data = unpacked(value, most)
+    if frame := framed(data):
+        _fill_from_frame(record, *frame, settings)
+    else:
+        _fill(record, data)
+    return record
 
 
-def _filled(record: Record, data: bytes | memoryview) -> Record | str:
-    """Return the record with this payload, or the reason why it is unusable."""
-    named = record.headers.get("format")
+def _fill(record: Record, data: bytes | memoryview) -> None:
+    """Set the record's payload. Raises PayloadError if it is unusable."""
     record.signal = signal(data)
-    if record.signal or named in _binary_formats():
+    if record.signal or record.headers.get("format") in _binary_formats():
         record.data = data
-        return record
+        return
     try:
         record.text = str(data, "utf-8").lstrip(BLANKS)
     except UnicodeDecodeError:
-        return "binary"
+        raise PayloadError("binary") from None
     if not record.text:
-        return "empty"
+        raise PayloadError("empty")
     if record.text[0] in "{[":
-        record.document = _document(record.text)
-    return _out_of_envelope(record)
+        record.document = parsed(record.text)
+    _unwrap(record)
 
 
-def _unframed(record: Record, number: int, data: memoryview, settings: Settings) -> Record | str:
-    """Return the record with a payload framed by this schema's number; JSON needs no schema."""
-    if data[0] in b"{[" and not isinstance(filled := _filled(record, data), str) and filled.document is not None:
-        return filled
+def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
+    """Set a payload framed by this schema's number; JSON needs no schema. Raises PayloadError if it is unusable."""
+    if data[0] in b"{[":
+        with suppress(PayloadError):
+            _fill(record, data)
+            if record.document is not None:
+                return
     if not settings.registry.url:
-        return f"binary: framed with schema {number}, and no registry is set ([registry] url)"
+        raise PayloadError(f"binary: framed with schema {number}, and no registry is set ([registry] url)")
     try:
         by = schema(settings.registry, number)
+        document = by.read(data) if by.kind == "AVRO" else None
     except UnknownSchemaError:
-        return f"unknown-schema: {number}"
-    if by.kind == "PROTOBUF":
-        return _filled(record, without_message_path(data))
-    if by.kind != "AVRO":
-        return _filled(record, data)
-    try:
-        document = by.read(data)
+        raise PayloadError(f"unknown-schema: {number}") from None
     except ValueError as error:
-        return f"binary: not of schema {number}: {error}"
-    return _decoded_by_schema(record, document)
+        raise PayloadError(f"binary: not of schema {number}: {error}") from None
+    if by.kind == "AVRO":
+        _fill_decoded(record, document)
+    else:
+        _fill(record, without_message_path(data) if by.kind == "PROTOBUF" else data)
 
 
-def _decoded_by_schema(record: Record, document: Any) -> Record | str:
-    """Return the record with a value decoded by a schema, in JSON's types."""
+def _fill_decoded(record: Record, document: Any) -> None:
+    """Set a payload that is decoded already, in JSON's types. Raises PayloadError if it is unusable."""
     try:
         record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
     except (TypeError, ValueError) as error:
-        return f"binary: {error}"
+        raise PayloadError(f"binary: {error}") from None
+    if not record.text:
+        raise PayloadError("empty")
     record.document = None if isinstance(document, str) else document
-    return _out_of_envelope(record) if record.text else "empty"
+    _unwrap(record)
 
 
-def _out_of_envelope(record: Record) -> Record | str:
+def _unwrap(record: Record) -> None:
     """Remove the envelopes that Kafka Connect's JSON converter and Debezium put around a value."""
     document = record.document
     if type(document) is not dict:
-        return record
+        return
     if document.keys() == _CONNECT:
         inner = document["payload"]
     elif document.keys() >= _DEBEZIUM:
         inner = document["after"]
     else:
-        return record
+        return
     if inner is None:
-        return "empty"
+        raise PayloadError("empty")
     if isinstance(inner, str):
         record.document = None
-        return _filled(record, inner.encode("utf-8", "replace"))
-    return _decoded_by_schema(record, inner)
-
-
-def _document(text: str) -> Any:
-    """Return the text as JSON, or None."""
-    try:
-        return msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return _lenient_document(text)
-
-
-def _lenient_document(text: str) -> Any:
-    """Like `_document`, but accept NaN, Infinity, huge numbers and single surrogates, which some programs write."""
-    whole = (
-        _SURROGATES.sub(lambda surrogate: "\\ufffd" if surrogate[1] else surrogate[0], text) if "\\u" in text else text
-    )
-    try:
-        return json.loads(whole, parse_int=lambda digits: int(digits) if len(digits) < 1000 else float("inf"))
-    except (ValueError, RecursionError):
-        return None
+        _fill(record, inner.encode("utf-8", "replace"))
+    else:
+        _fill_decoded(record, inner)
 
 
 def _key_text(key: bytes | None) -> str | None:
-    return _text_of(key) if key is not None and len(key) <= 3 * MAX_NAME else None
+    return _text_of_key(key) if key is not None and len(key) <= 3 * MAX_NAME else None
 
 
-@lru_cache(maxsize=4096)
-def _text_of(key: bytes) -> str | None:
+def _text_of(data: bytes) -> str | None:
     try:
-        return key.decode()
+        return data.decode()
     except UnicodeDecodeError:
         return None
 
 
+_text_of_key = lru_cache(maxsize=4096)(_text_of)
+
+
 def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
     """Return the non-empty headers whose names are in `_READ`, as text."""
-    values = {}
-    for name in _READ:
-        value = headers.get(name)
-        if value is not None:
-            try:
-                text = present(str(value, "utf-8"))
-            except UnicodeDecodeError:
-                continue
-            if text:
-                values[name] = text
-    return values
+    return {name: text for name in _READ if name in headers and (text := present(_text_of(headers[name])))}
 
 
-def _headers(raw: Mapping[str, bytes], identity: IdentitySettings) -> dict[str, str]:
-    """Return the headers that the decoder reads, plus the identity that a push's headers give to its client."""
-    values = _header_values(raw)
-    return values | _pushed.identity_headers(values, identity)
-
-
-@lru_cache(maxsize=2)
-def _by_name(stream: Stream) -> Mapping[str, Format]:
-    return {fmt.name: fmt for fmt in formats(stream)}
+@cache
+def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
+    return {fmt.name: fmt for stream in streams for fmt in formats(stream)}
 
 
 @cache
 def _binary_formats() -> frozenset[str]:
-    return frozenset(fmt.name for stream in STREAMS for fmt in formats(stream) if fmt.binary)
+    return frozenset(name for name, fmt in _by_name(STREAMS).items() if fmt.binary)
 
 
-def _format(record: Record, stream: Stream) -> Format | None:
+def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
     """Return the format in the header, else the first that recognises the record, else None."""
-    by_name = _by_name(stream)
+    by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))
     if named is not None and _could_be(record, named):
         return named
@@ -328,19 +297,23 @@ def _could_be(record: Record, fmt: Format) -> bool:
     return record.document is not None or fmt.text or fmt.stream == "logs"
 
 
-def _decoded(record: Record, fmt: Format | None) -> tuple[list[Any], list[str]]:
-    """Return the content by the record's format, and the reason if there is none."""
-    if fmt is None:
-        return [], [_unreadable(record) or "unknown-format"]
+def _content(record: Record, fmt: Format | None) -> list[Any]:
+    """Return the snapshots or lines in the record. Raises PayloadError if there are none."""
     try:
-        results = fmt.decode(record)
+        content = fmt.decode(record) if fmt else None
     except DependencyError as missing:
-        return [], [f"binary: {missing}"]
+        raise PayloadError(f"binary: {missing}") from None
     except Exception as mistake:  # noqa: BLE001 - a mistake in a format costs the record, not the job
-        return [], [f"wrong-types: {type(mistake).__name__}: {mistake}"]
-    if results is None:
-        return [], [_unreadable(record) or "wrong-types"]
-    return results, [] if results else [_no_metrics(record) if fmt.stream == "metrics" else "empty"]
+        raise PayloadError(_wrong(mistake)) from None
+    if fmt is None or content is None:
+        raise PayloadError(_unreadable(record) or ("wrong-types" if fmt else "unknown-format"))
+    if not content:
+        raise PayloadError(_no_metrics(record) if fmt.stream == "metrics" else "empty")
+    return content
+
+
+def _wrong(mistake: Exception) -> str:
+    return f"wrong-types: {type(mistake).__name__}: {mistake}"
 
 
 def _no_metrics(record: Record) -> str:
@@ -361,73 +334,56 @@ def _unreadable(record: Record) -> str | None:
     return "truncated-json" if '"' in outside or unclosed else "malformed-json"
 
 
-def _metrics(record: Record, fmt: Format | None, latest: int) -> Decoded:
-    snapshots, errors = _decoded(record, fmt)
-    result = Decoded(format=fmt.name if fmt else None, errors=errors)
-    for snapshot in snapshots:
-        _take_snapshot(snapshot, record, fmt.interval_ms if fmt else 0, latest, result)
-    return result
-
-
-def _take_snapshot(snapshot: Snapshot, record: Record, interval_ms: int, latest: int, result: Decoded) -> None:
-    error = snapshot.error
-    if error is None:
-        client = _identified(snapshot.client, record)
-        _pushed.complete(snapshot, record.headers)
-        error = _identity_error(client) or _time_error(snapshot.ts_ms, latest)
+def _take(
+    said: LogLine | Snapshot, record: Record, topic: str, settings: Settings, latest: int, result: Decoded
+) -> None:
+    """Complete a line or snapshot and add it to the result, or the reason why it cannot be used."""
+    if isinstance(said, LogLine):
+        error = _complete_line(said, record, latest)
+    elif (error := said.error or _complete_snapshot(said, record, latest)) is None:
+        said.interval_ms = interval(said.interval_ms, _by_name(STREAMS)[result.format or ""].interval_ms)
+        if impossible := said.drop_impossible():
+            result.errors.append(f"impossible-value: {listing(impossible)}")
+    service = said.client.service or ""
+    if error is None and settings.topics.services and not speaks_of(settings.topics, topic, service):
+        error = f"foreign-service: {service!r} on {topic}"
     if error is not None:
         result.errors.append(error)
-        return
+    elif isinstance(said, LogLine):
+        result.lines.append(said)
+    else:
+        result.snapshots.append(said)
+
+
+def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
+    """Fill in what the record knows of a snapshot; return the reason if it cannot be used."""
+    client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
         client = msgspec.structs.replace(client, service=client.service or "", instance=instance)
     snapshot.client = client
-    snapshot.interval_ms = interval(snapshot.interval_ms, interval_ms)
-    if impossible := snapshot.drop_impossible():
-        result.errors.append(f"impossible-value: {listing(impossible)}")
-    result.snapshots.append(snapshot)
+    _pushed.complete(snapshot, record.headers)
+    if client.is_too_long:
+        return "oversized: a name"
+    if client.client_id is None:
+        return "missing-identity: client_id"
+    return "missing-identity: kind" if client.kind is None else _time_error(snapshot.ts_ms, latest)
 
 
-def _logs(record: Record, fmt: Format | None, latest: int) -> Decoded:
-    log_lines, errors = _decoded(record, fmt)
-    result = Decoded(format=fmt.name if fmt else None, errors=errors)
-    for shipped in log_lines:
-        try:
-            line = opened(shipped)
-        except Exception as mistake:  # noqa: BLE001 - as in `_decoded`
-            errors.append(f"wrong-types: {type(mistake).__name__}: {mistake}")
-            continue
-        _take_line(line, record, latest, result)
-    return result
-
-
-def _own(said: list[Said], topic: str, topics: TopicSettings, errors: list[str]) -> list[Said]:
-    """Return the items whose service the topic may carry, and add a reason to `errors` for each other item."""
-    if not topics.services:
-        return said
-    own = []
-    for one in said:
-        service = one.client.service or ""
-        if speaks_of(topics, topic, service):
-            own.append(one)
-        else:
-            errors.append(f"foreign-service: {service!r} on {topic}")
-    return own
-
-
-def _take_line(line: LogLine, record: Record, latest: int, result: Decoded) -> None:
+def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
+    """Fill in what the record knows of a line; return the reason if it cannot be used."""
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
     elif line.dumps and record.ts_ms:
         # The time in a dump names no zone, so compare it with the record's time.
         line.ts_ms += zone_between(line.ts_ms, record.ts_ms) or 0
-    line.client = _identified(line.client, record)
-    too_long = "oversized: a name" if line.client.is_too_long else None
-    error = line.error or too_long or _nowhere(line) or _time_error(line.ts_ms, latest)
-    if error is None:
-        result.lines.append(line)
-    else:
-        result.errors.append(error)
+    line.client = client = _identified(line.client, record)
+    if line.error is not None or client.is_too_long:
+        return line.error or "oversized: a name"
+    named_by_text = "clientId=" in (line.message or "") or " | " in (line.thread or "")
+    if not (client.service or client.host or client.instance or client.client_id or named_by_text):
+        return "missing-identity"
+    return _time_error(line.ts_ms, latest)
 
 
 def _identified(client: Identity, record: Record) -> Identity:
@@ -439,47 +395,15 @@ def _identified(client: Identity, record: Record) -> Identity:
     if header(_pushed.INSTANCE):
         # The headers come from the broker, which knows the pushing client; the payload only claims an identity.
         client = Identity(client_id=header("client_id") or client.client_id, kind=client.kind, group=client.group)
-    service = present(client.service) or header("service")
-    instance = present(client.instance) or header("instance")
-    client_id = present(client.client_id) or header("client_id")
-    host = present(client.host) or header("host")
-    library, version = present(client.library) or header("library"), present(client.version) or header("version")
-    kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
-    group = present(client.group)
-    if record.key and not (service and instance and client_id) and (parts := key_parts(record.key)):
-        service = service or parts[0].strip() or None
-        instance = instance or parts[1].strip() or None
-        client_id = client_id or parts[2].strip() or None
-    if not instance and client.handle:
+    fields = {name: present(getattr(client, name)) or header(name) for name in _STATED}
+    if record.key and not all(map(fields.get, _IN_KEY)) and (parts := key_parts(record.key)):
+        for name, part in zip(_IN_KEY, parts, strict=True):
+            fields[name] = fields[name] or part.strip() or None
+    if not fields["instance"] and client.handle:
         # A handle such as rdkafka#producer-1 is the same in every replica, so put the host before it.
-        instance = f"{host}:{client.handle}" if host else client.handle
-    return Identity(
-        service=service,
-        host=host,
-        instance=instance,
-        client_id=client_id,
-        kind=kind if kind in CLIENT_METRICS else None,
-        library=library,
-        version=version,
-        group=group,
-    )
-
-
-def _identity_error(client: Identity) -> str | None:
-    if client.is_too_long:
-        return "oversized: a name"
-    if client.client_id is None:
-        return "missing-identity: client_id"
-    return "missing-identity: kind" if client.kind is None else None
-
-
-def _nowhere(line: LogLine) -> str | None:
-    """Return the reason why a line cannot be used if it names no origin, else None."""
-    client = line.client
-    if client.service or client.host or client.instance or client.client_id:
-        return None
-    speaks_of_client = "clientId=" in (line.message or "") or " | " in (line.thread or "")
-    return None if speaks_of_client else "missing-identity"
+        fields["instance"] = f"{fields['host']}:{client.handle}" if fields["host"] else client.handle
+    kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
+    return Identity(**fields, kind=kind if kind in CLIENT_METRICS else None, group=present(client.group))
 
 
 def _time_error(ts_ms: int | None, latest: int) -> str | None:

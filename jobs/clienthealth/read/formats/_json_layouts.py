@@ -115,19 +115,27 @@ FORMATS = tuple(
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
+#: Escapes in JSON text: surrogate pairs; single surrogates (group 1), which are not characters; any other escape.
+_SURROGATES = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
+
+
 def parsed(text: str | bytes) -> Any:
-    """Return the value of a JSON text (NaN and Infinity allowed), None if it is not JSON or absurdly deep."""
+    """Return the value of a JSON text, None if it is not JSON or absurdly deep.
+
+    NaN, Infinity, huge numbers and single surrogates, which some programs write, are accepted.
+    """
     try:
-        text = text if isinstance(text, str) else text.decode()
-        return msgspec.json.decode(text)
+        whole = text if isinstance(text, str) else text.decode()
+        return msgspec.json.decode(whole)
     except UnicodeError:
         return None
-    except (msgspec.DecodeError, RecursionError):
-        # json.loads would accept a single surrogate, but such text cannot be encoded again.
-        if ("NaN" not in text and "Infinity" not in text) or "\\ud" in text.lower():
-            return None
+    except (ValueError, RecursionError):
+        if "\\u" in whole:
+            whole = _SURROGATES.sub(lambda one: "\\ufffd" if one[1] else one[0], whole)
     try:
-        return json.loads(text)
+        return json.loads(whole, parse_int=lambda digits: int(digits) if len(digits) < 1000 else float("inf"))
     except (ValueError, RecursionError):
         return None
 
