@@ -19,8 +19,10 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol, cast
 
@@ -29,25 +31,15 @@ from clienthealth.model.tables import table
 
 Packing = Literal["gz", "bz2", "xz", "zst", "zip", "tar"]
 
-_PACKED: tuple[tuple[bytes, Packing], ...] = (
-    (b"\x1f\x8b", "gz"),
-    (b"BZh", "bz2"),
-    (b"\xfd7zXZ\x00", "xz"),
-    (b"\x28\xb5\x2f\xfd", "zst"),
-    (b"PK\x03\x04", "zip"),
-    (b"PK\x05\x06", "zip"),
-)
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
-#: Files without readable evidence on a client, and archives that cannot be opened.
+#: Packed files, files without readable evidence on a client, and archives that cannot be opened.
 _FILES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_suffix(".toml"))
 _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for ending in endings}
 
 
 def packing(head: bytes) -> Packing | None:
     """Return how a file is packed, by its first bytes; None if it is not packed."""
-    if head[_TAR_AT : _TAR_AT + len(_TAR_MAGIC)] == _TAR_MAGIC:
-        return "tar"
-    return next((name for magic, name in _PACKED if head.startswith(magic)), None)
+    return "tar" if head.startswith(_TAR_MAGIC, _TAR_AT) else cast(Packing | None, _begun(head, "packed"))
 
 
 def no_evidence(name: str, head: bytes) -> str | None:
@@ -223,13 +215,11 @@ def _member(
         return 0
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as out:
-        chunk = head
-        while chunk:
+        for chunk in chain((head,), iter(partial(content.read, CHUNK), b"")):
             size += len(chunk)
             if size > left:
                 raise UnreadableError("it unpacks to so much that it looks like a bomb")
             out.write(chunk)
-            chunk = content.read(CHUNK)
     if written is not None and written > 0:
         os.utime(path, (written, written))
     return size
