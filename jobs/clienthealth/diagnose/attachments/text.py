@@ -16,9 +16,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
+from clienthealth.model.values import mapping
 from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.logs import lines
 from clienthealth.read.logs.times import Times
@@ -101,17 +103,17 @@ def plain(block: bytes) -> bytes:
 
 
 Unwrap = Callable[[Iterator[bytes]], Iterator[bytes]]
+Fields = Mapping[str, object]
 
 
 def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
     """Return the kind of objects that wrap each line, and a function that unwraps a line; None if nothing does."""
     first = plain(head).lstrip(b"\xef\xbb\xbf\n ").partition(b"\n")[0]
     if first.startswith(b"{"):
-        wrapped = parsed(first)
-        if _docker(wrapped) is not None:
-            return "docker json-file", lambda blocks: _unwrapped(blocks, _docker)
-        if _journal(wrapped) is not None:
-            return "journald JSON", lambda blocks: _unwrapped(blocks, _journal)
+        wrapped = mapping(parsed(first))
+        for what, line_of in (("docker json-file", _docker), ("journald JSON", _journal)):
+            if line_of(wrapped) is not None:
+                return what, partial(_unwrapped, line_of)
     if re.match(rb"(?:__CURSOR|__REALTIME_TIMESTAMP|_[A-Z_]+|[A-Z][A-Z_]+)=", first) and (
         b"\n__REALTIME_TIMESTAMP=" in b"\n" + head
     ):
@@ -119,27 +121,23 @@ def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
     return None
 
 
-def _unwrapped(blocks: Iterator[bytes], line_of: Callable[[object], bytes | None]) -> Iterator[bytes]:
+def _unwrapped(line_of: Callable[[Fields], bytes | None], blocks: Iterator[bytes]) -> Iterator[bytes]:
+    def line(raw: bytes) -> bytes:
+        # A line that cannot be unwrapped stays as it is: it will be reported.
+        return (line_of(mapping(parsed(raw))) if raw.startswith(b"{") else None) or raw
+
     for block in blocks:
-        lines = []
-        for raw in block.split(b"\n"):
-            # A line that cannot be unwrapped stays as it is: it will be reported.
-            lines.append((line_of(parsed(raw)) if raw.startswith(b"{") else None) or raw)
-        yield b"\n".join(lines)
+        yield b"\n".join(map(line, block.split(b"\n")))
 
 
-def _docker(fields: object) -> bytes | None:
-    if not isinstance(fields, dict):
-        return None
+def _docker(fields: Fields) -> bytes | None:
     log, time = fields.get("log"), fields.get("time")
     if not isinstance(log, str) or not isinstance(time, str) or "stream" not in fields:
         return None
     return f"{time} {log.rstrip()}".encode("utf-8", "replace")
 
 
-def _journal(fields: object) -> bytes | None:
-    if not isinstance(fields, dict):
-        return None
+def _journal(fields: Fields) -> bytes | None:
     message, stamp = fields.get("MESSAGE"), fields.get("__REALTIME_TIMESTAMP")
     if isinstance(message, list):
         message = bytes(n for n in message if isinstance(n, int) and 0 <= n < 256).decode("utf-8", "replace")
@@ -158,10 +156,7 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
     for block in blocks:
         rest += block
         lines: list[bytes] = []
-        while True:
-            end = rest.find(b"\n")
-            if end < 0:
-                break
+        while (end := rest.find(b"\n")) >= 0:
             line = rest[:end]
             name, equals, value = line.partition(b"=")
             if line and not equals:
@@ -288,10 +283,11 @@ _PREFIXES: tuple[tuple[str, bytes], ...] = (
     ("severity", rb"<\d{1,3}>(?=\S)"),
 )
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
-#: A line that begins with a level; its time may come from the application or from its shipper.
-_LEVELLED_REST = re.compile(rb"[A-Z]{4,5} ")
+#: The time of a line that begins with a level may come from the application or from its shipper.
+_TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,5} ")
 #: Further lines of a stack trace or a list of options: an application writes no time before these.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
+_TIMED_OR_GOES_ON = re.compile(_TIMED_REST.pattern + b"|" + _GOES_ON.pattern)
 
 
 class Stripped(NamedTuple):
@@ -315,14 +311,9 @@ class Prefixes:
             name, pattern = learned
             self.names.append(name)
             self._patterns.append(pattern)
-            rest = []
-            for line in lines:
-                if match := pattern.match(line):
-                    if "key" in pattern.groupindex:
-                        self.keys.add(match["key"])
-                    if line[match.end() :].strip():
-                        rest.append(line[match.end() :])
-            lines = rest
+            matches = [match for line in lines if (match := pattern.match(line))]
+            self.keys.update(match["key"] for match in matches if "key" in pattern.groupindex)
+            lines = [rest for rest in map(_rest, matches) if rest.strip()]
 
     def __bool__(self) -> bool:
         return bool(self._patterns)
@@ -351,26 +342,30 @@ def _next_prefix(lines: Sequence[bytes], learned: set[str]) -> tuple[str, re.Pat
         matches = [match for line in lines if (match := pattern.match(line))]
         if not matches or len(matches) < _PREFIX_SHARE * len(lines):
             continue
-        if name in ("timestamps", "syslog") and not _is_before_lines(name, matches):
-            continue
-        if (name == "compose" and not _is_compose(matches)) or (name == "stern" and not _is_stern(matches)):
-            continue
-        return name, pattern
+        if name not in _DOUBTFUL or _DOUBTFUL[name](matches):
+            return name, pattern
     return None
 
 
-def _is_before_lines(name: str, matches: Sequence[re.Match[bytes]]) -> bool:
+def _rest(match: re.Match[bytes]) -> bytes:
+    return match.string[match.end() :]
+
+
+def _count(pattern: re.Pattern[bytes], matches: Sequence[re.Match[bytes]]) -> int:
+    """Return the number of lines whose rest, behind the prefix, begins with a pattern."""
+    return sum(pattern.match(_rest(match)) is not None for match in matches)
+
+
+def _is_timestamps(matches: Sequence[re.Match[bytes]]) -> bool:
     """True if a tool wrote the time before each line, rather than the application before each entry."""
-    rests = [match.string[match.end() :] for match in matches]
-    if name == "syslog" and re.match(rb"[A-Z<]", matches[0].string):
-        return True
-    continued = sum(_GOES_ON.match(rest) is not None for rest in rests)
-    timed = sum(_TIMED_REST.match(rest) is not None for rest in rests)
-    if name == "syslog":
-        timed += sum(_LEVELLED_REST.match(rest) is not None for rest in rests)
-    # A journal names host and program on each line: then there are few programs, whatever the lines contain.
-    few = name == "syslog" and len({match["key"] for match in matches}) <= max(3, len(matches) // 20)
-    return bool(few or continued or timed * 2 > len(rests))
+    return _count(_GOES_ON, matches) > 0 or 2 * _count(_TIMED_REST, matches) > len(matches)
+
+
+def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
+    """True as for timestamps, or if a journal names few programs, whatever the lines contain."""
+    few = len({match["key"] for match in matches}) <= max(3, len(matches) // 20)
+    timed = 2 * _count(_TIMED_OR_LEVELLED, matches) > len(matches)
+    return few or timed or bool(re.match(rb"[A-Z<]", matches[0].string)) or _count(_GOES_ON, matches) > 0
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
@@ -383,6 +378,14 @@ def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
 
 def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
     """True for few pods with their containers, followed by lines that begin with a time or continue the line above."""
-    rests = [match.string[match.end() :] for match in matches]
     few = len({match["key"] for match in matches}) <= max(2, len(matches) // 20)
-    return few and 2 * sum(bool(_TIMED_REST.match(rest) or _GOES_ON.match(rest)) for rest in rests) > len(rests)
+    return few and 2 * _count(_TIMED_OR_GOES_ON, matches) > len(matches)
+
+
+#: Prefixes that an application may write itself → whether the lines show that a tool wrote them.
+_DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
+    "timestamps": _is_timestamps,
+    "syslog": _is_syslog,
+    "compose": _is_compose,
+    "stern": _is_stern,
+}
