@@ -10,13 +10,14 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Possible names of the field with the application's line, and of the field with the time.
 _MESSAGES = ("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE")
 _TIMES = ("@timestamp", "timestamp", "_time", "time", "ts", "date", "datetime", "eventTime", "receiveTimestamp", "tsNs")
@@ -86,16 +87,14 @@ def _lines(rows: Sequence[Row]) -> bytes:
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
         # If the export lists the newest row first, rows with equal times are in reverse order, too.
-        in_turn = rows if timed and timed[0] <= timed[-1] else reversed(rows)
+        in_turn = rows if timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
-    stamps = (None if row.ts_ms is None else datetime.fromtimestamp(row.ts_ms // 1000, UTC) for row in rows)
-    parts = (
-        row.text.rstrip()
-        if at is None
-        else f"{at:%Y-%m-%dT%H:%M:%S}.{(row.ts_ms or 0) % 1000:03d}Z {row.text.rstrip()}"
-        for row, at in zip(rows, stamps, strict=True)
-    )
-    return ("\n".join(parts) + "\n").encode("utf-8", "replace")
+    return "".join(map(_line, rows)).encode("utf-8", "replace")
+
+
+def _line(row: Row) -> str:
+    at = "" if row.ts_ms is None else f"{_EPOCH + timedelta(milliseconds=row.ts_ms):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z "
+    return f"{at}{row.text.rstrip()}\n"
 
 
 def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
