@@ -73,17 +73,13 @@ class Tally:
         attached.used += record.repeats if times else 0
         attached.emptied = attached.emptied + 1 if attached.used and "no-metrics" in decoded.errors else 0
         if times and record.timed == "own":
-            attached.start_ms = min(times if attached.start_ms is None else [attached.start_ms, *times])
-            attached.end_ms = max(times if attached.end_ms is None else [attached.end_ms, *times])
+            attached.span(*times)
         for snapshot in decoded.snapshots:
             if (snapshot.client.service, snapshot.client.host) != (record.service, record.instance):
                 attached.process = None
         for error in decoded.errors:
             why = error.partition(":")[0]
-            if why in HARMLESS:
-                attached.left_out = {**attached.left_out, why: attached.left_out.get(why, 0) + 1}
-            else:
-                attached.unread = {**attached.unread, why: attached.unread.get(why, 0) + 1}
+            (attached.leave_out if why in HARMLESS else attached.cannot_read)(why)
         if self._given is None and not attached.what:
             attached.what = (decoded.format or "").replace("_", " ")
 
@@ -170,9 +166,7 @@ def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
     local = [attached for attached in inputs if attached.local and known.get(attached.process)]
     shifts = {topic: known[attached.process] for attached in local for topic in attached.topics}
     for attached in local:
-        shift = known[attached.process]
-        attached.start_ms = None if attached.start_ms is None else attached.start_ms + shift
-        attached.end_ms = None if attached.end_ms is None else attached.end_ms + shift
+        attached.shift(known[attached.process])
     for entry in (entry for chunk in chunks for entry in chunk.log_entries if shifts):
         entry.event, entry.dump = _shifted(entry.event, shifts), _shifted(entry.dump, shifts)
 

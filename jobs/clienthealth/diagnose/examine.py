@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from clienthealth.diagnose.attachments.opening import Input, Opener, cannot_read
+from clienthealth.diagnose.attachments.opening import Input, Opener
 from clienthealth.diagnose.attachments.reading import Progress, Reader
 from clienthealth.diagnose.diagnosis import Diagnosis, Tally, diagnose
 from clienthealth.model.errors import InputError
@@ -74,23 +74,19 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
     If no other data has a date, the day is the one in the file's name, or stays unknown.
     """
     process, attached = identified
-    spans = [
-        (other.start_ms, other.end_ms)
-        for of_other, other in dated
-        if of_other == process and other.start_ms is not None and other.end_ms is not None
-    ]
+    spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]
     shift = 0
-    if spans and attached.start_ms is not None and attached.end_ms is not None:
-        middle = (min(start for start, _ in spans) + max(end for _, end in spans)) / 2
+    if spans and attached.span_ms is not None:
+        first, last = min(start for start, _ in spans), max(end for _, end in spans)
         if attached.named != "day":
-            shift = round((middle - (attached.start_ms + attached.end_ms) / 2) / DAY_MS) * DAY_MS
-        attached.start_ms, attached.end_ms, attached.dated = attached.start_ms + shift, attached.end_ms + shift, True
-        first, last = min(start for start, _ in spans) - NEAR_MS, max(end for _, end in spans) + NEAR_MS
-        if attached.named and not first <= attached.start_ms <= last:
+            shift = round((first + last - sum(attached.span_ms)) / 2 / DAY_MS) * DAY_MS
+        attached.dated = True
+        attached.shift(shift)
+        if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
             # The clock may be in another zone: the items share no window with dated ones, so they contradict nothing.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
-            cannot_read(attached, "the clock in its name fits nothing else")
+            attached.cannot_read("the clock in its name fits nothing else")
     elif attached.named == "day":
         attached.dated = True
     for record in records:

@@ -108,13 +108,13 @@ class Splitter:
     lines    number of lines so far; first_ms, last_ms: their time range
     telling  number of parsed lines with a Kafka text
     glued    number of these lines that look like entries of their own, but were added to the entry above
-    storms   number of entries that were left out because they repeat another one within a tenth of a second; one more
-             entry stands for all of these
+
+    Entries that repeat another one within a tenth of a second are left out; one more entry stands for all of these.
     """
 
     def __init__(self, layout: Layout) -> None:
         self.prefixes, self.times = layout.shipped, layout.times
-        self.lines = self.storms = self.telling = self.glued = 0
+        self.lines = self.telling = self.glued = 0
         self.first_ms: int | None = None
         self.last_ms: int | None = None
         self._many = len(self.prefixes.keys) > 1
@@ -177,27 +177,24 @@ class Splitter:
 
     def _look_at_end(self, block: bytes) -> None:
         """Remember the time of the block's last dated line, for lines without a time."""
-        end = len(block)
-        for _ in range(5):
-            begin = block.rfind(b"\n", 0, max(end - 1, 0)) + 1
-            line, key, time, _ = self.prefixes.parted(block[begin:end].rstrip(b"\n"))
-            if self._time(self.times.stamp(line), time, key) is not None or begin == 0:
+        for line in reversed(block.removesuffix(b"\n").rsplit(b"\n", 5)[-5:]):
+            if self._dated(line) is not None:
                 break
-            end = begin
         if self.first_ms is None or not self.lines:
-            line, key, time, _ = self.prefixes.parted(block[: block.find(b"\n")])
-            first = self._time(self.times.stamp(line), time, key)
+            first = self._dated(block[: block.find(b"\n")])
             self.first_ms = first if self.first_ms is None or (first is not None and not self.lines) else self.first_ms
+
+    def _dated(self, line: bytes) -> int | None:
+        stripped, key, time, _ = self.prefixes.parted(line)
+        return self._time(self.times.stamp(stripped), time, key)
 
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
         """Parse the lines of a part of a block, and yield its entries. `hits`: places of Kafka texts in the block."""
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
-            after = at + len(line) + 1
-            relevant = next_hit < len(hits) and hits[next_hit] < after
-            while next_hit < len(hits) and hits[next_hit] < after:
-                next_hit += 1
-            at = after
+            at += len(line) + 1
+            hit, next_hit = next_hit, bisect_left(hits, at, next_hit)
+            relevant = next_hit > hit
             if relevant and self._is_left_out(line):
                 # The same line, including its time: nearly all lines of a burst are left out here.
                 number += 1
@@ -221,7 +218,6 @@ class Splitter:
         known = self._left_out.get(key)
         if known is None:
             return False
-        self.storms += 1
         known.repeats += 1
         return True
 
@@ -244,12 +240,10 @@ class Splitter:
             else:
                 yield from self._closed(key)
                 entry = None
-        begins = entry is None or (stamp is not None or not _continues(line, entry)) or _is_long(entry, line)
-        if begins:
-            if entry is not None:
-                yield from self._closed(key)
+        begins = entry is None or stamp is not None or not _continues(line, entry) or _is_long(entry, line)
+        if entry is None or begins:
+            yield from self._closed(key)
             entry = self._open[key] = _Open(number, stamp, self._time(stamp, time, key))
-        assert entry is not None
         entry.lines.append(line)
         entry.numbers.append(number)
         entry.size += len(line) + 1
@@ -260,29 +254,21 @@ class Splitter:
             entry.dump = entry.dump or any(literal in line for literal in _DUMPS)
 
     def _closed(self, key: bytes) -> Iterator[Entry]:
-        entry = self._open.pop(key)
-        if not entry.relevant:
+        entry = self._open.pop(key, None)
+        if entry is None or not entry.relevant:
             return
-        if entry.dump:
-            text = utf8(b"\n".join(entry.lines))
-            yield Entry(entry.line, entry.ts_ms, text, None, self._writer(key), True, numbers=entry.numbers)
-            return
-        same = None
-        if len(entry.lines) == 1 and entry.stamp is not None and entry.ts_ms is not None:
+        finished = self._entry(key, entry)
+        if not entry.dump and len(entry.lines) == 1 and entry.stamp is not None and entry.ts_ms is not None:
             same = key, entry.lines[0][entry.stamp.end :], entry.ts_ms // SAMPLING_MS
             if self._is_left_out(same):
                 return
-        finished = self._entry(key, entry)
-        if same is not None:
             yield from self._remember(same, finished)
         yield finished
 
     def _entry(self, key: bytes, entry: _Open) -> Entry:
-        text, writer = utf8(b"\n".join(entry.lines)), self._writer(key)
-        return Entry(entry.line, entry.ts_ms, text, entry.stamp, writer, numbers=entry.numbers[:])
-
-    def _writer(self, key: bytes) -> str:
-        return utf8(key).decode() if self._many else ""
+        text, writer = utf8(b"\n".join(entry.lines)), utf8(key).decode() if self._many else ""
+        stamp = None if entry.dump else entry.stamp
+        return Entry(entry.line, entry.ts_ms, text, stamp, writer, entry.dump, numbers=entry.numbers[:])
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
         """Return when a line was written: its own time, else its shipper's, else that of the line before it."""
@@ -384,8 +370,5 @@ class Scanner:
                 if begin >= 0 and block.startswith(text, begin):
                     begins.add(begin)
         for text in self._short:
-            at = block.find(text)
-            while at >= 0:
-                begins.add(at)
-                at = block.find(text, at + 1)
+            begins.update(match.start() for match in re.finditer(re.escape(text), block))
         return sorted(begins)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -63,8 +63,8 @@ class Input:
     zone_ms: int | None = None
     emptied: int = 0
     timed: bool = True
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    unread: Mapping[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+    unread: dict[str, int] = field(default_factory=dict)
     process: tuple[str, str] | None = None
     topics: frozenset[str] = frozenset()
     speaks: bool = False
@@ -73,6 +73,29 @@ class Input:
     def clocked(self) -> bool:
         """True if its times are its own."""
         return self.timed and self.dated and (self.start_ms is not None or not self.used)
+
+    @property
+    def span_ms(self) -> tuple[int, int] | None:
+        """Times of the first and the last used item, epoch ms; None without times."""
+        return None if self.start_ms is None or self.end_ms is None else (self.start_ms, self.end_ms)
+
+    def span(self, *times: int | None) -> None:
+        """Extend its time range to these times, epoch ms."""
+        if known := [time for time in (self.start_ms, self.end_ms, *times) if time is not None]:
+            self.start_ms, self.end_ms = min(known), max(known)
+
+    def shift(self, ms: int) -> None:
+        """Move its time range."""
+        if self.span_ms is not None:
+            self.start_ms, self.end_ms = (time + ms for time in self.span_ms)
+
+    def leave_out(self, why: str) -> None:
+        """Count a part that is left out."""
+        self.left_out[why] = self.left_out.get(why, 0) + 1
+
+    def cannot_read(self, why: str, count: int = 1) -> None:
+        """Count parts that could not be read."""
+        self.unread[why] = self.unread.get(why, 0) + count
 
 
 #: Words in file names that describe a file's content or part, and so do not name a process.
@@ -313,16 +336,11 @@ class Opener:
         """
         entered = Input(f"{parent.shown}{shown}", what, process=(parent.service, parent.instance))
         if unread:
-            cannot_read(entered, unread)
+            entered.cannot_read(unread)
         elif what:
             entered.left_out = {"no evidence": 1}
         self.inputs.append(entered)
         return entered
-
-
-def cannot_read(attached: Input, why: str, count: int = 1) -> None:
-    """Note that a part of an input could not be read."""
-    attached.unread = {**attached.unread, why: attached.unread.get(why, 0) + count}
 
 
 class _Joined:
@@ -345,14 +363,10 @@ class _Joined:
 def _head(read: Read) -> bytes:
     """Return the first bytes, enough to recognise a file; if it is damaged, that shows when the rest is read."""
     head = b""
-    while len(head) < HEAD:
-        try:
-            chunk = read(HEAD - len(head))
-        except UnreadableError:
-            if not head:
-                raise
-            break
-        if not chunk:
-            break
-        head += chunk
+    try:
+        while len(head) < HEAD and (chunk := read(HEAD - len(head))):
+            head += chunk
+    except UnreadableError:
+        if not head:
+            raise
     return head

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from clienthealth.diagnose.attachments import exports, metrics
 from clienthealth.diagnose.attachments.archives import UnreadableError
 from clienthealth.diagnose.attachments.entries import METRICS, Entry, Splitter
-from clienthealth.diagnose.attachments.opening import CUT, Input, Stream, cannot_read, named
+from clienthealth.diagnose.attachments.opening import CUT, Input, Stream, named
 from clienthealth.diagnose.attachments.pastes import restored
 from clienthealth.diagnose.attachments.text import (
     Layout,
@@ -29,7 +29,7 @@ from clienthealth.diagnose.attachments.text import (
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Dump, LogLine, RawRecord, Snapshot
-from clienthealth.model.values import EARLIEST_MS
+from clienthealth.model.values import EARLIEST_MS, mapping
 from clienthealth.read.decode import Decoded, decode_any
 from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.formats._protobuf import signal
@@ -76,7 +76,6 @@ class Reader:
         self._file_ms = stream.file_ms if believable and stream.file_ms else now_ms
         self._anchors = {} if undated is None else undated
         self._undated: Timed = "file" if believable else "order"
-        self.storms = 0
         self._cut = False
         #: True if there are dumps or documents beside the log; then: true if there are entries of a log.
         self._found = self._logs = False
@@ -95,25 +94,24 @@ class Reader:
                 yield from self._protobuf(head)
                 return
             self.input.what = "binary"
-            cannot_read(self.input, "binary, not text")
+            self.input.cannot_read("binary, not text")
             return
         text = blocks(self._read, head)
         if unwrap is not None:
-            text = unwrap[1](text)
-        self.input.what = unwrap[0] if unwrap else ""
+            self.input.what, text = unwrap[0], unwrap[1](text)
         begin, small = self._begin(self._heard(text))
         if small:
             yield from self._whole(plain(begin))
         else:
             yield from self._large(begin, self._heard(text))
         if self._cut:
-            cannot_read(self.input, CUT)
+            self.input.cannot_read(CUT)
 
     def _read(self, size: int) -> bytes:
         try:
             data = self._stream.read(size)
         except (UnreadableError, OSError) as error:
-            cannot_read(self.input, f"reading it failed ({error})" if isinstance(error, OSError) else str(error))
+            self.input.cannot_read(f"reading it failed ({error})" if isinstance(error, OSError) else str(error))
             return b""
         self._done += len(data)
         if self._progress is not None:
@@ -140,7 +138,7 @@ class Reader:
         """Yield the single record of a file of OTLP protobuf."""
         content, small = self._begin(blocks(self._read, head))
         if not small:
-            cannot_read(self.input, "oversized")
+            self.input.cannot_read("oversized")
             return
         self._what("OTLP protobuf")
         self.input.read = 1
@@ -154,10 +152,10 @@ class Reader:
             lines.pop()
         elif len(lines) > 1:
             self._cut = True
-        if not any(line.strip() for line in lines):
+        filled = [line for line in lines if line.strip()]
+        if not filled:
             self.input.what, self.input.left_out = "empty", {"empty": 1}
             return
-        filled = [line for line in lines if line.strip()]
         if _is_reading(filled[0]):
             yield from self._readings_of(lines)
             return
@@ -204,18 +202,13 @@ class Reader:
         else:
             self.input.read = len(lines)
         if broken and not self.input.unread and not self.input.used:
-            cannot_read(self.input, broken[0])
+            self.input.cannot_read(broken[0])
 
     def _readings_of(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
-        self._what("metrics.jsonl")
-        self._cut = False  # A cut sample is not JSON.
-        for number, line in enumerate(lines):
-            self.input.read = number + 1
-            if not line.strip():
-                continue
+        for number, line in self._filled("metrics.jsonl", lines):
             said = readings(line, self._jvm)
             if said is None and line.lstrip()[:1] == b"{" and parsed(line) is None:
-                cannot_read(self.input, "truncated-json")
+                self.input.cannot_read("truncated-json")
             elif said is None:
                 yield self._record("metrics", number, line)
             else:
@@ -257,12 +250,16 @@ class Reader:
         return listed if any(says(json.dumps(one).encode()) for one in listed[:20]) else []
 
     def _record_lines(self, what: str, lines: Iterable[bytes]) -> Iterator[Recorded]:
+        yield from (self._document(number, line) for number, line in self._filled(what, lines))
+
+    def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Count lines that are a record each, and yield those that are not blank, with their numbers."""
         self._what(what)
-        self._cut = False
+        self._cut = False  # A cut record is not JSON.
         for number, line in enumerate(lines):
             self.input.read = number + 1
             if line.strip():
-                yield self._document(number, line)
+                yield number, line
 
     def _document(self, number: int, value: bytes) -> Recorded:
         """Return a record of JSON. If it has no time, it gets the file's time, or at least its place in the order."""
@@ -290,13 +287,9 @@ class Reader:
         self._what(f"metrics ({kind})")
         last, speaks = 0, False
         for reading in metrics.timed(metrics.readings(text, self._jvm, self._file_ms), self._time_in_name):
-            last = reading.line
-            ts_ms = reading.ts_ms
-            if ts_ms is not None:
-                self._span(ts_ms)
-            for snapshot in reading.snapshots:
-                speaks = True
-                yield self._record("metrics", reading.line, snapshot, ts_ms)
+            last, speaks = reading.line, speaks or bool(reading.snapshots)
+            self.input.span(reading.ts_ms)
+            yield from (self._record("metrics", last, snapshot, reading.ts_ms) for snapshot in reading.snapshots)
         self.input.read = max(self.input.read, last + 1, len(text) if isinstance(text, list) else 0)
         if not speaks:
             self.input.left_out = {"no-metrics": self.input.read}
@@ -336,10 +329,9 @@ class Reader:
             first = min(dump.taken, default=0)
             # A dump without a time is not older than the dump above it; how much newer it is, is unknown.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
-            if ts_ms:
-                self._span(ts_ms)
+            self.input.span(ts_ms)
             if dump.complete is False:
-                cannot_read(self.input, "a thread dump in it is cut")
+                self.input.cannot_read("a thread dump in it is cut")
             self.input.read += len(dump.taken)
             self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted when it is judged.
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
@@ -398,8 +390,7 @@ class Reader:
         for entry in splitter.close():
             yield from self._entry(entry)
         if splitter.first_ms is not None and (self._logs or not self._found):
-            self._span(splitter.first_ms)
-            self._span(splitter.last_ms or splitter.first_ms)
+            self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
                 # A file with times in UTC need not come from a machine in that time zone.
                 self.input.zone_ms = -layout.times.ahead_ms or None
@@ -411,36 +402,33 @@ class Reader:
             self._what("log")
         if self._logs or not self.input.what.startswith("JSON doc"):
             self.input.read = max(self.input.read, splitter.lines)
-        self.storms = splitter.storms
         if splitter.glued * 2 > splitter.telling:
-            cannot_read(self.input, "lines that speak of Kafka, in a layout that is not known", splitter.glued)
+            self.input.cannot_read("lines that speak of Kafka, in a layout that is not known", splitter.glued)
 
     def _entry(self, entry: Entry) -> Iterator[Recorded]:
         self._logs = True
-        value = entry.value
-        if entry.dump and (dumps := dumps_in(value.decode("utf-8", "replace"), False)):
+        value, text = entry.value, entry.value.decode("utf-8", "replace")
+        if entry.dump and (dumps := dumps_in(text, False)):
             for dump in dumps:
                 numbered, ts_ms = _numbered(dump, entry.numbers), dump.ts_ms or entry.ts_ms
                 line = LogLine(ts_ms=ts_ms, dumps=[numbered])
                 yield self._record("logs", min(numbered.taken), line, ts_ms, entry.key)
             return
-        if any(text in value for text in METRICS):
-            readings_in_entry = metrics.in_entry(value.decode("utf-8", "replace"), entry.ts_ms or self._file_ms)
-            for reading in readings_in_entry:
-                yield self._record("any", entry.line, reading, entry.ts_ms, entry.key)
-            if readings_in_entry:
-                return
+        if any(mark in value for mark in METRICS) and (
+            in_entry := metrics.in_entry(text, entry.ts_ms or self._file_ms)
+        ):
+            yield from (self._record("any", entry.line, reading, entry.ts_ms, entry.key) for reading in in_entry)
+            return
         document = parsed(value) if value.startswith((b"{", b"[")) else None
         if isinstance(document, dict | list):
             own_ms = line_of(document, ANY_LAYOUT).ts_ms if isinstance(document, dict) else None
-            if own_ms is not None:
-                self._span(own_ms)
+            self.input.span(own_ms)
             yield self._record("any", entry.line, value, entry.ts_ms if own_ms is None else own_ms, entry.key)
             return
         if value.startswith(b'{"'):
-            cannot_read(self.input, "truncated-json")
+            self.input.cannot_read("truncated-json")
         begin, end = (entry.stamp.begin, entry.stamp.end) if entry.stamp is not None else (0, 0)
-        line = log_lines.entry(value.decode("utf-8", "replace"), begin, end).line
+        line = log_lines.entry(text, begin, end).line
         line.numbers = tuple(entry.numbers)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms
@@ -467,11 +455,6 @@ class Reader:
     def _what(self, what: str) -> None:
         self.input.what = f"{what} ({self.input.what})" if self.input.what else what
 
-    def _span(self, ts_ms: int) -> None:
-        entered = self.input
-        entered.start_ms = ts_ms if entered.start_ms is None else min(entered.start_ms, ts_ms)
-        entered.end_ms = ts_ms if entered.end_ms is None else max(entered.end_ms, ts_ms)
-
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
     """Return a dump with its lines numbered as in their file. `numbers`: that number for each line of the dump."""
@@ -483,11 +466,11 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 
 def _is_reading(line: bytes) -> bool:
     """True if the line belongs to the metrics of a recording."""
-    document = parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None
-    if not isinstance(document, dict) or not isinstance(document.get("ts"), int):
-        return False
+    document = mapping(parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None)
     values = document.get("metrics")
-    return isinstance(values, dict) and (not values or any("/" in name for name in values))
+    if not isinstance(document.get("ts"), int) or not isinstance(values, dict):
+        return False
+    return not values or any("/" in name for name in values)
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
