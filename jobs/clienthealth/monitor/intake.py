@@ -19,9 +19,9 @@ Ended clients and processes are remembered (`BucketState.ended`), so that old da
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from itertools import chain, compress
 
 import numpy as np
 from msgspec.structs import replace
@@ -86,12 +86,10 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[
     reporting = {client.identity for client in state.all_clients} if state.ended else set()
     if not state.ended or all(client.identity in reporting for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
-    newest: dict[Identity, int] = {}
-    for identity, _, last_ms in client_times(chunks):
-        if identity not in reporting:
-            newest[identity] = max(last_ms, newest.get(identity, last_ms))
     repeated = frozenset(
-        identity for identity, ts_ms in newest.items() if ts_ms <= (state.ended.get(mark(identity)) or 0)
+        identity
+        for identity, (_, last_ms) in client_times(chunks).items()
+        if identity not in reporting and last_ms <= (state.ended.get(mark(identity)) or 0)
     )
     kept = [without(chunk, repeated) for chunk in chunks]
     return kept, sum(len(chunk.readings) for chunk in chunks) - sum(len(chunk.readings) for chunk in kept)
@@ -132,7 +130,6 @@ def due(
     return now
 
 
-T = TypeVar("T")
 Identity = tuple[str, str, str, str]
 
 #: Maximum number of left-out clients whose first report is remembered; the newest are kept.
@@ -169,23 +166,27 @@ def without_room(
     room = share(settings.max_clients, settings) - len(identities)
     of_service = share(settings.max_clients_per_service, settings)
     of_new = share(settings.max_new_clients, settings)
-    again = _again(state, chunks, new) if len(new) > of_new else new.keys()
-    once: list[Identity] = []
-    refused = set()
+    again = {*new}
+    if len(new) > of_new:
+        # Of many new clients, those come first that reported before, or at two different times in this batch.
+        times, reported = client_times(chunks), state.reported_once
+        again = {
+            one for one in new if times[one][1] - times[one][0] >= APART_MS or (reported and mark(one) in reported)
+        }
+    refused: dict[Identity, str] = {}
     for identity in sorted(new, key=lambda one: one not in again):
         if identity not in again and of_new <= 0:
-            left_out["new-clients"] += 1
-            once.append(identity)
+            refused[identity] = "new-clients"
         elif room <= 0:
-            left_out["clients"] += 1
+            refused[identity] = "clients"
         elif services[identity[0]] >= of_service:
-            left_out["clients-per-service"] += 1
+            refused[identity] = "clients-per-service"
         else:
             room -= 1
             of_new -= identity not in again
             services[identity[0]] += 1
-            continue
-        refused.add(identity)
+    left_out.update(refused.values())
+    once = [identity for identity, limit in refused.items() if limit == "new-clients"]
     if not once:
         # No client waits for its second report.
         state.reported_once = Memory()
@@ -194,26 +195,20 @@ def without_room(
     return frozenset(refused)
 
 
-def _again(state: BucketState, chunks: Iterable[Chunk], new: Iterable[Identity]) -> Set[Identity]:
-    """Return those new clients that reported before, or at two different times in this batch."""
-    reported = state.reported_once
-    first: dict[Identity, int] = {}
-    last: dict[Identity, int] = {}
-    for identity, begin_ms, end_ms in client_times(chunks):
-        first[identity] = min(begin_ms, first.get(identity, begin_ms))
-        last[identity] = max(end_ms, last.get(identity, end_ms))
-    return {one for one in new if last[one] - first[one] >= APART_MS or (reported and mark(one) in reported)}
-
-
-def client_times(chunks: Iterable[Chunk]) -> Iterator[tuple[Identity, int, int]]:
-    """Yield the clients of each chunk, with their first and last time (epoch ms) in it."""
+def client_times(chunks: Iterable[Chunk]) -> dict[Identity, tuple[int, int]]:
+    """Return the first and the last time (epoch ms) of each client and group in the chunks."""
+    times: dict[Identity, tuple[int, int]] = {}
     for chunk in chunks:
         readings = chunk.readings
         first, last = np.full(len(chunk.all_clients), EVER_MS), np.full(len(chunk.all_clients), NEVER_MS)
         np.minimum.at(first, readings.client, readings.ts)
         np.maximum.at(last, readings.client, readings.ts)
-        yield from zip((client.identity for client in chunk.all_clients), first.tolist(), last.tolist(), strict=True)
-        yield from ((group.client.identity, group.ts_ms, group.ts_ms) for group in chunk.groups)
+        of_clients = zip((client.identity for client in chunk.all_clients), first.tolist(), last.tolist(), strict=True)
+        of_groups = ((group.client.identity, group.ts_ms, group.ts_ms) for group in chunk.groups)
+        for identity, begin_ms, end_ms in chain(of_clients, of_groups):
+            earliest, latest = times.get(identity, (begin_ms, end_ms))
+            times[identity] = min(begin_ms, earliest), max(end_ms, latest)
+    return times
 
 
 def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
@@ -231,8 +226,8 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
     rows.client = (np.cumsum(keep) - 1)[rows.client]
     return replace(
         chunk,
-        all_clients=[client for client, stay in zip(chunk.all_clients, keep.tolist(), strict=True) if stay],
-        last_seen=[last_seen for last_seen, stay in zip(chunk.last_seen, keep.tolist(), strict=True) if stay],
+        all_clients=list(compress(chunk.all_clients, keep)),
+        last_seen=list(compress(chunk.last_seen, keep)),
         rows=rows.data(),
         parts=parts.data(),
         groups=groups,
