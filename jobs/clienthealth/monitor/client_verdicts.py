@@ -37,6 +37,8 @@ from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, mer
 
 #: Key and value of a record on `client-health`. If the value is None, readers forget the client.
 Record = tuple[str, bytes | None]
+#: Clients, each with its verdicts by the end of their windows (epoch ms), in order of time.
+OverTime = list[tuple[Client, list[tuple[int, list[Verdict]]]]]
 NONE: Mapping[str, Any] = {}
 
 
@@ -167,11 +169,11 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
     return _Judgement(bucket, now_ms).judge(new, horizon)
 
 
-def verdicts_over_time(bucket: Bucket, now_ms: int) -> list[tuple[Client, list[tuple[int, list[Verdict]]]]]:
+def verdicts_over_time(bucket: Bucket, now_ms: int) -> OverTime:
     """Return each client with its verdicts in order of time, healthy ones included. Incidents are not changed."""
-    judgement = _Collected(bucket, now_ms)
-    judgement.judge(bucket.state.log_entries, np.empty(0, np.int64))
-    return judgement.verdicts
+    collected: OverTime = []
+    _Judgement(bucket, now_ms, collected).judge(bucket.state.log_entries, np.empty(0, np.int64))
+    return collected
 
 
 class OfWindow(NamedTuple):
@@ -183,7 +185,9 @@ class OfWindow(NamedTuple):
 
 
 class _Judgement:
-    def __init__(self, bucket: Bucket, now_ms: int) -> None:
+    def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
+        """`collected`: takes the verdicts on all clients, which then are not entered into the incidents."""
+        self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
         self.records: list[Record] = []
@@ -353,6 +357,9 @@ class _Judgement:
 
         `window_at`: returns the window at a position of `judged`.
         """
+        if self.collected is not None:
+            self.collected.append((client, list(overlapped(judged))))
+            return self.collected[-1][1][-1][1]
         for mode in self.modes.values():
             if mode.absence:
                 self.changes += self.incidents.returned(client.key, mode.id, seen)
@@ -401,25 +408,6 @@ class _Judgement:
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)
-
-
-class _Collected(_Judgement):
-    """Collects the verdicts on all clients instead of entering them into the incidents."""
-
-    def __init__(self, bucket: Bucket, now_ms: int) -> None:
-        super().__init__(bucket, now_ms)
-        self.verdicts: list[tuple[Client, list[tuple[int, list[Verdict]]]]] = []
-
-    def _entered(
-        self,
-        client: Client,
-        judged: Sequence[OfWindow],
-        seen: int,
-        offset: int,
-        window_at: Callable[[int], ClientWindow],
-    ) -> list[Verdict]:
-        self.verdicts.append((client, list(overlapped(judged))))
-        return self.verdicts[-1][1][-1][1]
 
 
 def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[int]:

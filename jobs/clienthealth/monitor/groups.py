@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,9 +13,9 @@ from clienthealth.measure.lag import Observation, Partition, group_lag
 from clienthealth.measure.lag_state import FINE
 from clienthealth.measure.packed import Chunk, GroupReading
 from clienthealth.model.clients import Client
-from clienthealth.model.health_record import Written, encoded, verdicts_json, worst
+from clienthealth.model.health_record import worst
 from clienthealth.model.values import grouped
-from clienthealth.monitor.client_verdicts import Record
+from clienthealth.monitor.client_verdicts import Content, Record
 from clienthealth.monitor.minutes import MINUTE_MS, Row
 from clienthealth.monitor.state import BucketState, GroupState
 from clienthealth.settings import LagSettings, Settings
@@ -85,34 +85,19 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
     data = _observations(group)
     times = np.unique(data[:, 0])
     running = group.minute["minute"] if group.minute else group.unwritten_ms
-    record: Written | None = None
     lasts = times[np.append(np.diff(times // MINUTE_MS) > 0, True)] if len(times) else times
     for last in [int(t) for t in lasts.tolist() if t // MINUTE_MS * MINUTE_MS >= running] or [group.newest_ms]:
-        inside = (data[:, 0] >= window_start(last, settings.lag)) & (data[:, 0] <= last)
-        record = _written(group, data[inside], last, settings)
-        row = _minute(group.client, record)
+        inside = data[(data[:, 0] >= window_start(last, settings.lag)) & (data[:, 0] <= last)]
+        histories, owners = _histories(group, inside, last)
+        client, samples = group.client, len(np.unique(inside[:, 0]))
+        indicators = group_lag(client.group or client.client_id, histories, owners, group.members, settings.lag)
+        row = _minute(client, last, samples, indicators)
         if group.minute is not None and group.minute["minute"] < row["minute"]:
             minutes.append(group.minute)
         group.minute = row if row["minute"] >= group.unwritten_ms else None
     group.data = data[data[:, 0] >= window_start(group.newest_ms, settings.lag)].tobytes()
-    assert record is not None
-    return group.client.key, record.encode()
-
-
-def _written(group: GroupState, data: Matrix, last_ms: int, settings: Settings) -> Written:
-    histories, owners = _histories(group, data, last_ms)
-    client = group.client
-    indicators = group_lag(client.group or client.client_id, histories, owners, group.members, settings.lag)
-    return Written(
-        window_start=window_start(last_ms, settings.lag),
-        window_end=last_ms,
-        client=encoded(client),
-        samples=len(np.unique(data[:, 0])),
-        indicators=indicators,
-        verdicts=verdicts_json([]),
-        worst="ok" if indicators["group"]["status"] in FINE else worst([]),
-        last_seen=last_ms,
-    )
+    content = Content.of([])._replace(worst="ok" if row["lag_state"] in FINE else worst([]))
+    return content.record(client, (window_start(last, settings.lag), last), samples, last, indicators)
 
 
 def _histories(
@@ -140,16 +125,16 @@ def _histories(
     return {where: by_position[position] for where, position in named}, owners
 
 
-def _minute(client: Client, record: Written) -> Row:
-    lags = record.indicators["lag"]
+def _minute(client: Client, last_ms: int, samples: int, indicators: Mapping[str, Any]) -> Row:
+    lags = indicators["lag"]
     behind = max(lags, key=lambda lag: (lag["records"] or -1, lag["seconds"] or -1.0, lag["topic"]), default=None)
     row: Row = {
-        "minute": record.window_end // MINUTE_MS * MINUTE_MS,
+        "minute": last_ms // MINUTE_MS * MINUTE_MS,
         **msgspec.structs.asdict(client),
-        "samples": record.samples,
+        "samples": samples,
         "status": worst([]),
         "modes": [],
-        "lag_state": record.indicators["group"]["status"],
+        "lag_state": indicators["group"]["status"],
     }
     if behind is not None:
         row |= {f"lag_{name}": behind[name] for name in ("records", "seconds", "topic") if behind[name] is not None}

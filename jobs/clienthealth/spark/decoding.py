@@ -189,29 +189,21 @@ class _Task:
         partitions = records.partition
         for at in range(len(offsets)):
             value = values[at]
-            fast_reading = fast(value, headers[at] is not None, latest_ms, largest)
-            slot = None if fast_reading is None else slots.get(fast_reading.client)
-            if fast_reading is not None and slot is None:
-                identity = fast_reading.client.identity
+            sample = fast(value, headers[at] is not None, latest_ms, largest)
+            slot = None if sample is None else slots.get(sample.client)
+            if sample is not None and slot is None:
+                identity = sample.client.identity
                 if identity.kind != "group" and speaks_of(topics, topic, identity.service or ""):
-                    slot = slots[fast_reading.client] = packer.slot(who_of(identity))
-            if fast_reading is None or slot is None:
+                    slot = slots[sample.client] = packer.slot(who_of(identity))
+            if sample is None or slot is None:
                 decoded = decode_metrics(records.record(at), self.settings, self.now_ms)
                 self._take(decoded, records, at, times, reasons)
                 continue
-            chunk, row = packer.reading(
-                slot,
-                fast_reading.ts_ms,
-                fast_reading.values,
-                topic,
-                partitions[at],
-                offsets[at],
-                fast_reading.config,
-                fast_reading.interval_ms,
-            )
-            for part in fast_reading.topics or ():
+            where = topic, partitions[at], offsets[at]
+            chunk, row = packer.reading(slot, sample.ts_ms, sample.values, *where, sample.config, sample.interval_ms)
+            for part in sample.topics or ():
                 chunk.part(row, part.topic, part.partition, part.thread, part.values)
-            times[at] = fast_reading.ts_ms
+            times[at] = sample.ts_ms
 
     def _logs(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
         from clienthealth.measure.packed import process_of
