@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from clienthealth.measure.client_window import LEAD_MS, ClientWindow
 from clienthealth.measure.columns import Floats, Ints
 from clienthealth.measure.packed import LogEntry, Readings
 from clienthealth.measure.view import POSITION, About, Rows, Windows
-from clienthealth.model.clients import Client
+from clienthealth.model.clients import Client, Kind
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import Reading, TopicReading
 from clienthealth.model.values import grouped
@@ -99,18 +99,9 @@ class Bucket:
                 known = self._abouts[number] = About(self.config(number), ref.group or ref.client_id, logs, whole)
             return known
 
-        return Windows(
-            kind,  # type: ignore[arg-type]
-            Rows(
-                readings.ts[begin:end],
-                readings.values[begin:end, : len(CLIENT_METRICS[kind])],
-                replace(parts, row=parts.row - begin),
-                state.names,
-            ),
-            lo - begin,
-            hi - begin,
-            about,
-        )
+        values, parts = readings.values[begin:end, : len(CLIENT_METRICS[kind])], replace(parts, row=parts.row - begin)
+        rows = Rows(readings.ts[begin:end], values, parts, state.names)
+        return Windows(cast(Kind, kind), rows, lo - begin, hi - begin, about)
 
     _abouts: dict[int, About] = field(default_factory=dict)
 
@@ -201,16 +192,11 @@ class Bucket:
             metrics = {name: v for name, v in zip(names, values, strict=False) if v == v}
             topics = []
             for part in range(self.part_begin[row], self.part_begin[row + 1]):
-                partition, thread = int(parts.partition[part]), int(parts.thread[part])
+                number, thread_at = int(parts.partition[part]), int(parts.thread[part])
+                topic, partition = state.names[int(parts.topic[part])], number if number >= 0 else None
+                thread = state.names[thread_at] if thread_at >= 0 else None
                 of_topic = zip(TOPIC_METRICS, parts.values[part].tolist(), strict=True)
-                topics.append(
-                    TopicReading(
-                        state.names[int(parts.topic[part])],
-                        partition if partition >= 0 else None,
-                        state.names[thread] if thread >= 0 else None,
-                        {name: v for name, v in of_topic if v == v},
-                    )
-                )
+                topics.append(TopicReading(topic, partition, thread, {name: v for name, v in of_topic if v == v}))
             reading = self._readings[row] = Reading(int(readings.ts[row]), metrics, tuple(topics), state.source(row))
         return reading
 

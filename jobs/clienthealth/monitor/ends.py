@@ -135,19 +135,14 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
     foreign = {life.client.instance for life in others}
     beside = [bucket.state.all_clients[at] for at in bucket.numbers[client.process]]
     single = not any(other.kind == client.kind and other.identity != client.identity for other in beside)
-    return (alone and any(life.first_ms > departed_ms for life in namesakes(bucket, client))) or any(
-        event.signature in telling("closed", "is killed")
-        and event.ts_ms >= departed_ms - START_MS
-        and (
-            instance == client.instance
-            or (
-                alone
-                and instance not in foreign
-                and (event.client_id or not any(life.at(event.ts_ms) for life in others))
-            )
-        )
-        for instance, event in lifecycle_lines(bucket.state, client, single)
-    )
+    if alone and any(life.first_ms > departed_ms for life in namesakes(bucket, client)):
+        return True
+    for instance, event in lifecycle_lines(bucket.state, client, single):
+        if event.signature in telling("closed", "is killed") and event.ts_ms >= departed_ms - START_MS:
+            named = event.client_id or not any(life.at(event.ts_ms) for life in others)
+            if instance == client.instance or (alone and instance not in foreign and named):
+                return True
+    return False
 
 
 def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
@@ -175,16 +170,10 @@ def that_were_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """
     state, others = bucket.state, bucket.numbers[client.process]
     if reports_in_poll(client.library):
-        return [
-            at
-            for at in others
-            if state.all_clients[at].instance == client.instance and state.all_clients[at].identity != client.identity
-        ]
-    silent = [
-        incident.verdict.since_ms or 0
-        for incident in state.incidents.of_client(key).values()
-        if any(evidence.kind == "absence" for evidence in incident.verdict.evidence)
-    ]
+        same = [at for at in others if state.all_clients[at].instance == client.instance]
+        return [at for at in same if state.all_clients[at].identity != client.identity]
+    verdicts = state.incidents.verdicts(key).values()
+    silent = [v.since_ms or 0 for v in verdicts if any(fact.kind == "absence" for fact in v.evidence)]
     if not silent or any(state.all_clients[at].client_id == client.client_id for at in others):
         return []
     return [at for at in others if state.clients.first[at] < min(silent)]
@@ -227,16 +216,8 @@ def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> t
     until_ms = last + OVERDUE * int(clients.every[number])
     others = [at for at in bucket.numbers[client.process] if at != number]
     gone = any(key[:2] == client.process and life.until_ms > last for key, life in state.gone.items())
-    if (
-        gone
-        or not others
-        or any(
-            clients.last[at] <= until_ms
-            or clients.first[at] > last
-            or state.all_clients[at].client_id == client.client_id
-            for at in others
-        )
-    ):
+    go_on = all(clients.first[at] <= last and clients.last[at] > until_ms for at in others)
+    if gone or not others or not go_on or any(state.all_clients[at].client_id == client.client_id for at in others):
         return ()
     newest = max(others, key=lambda at: int(clients.last[at]))
     text = f"a push of '{state.all_clients[newest].client_id}' from the same address"

@@ -69,18 +69,13 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     spoken_of: dict[tuple[str, str | None], Client] = {
         (ref.key, ref.kind): ref for _, ref in state.former.items() if (ref.process, ref.client_id, ref.kind) in names
     }
-    open_ = [
-        *(incident for incident in state.incidents.all if not incident.client.client_id),
-        *(
-            incident
-            for incident in state.incidents.all
-            if (incident.client.key, incident.client.kind) in spoken_of
-            and not incident.departed_ms
-            # Only incidents that lines and dumps alone show, and that are not about an end: a successor has not ended.
-            and {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
-            and not modes()[incident.verdict.mode].absence
-        ),
-    ]
+    open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
+    for incident in state.incidents.all if spoken_of else ():
+        # Only incidents that lines and dumps alone show, and that are not about an end: a successor has not ended.
+        by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
+        about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
+        if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:
+            open_.append(incident)
     if not open_:
         return []
     logs, reporting, there = process_logs(state), grouped(state.all_clients, lambda ref: ref.process), lives(state)
@@ -102,17 +97,16 @@ def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
     clients = state.clients
     silent = np.flatnonzero(state.time_ms - clients.last_seen > OVERDUE * clients.every)
     new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent
-    begun: dict[tuple[str | None, ...], list[int]] = {}
-    for number in new.tolist():
+
+    def name(number: int) -> tuple[str | None, ...]:
         client = state.all_clients[number]
-        begun.setdefault((*client.process, client.client_id, client.kind), []).append(number)
+        return (*client.process, client.client_id, client.kind)
+
+    begun = grouped(new.tolist(), name)
     for old in silent.tolist() if begun else ():
-        client = state.all_clients[old]
-        successors = [
-            number
-            for number in begun.get((*client.process, client.client_id, client.kind), ())
-            if state.all_clients[number].instance != client.instance and clients.first[number] > clients.last[old]
-        ]
+        later = [number for number in begun[name(old)] if clients.first[number] > clients.last[old]]
+        instance = state.all_clients[old].instance
+        successors = [number for number in later if state.all_clients[number].instance != instance]
         if len(successors) == 1 and _goes_on(state, old, successors[0]):
             yield old, successors[0]
 

@@ -78,11 +78,8 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
     rivals = [life for life in others if life.client.client_id == name and life.at(ts_ms)]
     if not rivals:
         return "mine"
-    return (
-        "anybody's"
-        if any(life.client.identity == client.identity and life.at(ts_ms) for life in lives)
-        else "another's"
-    )
+    lived = any(life.client.identity == client.identity and life.at(ts_ms) for life in lives)
+    return "anybody's" if lived else "another's"
 
 
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
@@ -91,13 +88,10 @@ def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tup
     A line without a client's name belongs to the only client of its kind in the process (`alone`). If it is about the
     whole process, it belongs to all of them.
     """
-    lines = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
-    if nameless := state.lifecycle.get((*client.process, "")):
-        lines = [
-            *lines,
-            *(s for s in nameless if (alone and _is_of(s[1], client)) or s[1].signature in _of_processes()),
-        ]
-    return sorted(lines, key=lambda said: said[1].ts_ms)
+    named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
+    nameless = state.lifecycle.get((*client.process, "")) or []
+    of_client = (s for s in nameless if (alone and _is_of(s[1], client)) or s[1].signature in _of_processes())
+    return sorted([*named, *of_client], key=lambda said: said[1].ts_ms)
 
 
 def _is_of(event: LogEvent, client: Client) -> bool:
@@ -107,11 +101,10 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
     """Return the options that a client logged at its last start."""
     said = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
-    own = any(instance == client.instance for instance, _ in said)
+    own = [(instance, event) for instance, event in said if instance == client.instance]
     options: dict[str, str] = {}
-    for instance, event in said:
-        if instance == client.instance or not own:
-            options |= options_logged(event.captures)
+    for _, event in own or said:
+        options |= options_logged(event.captures)
     return options
 
 
@@ -156,13 +149,7 @@ class ProcessLog:
         """
         events, dumps = self._about(self.entries, client)
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
-        earlier = [
-            entry.dump
-            for entry in self.earlier
-            if entry.dump is not None
-            and entry.ts_ms > begun - BEFORE_MS
-            and self._owner(entry, client, client.client_id) == "mine"
-        ]
+        _, earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client)
         return tuple(events), tuple(dumps), tuple(earlier), tuple(self._about(self.lead, client)[0])
 
     def _about(self, entries: Iterable[LogEntry], client: Client) -> tuple[list[LogEvent], list[ThreadDump]]:
@@ -183,10 +170,8 @@ class ProcessLog:
                 if unnamed and not self._clients_of_topic(event, client.kind):
                     # The line names no client. If several reporting clients of the process fit, it is unknown of which
                     # one it is.
-                    alike = [
-                        one for one in self.reporting if one.kind == client.kind and one.instance == client.instance
-                    ]
-                    event = replace(event, own=False) if len(alike) > 1 else event
+                    alike = [(one.kind, one.instance) for one in self.reporting].count((client.kind, client.instance))
+                    event = replace(event, own=False) if alike > 1 else event
                 events.append(event)
             elif entry.dump is not None and whose == "mine":
                 dumps.append(entry.dump)
@@ -204,12 +189,8 @@ class ProcessLog:
         for instance, client_id, kind in self.named_clients():
             if self._named_by(instance, client_id, kind, self.reporting):
                 continue
-            former = self._named_by(instance, client_id, kind, self.former)
-            clients.update(dict.fromkeys(former))
-            if not former:
-                service, host = self.process
-                name = client_id or self._only(kind) or ""
-                clients[Client(service, host, instance or host, name, kind)] = None
+            named = Client(*self.process, instance or self.process[1], client_id or self._only(kind) or "", kind)
+            clients |= dict.fromkeys(self._named_by(instance, client_id, kind, self.former) or [named])
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
@@ -232,8 +213,8 @@ class ProcessLog:
 
     def _only(self, kind: str | None) -> str | None:
         """Return the name of the process's only client of a kind."""
-        names = self.named.get(kind, ())
-        return next(iter(names)) if len(names) == 1 else None
+        names = [*self.named.get(kind, ())]
+        return names[0] if len(names) == 1 else None
 
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the process's only client of a kind, or None.
@@ -252,8 +233,10 @@ class ProcessLog:
         If several clients do not report, a line without a name belongs to none of them, because no metrics show which
         one it means. A line that may be a quotation belongs to no nameless client if clients with names are known.
         """
-        if not _is_of(event, client) or event.client_id is not None:
-            return _is_of(event, client) and event.client_id == client.client_id
+        if not _is_of(event, client):
+            return False
+        if event.client_id is not None:
+            return event.client_id == client.client_id
         if not (event.own or client.client_id) and any(self.named.values()):
             return False
         clients_of_topic = self._clients_of_topic(event, client.kind)
@@ -311,9 +294,7 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
     entries = grouped(state.log_entries, lambda entry: entry.process)
     reporting = grouped(state.all_clients, lambda client: client.process)
     former = grouped((client for _, client in state.former.items()), lambda client: client.process)
-    remembered: dict[ProcessKey, list[tuple[str, LogEvent]]] = defaultdict(list)
-    for (service, host, client_id), lines in state.lifecycle.items():
-        remembered[service, host] += [(client_id, event) for _, event in lines]
+    remembered = grouped(state.lifecycle.items(), lambda item: item[0][:2])
     there, logs = lives(state), dict[ProcessKey, ProcessLog]()
     for process, whole in entries.items():
         entered = with_whole_dumps(whole)
@@ -331,9 +312,10 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
         for _, name, kind in log.named_clients():
             if name:
                 named[kind].add(name)
-        for client_id, event in remembered[process]:
-            if client_id and event.own and (logged_kind := _kinds().get(event.signature)):
-                named[logged_kind].add(client_id)
+        for (*_, client_id), lines in remembered[process]:
+            for _, event in lines if client_id else ():
+                if event.own and (logged_kind := _kinds().get(event.signature)):
+                    named[logged_kind].add(client_id)
         logs[process] = replace(log, named=named, topics=topics, instances=instances)
     return logs
 
