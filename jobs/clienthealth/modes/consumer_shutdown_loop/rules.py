@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Floats
 from clienthealth.measure.view import Windows
-from clienthealth.model.readings import LogEvent, Source, Thread
+from clienthealth.model.readings import LogEvent, Thread
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
-from clienthealth.modes._evidence import Fact, conclude, events, has_frame, innermost
+from clienthealth.modes._evidence import Circumstance, Fact, conclude, events, has_frame, innermost
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._looks import NOTHING, Look, TwoReadings, unpolled
 from clienthealth.modes._polls import has_polled, polled_ms
@@ -76,22 +76,21 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "broker": next((e.captures["address"] for e in reversed(lines) if "address" in e.captures), None),
         "thread": next((e.thread for e in reversed(lines) if e.thread), None) or next(in_dumps, None),
     }
-    reason = None if facts else _blindness(window, thresholds)
-    return conclude(ID, facts, detail if facts else None, reason)
+    return conclude(ID, facts, detail, _blindness(window, thresholds))
 
 
 def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     """Judge whether a consumer of the Java client stays inside close() for longer than that may take."""
     seen = closing(window)
-    facts = [] if seen is None else _hanging(window, seen, limits)
+    facts = _hanging(window, seen, limits) if seen else []
     facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
     facts = facts or [Fact.of("log", event, DESTROYS) for event in events(window, DESTROYING)[-1:]]
     if facts:
-        where = {"thread": seen.thread, "frame": seen.where} if seen else {}
+        where = {"thread": seen.stay.thread.name, "frame": innermost(seen.stay.thread)} if seen else {}
         return conclude(ID, facts, {"cause": "close-hangs", **where})
-    if seen is not None:
-        text = f"'{seen.thread}' is inside close(), which may take a while"
-        return conclude(ID, [], doubts=[Fact("thread-dump", seen.since_ms, seen.last_ms, text, source=seen.source)])
+    if seen:
+        text = f"'{seen.stay.thread.name}' is inside close(), which may take a while"
+        return conclude(ID, [], doubts=[seen.fact(text)])
     begun = events(window, CLOSING)
     if begun and not any(event.ts_ms >= begun[-1].ts_ms for event in events(window, CLOSED)):
         return conclude(ID, [], doubts=[Fact("log", begun[-1].ts_ms, begun[-1].ts_ms, UNDER_WAY)])
@@ -108,13 +107,16 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
 def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fact]:
     if seen.seconds < limits.suspect_close_seconds:
         return []
-    text = f"'{seen.thread}' has been inside close() for at least {elapsed(seen.seconds)}, in {seen.where}"
-    given = coordinator_answers(window, seen.last_ms) if seen.waits else None
-    direct = seen.certain and seen.seconds >= limits.confirm_close_seconds
-    facts = [Fact("thread-dump", seen.since_ms, seen.last_ms, text, direct, seen.source, given)]
-    if seen.measured:
+    dump, thread = seen.stay.dump, seen.stay.thread
+    text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
+    given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
+    # Another consumer of the process may be the one that is closed, unless this one reports its polls.
+    alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
+    certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
+    facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
+    if seen.last_ms > dump.ts_ms:
         text = "the consumer still reports metrics, which the end of close() takes down, and has not polled since"
-        facts.append(Fact("metric", seen.since_ms, seen.last_ms, text, source=seen.source, given=given))
+        facts.append(replace(seen.fact(text, given=given), kind="metric"))
     return facts
 
 
@@ -124,7 +126,7 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
         return window
     since = completed[-1].ts_ms
     logs = tuple(event for event in window.logs if event.ts_ms >= since)
-    return dataclasses.replace(window, logs=logs, dumps=tuple(d for d in window.dumps if d.ts_ms >= since))
+    return replace(window, logs=logs, dumps=tuple(d for d in window.dumps if d.ts_ms >= since))
 
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
@@ -263,12 +265,11 @@ def _overdue(
     window: ClientWindow, limits: Thresholds, began: Meaning, ends: Sequence[Meaning], client: str
 ) -> list[Fact]:
     begun, ended = events(window, began), events(window, *ends)
-    signs = [d.ts_ms for d in window.dumps] + [e.ts_ms for e in window.logs] + [r.ts_ms for r in window.readings]
     for event in begun:
-        seconds = (max(signs) - event.ts_ms) / 1000
+        seconds = (window.newest_ms - event.ts_ms) / 1000
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:
             text = f"{client} began to shut down and has not completed it for {elapsed(seconds)}"
-            given = coordinator_answers(window, max(signs)) if window.client.kind == "consumer" else None
+            given = coordinator_answers(window, window.newest_ms) if window.client.kind == "consumer" else None
             return [Fact.of("log", event, text, given=given)]
     return []
 
@@ -338,29 +339,23 @@ CLOSE = "KafkaConsumer.close"
 CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_thread")
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """A thread that dumps find inside close(), from `since_ms` until the last dump at `last_ms`.
+class Closing(NamedTuple):
+    """A thread that dumps find inside close(), and the last time (epoch ms) at which data shows that it is there.
 
-    where      the innermost frame outside the JVM's own classes
-    waits      True if that frame is in the client, so that the thread may wait for brokers
-    measured   True if the client's own metrics show that close() had not returned
-    certain    True if this client is being closed: by its metrics, or because the process has no other consumer
+    That is the time of the last dump, or of a later sample of the client, whose metrics the end of close() takes down.
     """
 
-    thread: str
-    where: str
-    waits: bool
-    since_ms: int
+    stay: Held
     last_ms: int
-    measured: bool
-    certain: bool
-    source: Source | None
 
     @property
     def seconds(self) -> float:
         """The least time that the thread has been inside close()."""
-        return (self.last_ms - self.since_ms) / 1000
+        return (self.last_ms - self.stay.since_ms) / 1000
+
+    def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
+        """Return what the dumps show."""
+        return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 
 def closing(window: ClientWindow) -> Closing | None:
@@ -370,25 +365,12 @@ def closing(window: ClientWindow) -> Closing | None:
     if closed and not any(reading.ts_ms > closed[-1].ts_ms for reading in window.readings):
         return None  # The thread has returned from close(): it now closes another client.
     still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
-    return max((_of(window, stay) for stay in still), key=lambda candidate: candidate.seconds, default=None)
-
-
-def _of(window: ClientWindow, stay: Held) -> Closing:
-    last, thread = stay.seen[-1]
-    reading = window.readings[-1] if window.readings else None
-    polled = None if reading is None else polled_ms(reading)
-    standing = reading is not None and polled is not None and polled <= stay.since_ms and reading.ts_ms > last.ts_ms
-    others = sum(t.name.startswith(CONSUMER_THREADS) for t in last.threads) > 1
-    return Closing(
-        thread.name,
-        innermost(thread),
-        not in_foreign_code(thread),
-        stay.since_ms,
-        reading.ts_ms if standing and reading is not None else last.ts_ms,
-        standing,
-        polled is not None or not others,
-        last.source,
-    )
+    newest = [(reading.ts_ms, polled) for reading in window.readings[-1:] if (polled := polled_ms(reading)) is not None]
+    found = []
+    for stay in still:
+        unpolled = [ts_ms for ts_ms, polled in newest if polled <= stay.since_ms]
+        found.append(Closing(stay, max([stay.dump.ts_ms, *unpolled])))
+    return max(found, key=lambda candidate: candidate.seconds, default=None)
 
 
 def doubt(look: Look) -> str:
