@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.columns import Bools
+from clienthealth.measure.columns import Bools, Column, Floats
 from clienthealth.measure.view import MIN_READINGS as MIN_READINGS
-from clienthealth.measure.view import Windows
+from clienthealth.measure.view import Windows, per_rows
 from clienthealth.model.errors import CatalogueError
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes._looks import Look as Look
@@ -182,6 +182,16 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
     for text, applies in reversed(cases):
         reasons[applies] = text
     return reasons
+
+
+@per_rows
+def _times(w: Windows) -> Column:
+    return Column(w.ts.astype(np.float64), True)
+
+
+def lasted(w: Windows) -> Floats:
+    """Return the time (s) from the first sample of each window to the last; NaN without samples."""
+    return w.grown(_times(w)) / 1000
 
 
 @cache

@@ -12,7 +12,7 @@ from clienthealth.measure.view import Windows
 from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, quoted
-from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, lasted, mode_file
 from clienthealth.modes._evidence import (
     Fact,
     conclude,
@@ -82,25 +82,23 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Judge by the rules in `background` of mode.toml."""
     w = window.table
-    facts = _measured(window, w, thresholds) + _logged(window, w, thresholds)
+    expired = moments(window, POLL_EXPIRED)
     stuck, threads = _dumped(window, w, thresholds)
-    facts += threads
+    facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
     # A slow batch also keeps a thread at one place, so with a dump this fact adds no certainty.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += _refused_commits(window, thresholds)
     detail = {
-        "cause": _cause(window, w, stuck, thresholds),
-        **{name: value for name, value in stuck.items() if name != "cause"},
+        "cause": _cause(window, w, thresholds),
+        **stuck,
         "partitions": number_or_none(w.last("assigned-partitions")[0]),
         "lag": number_or_none(w.max(_lags(w))[0]),
         "seconds_since_poll": number_or_none(w.last("last-poll-seconds-ago")[0]),
-        "times_expired": len(moments(window, POLL_EXPIRED)) or None,
+        "times_expired": len(expired) or None,
     }
-    reason = None if facts else GATE.reason(w, thresholds)
-    expired = [(event.ts_ms, 1) for event in moments(window, POLL_EXPIRED)]
-    verdict = conclude(ID, facts, detail, reason, doubts=_silence(window, w, thresholds))
-    return with_counts(verdict, counted(window, "times_expired", "log", expired))
+    verdict = conclude(ID, facts, detail, GATE.reason(w, thresholds), doubts=_silence(window, w, thresholds))
+    return with_counts(verdict, counted(window, "times_expired", "log", [(event.ts_ms, 1) for event in expired]))
 
 
 # -- conditions on the metrics of any number of windows --------------------------------------------------------------
@@ -108,8 +106,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 def interval(w: Windows) -> Floats:
     """Return the configured max.poll.interval.ms in seconds, NaN if unknown."""
-    seconds: Floats = w.option("max.poll.interval.ms") / 1000
-    return seconds
+    return w.option("max.poll.interval.ms") / 1000
 
 
 def idle(w: Windows, limits: Thresholds) -> Bools:
@@ -174,10 +171,7 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
     circles &= (away >= limits.circling_away_seconds) & (w.grown(_lags(w)) > 0)
-    some = np.flatnonzero(circles)
-    lasted = (w.ts[w.hi[some] - 1] - w.ts[w.lo[some]]) / 1000
-    circles[some] = (rejoins[some] - 1) * away[some] <= lasted
-    return circles
+    return circles & ((rejoins - 1) * away <= lasted(w))
 
 
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
@@ -256,27 +250,19 @@ def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
     return [Fact.of("metric", last, text, since=round(last.ts_ms - 1000 * seconds), given=given)]
 
 
-def _lasts(window: ClientWindow) -> float:
-    return (window.readings[-1].ts_ms - window.readings[0].ts_ms) / 1000
-
-
 def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on a consumer that handles the same records again and again, although it polls in time."""
-    if outlasting_locks(w, limits)[0]:
-        refused = count_of(float(w.grown("acknowledgements-error-total")[0]), "acknowledgement")
-        text = (
-            f"brokers refused {refused} in {elapsed(_lasts(window))}, while it stayed away from poll() for up to "
-            f"{elapsed(float(seconds_away(w)[0]))}: the locks on its records had expired"
-        )
-        return _unless_away(window, _lasts(window), text)
-    if not circling(w, limits)[0]:
+    locks_expire, seconds = outlasting_locks(w, limits)[0], lasted(w)[0]
+    if not locks_expire and not circling(w, limits)[0]:
         return []
-    text = (
-        f"it joined its group {w.grown('rebalance-total')[0]:.0f} times in {elapsed(_lasts(window))}, "
-        f"stayed away from poll() for up to {elapsed(float(seconds_away(w)[0]))} in between, and its lag grew by "
-        f"{count_of(float(w.grown(_lags(w))[0]), 'record')}"
-    )
-    return _unless_away(window, _lasts(window), text)
+    often, away = f"in {elapsed(seconds)}", f"stayed away from poll() for up to {elapsed(seconds_away(w)[0])}"
+    if locks_expire:
+        refused = count_of(w.grown("acknowledgements-error-total")[0], "acknowledgement")
+        text = f"brokers refused {refused} {often}, while it {away}: the locks on its records had expired"
+    else:
+        joined, lag = w.grown("rebalance-total")[0], count_of(w.grown(_lags(w))[0], "record")
+        text = f"it joined its group {joined:.0f} times {often}, {away} in between, and its lag grew by {lag}"
+    return _unless_away(window, seconds, text)
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -289,8 +275,8 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         return _unless_away(window, seconds, text)
     if not unseen(w, limits)[0]:
         return []
-    text = f"it fetched nothing for {elapsed(_lasts(window))}, and does not report when it polls"
-    facts = _unless_away(window, _lasts(window), text)
+    text = f"it fetched nothing for {elapsed(lasted(w)[0])}, and does not report when it polls"
+    facts = _unless_away(window, lasted(w)[0], text)
     return [] if facts[0].settled and seconds < WAITED_SECONDS else facts
 
 
@@ -343,21 +329,16 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
     if idle(w, limits)[0]:
         return {}, []
     dumps = (*window.earlier_dumps, *window.dumps)
-    pollers: dict[str, int] = {}
-    for dump in dumps:
-        for thread in dump.threads:
-            if thread.polls or not thread.of_kafka or in_container(thread):
-                pollers.setdefault(thread.name, dump.ts_ms)
-    polling = {thread.name for dump in dumps for thread in dump.threads if thread.polls}
-
-    def fetches_after(since_ms: int) -> bool:
-        return sum(ts_ms > since_ms for ts_ms, _ in reported(window.readings, "fetch-total")) >= MIN_READINGS
+    newest_first = [(dump.ts_ms, thread) for dump in reversed(dumps) for thread in dump.threads]
+    pollers = {t.name: ts_ms for ts_ms, t in newest_first if t.polls or not t.of_kafka or in_container(t)}
+    polling = {thread.name for _, thread in newest_first if thread.polls}
 
     def ours(stay: Held) -> bool:
         own = polls_for(stay.thread, window.client.client_id)
         stand = {other.thread.name for other in stays if other.dump is stay.dump and other.seen[1:]}
-        reported = w.reported("last-poll-seconds-ago")[0] or fetches_after(stay.since_ms)
-        others = not reported and window.client.client_id != "" and not polling <= stand
+        fetches = [ts_ms for ts_ms, _ in reported(window.readings, "fetch-total") if ts_ms > stay.since_ms]
+        shown = w.reported("last-poll-seconds-ago")[0] or len(fetches) >= MIN_READINGS
+        others = not shown and window.client.client_id != "" and not polling <= stand
         polled = stay.thread.name in pollers and pollers[stay.thread.name] <= stay.since_ms
         return polled and own is not False and (own or not others) and not has_polled(window, stay.since_ms)
 
@@ -455,9 +436,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     return conclude(ID, [ended, *threads, *expired], detail)
 
 
-def _cause(window: ClientWindow, w: Windows, stuck: Mapping[str, str], limits: Thresholds) -> str | None:
-    if "cause" in stuck:
-        return stuck["cause"]
+def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
     still_away = w.last("last-poll-seconds-ago")[0]
     most = number_or_none(interval(w)[0]) or limits.assumed_poll_interval_seconds
     if left(w, limits)[0] or still_away >= limits.suspect_share * most:

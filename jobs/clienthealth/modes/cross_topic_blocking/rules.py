@@ -105,8 +105,7 @@ def in_one_queue(w: Windows) -> Bools:
 
 def stays_away(w: Windows, limits: Thresholds) -> Bools:
     """True if a Java application has stayed away from poll() for long."""
-    long: Bools = seconds_away(w) >= limits.slow_poll_seconds
-    return long & (w.samples >= MIN_READINGS)
+    return (seconds_away(w) >= limits.slow_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:

@@ -13,7 +13,7 @@ from clienthealth.measure.view import Windows
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted
-from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, lasted, mode_file
 from clienthealth.modes._evidence import (
     Fact,
     Happened,
@@ -92,8 +92,7 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
     """Return by how much a counter rose from each row in `since` to the end of its window; 0 if unknown."""
     column = w.column(name)
     lo = np.clip(since, w.lo, w.hi)
-    grown: Floats = np.nan_to_num(column.last(lo, w.hi) - column.first(lo, w.hi))
-    return grown
+    return np.nan_to_num(column.last(lo, w.hi) - column.first(lo, w.hi))
 
 
 def troubled(w: Windows, since: Ints) -> Bools:
@@ -137,20 +136,15 @@ def net(w: Windows) -> Floats:
 def refused(w: Windows, limits: Thresholds) -> Bools:
     """True if brokers refuse each record until it expires: many retries, and as many failures as deliveries."""
     failed, retried = (np.nan_to_num(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
-    if not len(w.ts):
-        return np.zeros(len(w), np.bool_)
-    span = (w.ts[w.last_row] - w.ts[np.minimum(w.lo, len(w.ts) - 1)]) / 1000
-    lasting = (w.samples >= MIN_READINGS) & (span >= limits.suspect_stalled_seconds)
-    refuses: Bools = lasting & (failed > 0) & (retried >= failed) & (net(w) <= 0)
-    return refuses
+    lasting = (w.samples >= MIN_READINGS) & (lasted(w) >= limits.suspect_stalled_seconds)
+    return lasting & (failed > 0) & (retried >= failed) & (net(w) <= 0)
 
 
 def frozen(w: Windows, limits: Thresholds) -> Bools:
     """True if select-total hardly changes at the end of the window."""
     recent = w.ts[w.rows] > (w.ts[w.last_row] - 1000 * limits.frozen_seconds)[w.window_of_row]
     before = w.reduced(np.fmax, np.where(recent, np.nan, w.col("select-total")[w.rows]))
-    still: Bools = w.last("select-total") - before < limits.min_select_growth
-    return still
+    return w.last("select-total") - before < limits.min_select_growth
 
 
 def living(w: Windows, limits: Thresholds) -> tuple[Bools, Bools]:
@@ -224,7 +218,7 @@ def _refusals(window: ClientWindow, w: Windows) -> Fact:
     failed, retried = (float(w.grown(name)[0]) for name in ("record-error-total", "record-retry-total"))
     text = (
         f"{count_of(retried, 'record')} were sent again and {count_of(failed, 'record')} given up "
-        f"in {elapsed((last.ts_ms - first.ts_ms) / 1000)}, and nothing shows that any was delivered"
+        f"in {elapsed(lasted(w)[0])}, and nothing shows that any was delivered"
     )
     return Fact.of("metric", last, text, since=first)
 

@@ -179,8 +179,7 @@ def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
 
 
 def _work_waits(w: Windows) -> Bools:
-    works: Bools = (used_ratios(w).values > 0) | (w.col("waiting-threads") > 0)
-    return works
+    return (used_ratios(w).values > 0) | (w.col("waiting-threads") > 0)
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
