@@ -100,24 +100,10 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
 
 def text(explained: Mapping[str, Any]) -> str:
     """Format the explanation for a person, 80 columns wide."""
-
-    def filled(words: str, indent: str = "") -> str:
-        further = " " * len(indent)
-        plain = words.replace("`", "")
-        return textwrap.fill(
-            plain,
-            COLUMNS,
-            initial_indent=indent,
-            subsequent_indent=further,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-
     texts = Environment(
         loader=PackageLoader("clienthealth.ops.cli", ""),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    texts.filters["filled"] = filled
     return texts.get_template("explain.txt.j2").render(explained)
