@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clienthealth.model.errors import InputError
 
@@ -68,23 +68,20 @@ def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
     """Yield each topic with its stream, its newest records, and which partitions could not be read."""
-    if not topics:
-        return
     from clienthealth.ops.doctor.records import newest
 
+    streams: dict[str, Stream] = {
+        **dict.fromkeys(settings.topics.logs, "logs"),
+        **dict.fromkeys(settings.topics.metrics, "metrics"),
+    }
     for topic in topics:
-        named: Stream | None = "metrics" if topic in settings.topics.metrics else None
-        if named is None and topic in settings.topics.logs:
-            named = "logs"
-        yield topic, args.stream or named, *newest(settings, topic, args.limit)
+        yield topic, args.stream or streams.get(topic), *newest(settings, topic, args.limit)
 
 
 def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
     """Yield each file with the stream that its name suggests, and its first records."""
-    if not paths:
-        return
     from clienthealth.model.readings import Source
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.recordings import read
@@ -96,29 +93,22 @@ def _of_files(
         stream = None if record.stream == "any" else record.stream
         _, raw_records = files.setdefault((record.service, record.file), (args.stream or stream, []))
         if len(raw_records) < args.limit:
-            whose = {"service": record.service.encode(), "instance": record.instance.encode()}
+            process = {"service": record.service.encode(), "instance": record.instance.encode()}
             source = Source(record.file, NO_PARTITION, record.offset)
-            raw_records.append(RawRecord(record.value, source, record.ts_ms or now_ms, headers=whose))
+            raw_records.append(RawRecord(record.value, source, record.ts_ms or now_ms, headers=process))
     for (_, name), (stream, raw_records) in files.items():
         yield name, stream, raw_records, ""
 
 
 def _row(name: str, result: Survey) -> str:
-    formats: dict[str, Any] = {
-        fmt: {**vars(counts), "clients": len(counts.clients)} for fmt, counts in result.formats.items()
+    row = {
+        "source": name,
+        "records": result.records,
+        "rejected": result.rejected,
+        "formats": {fmt: {**vars(of_fmt), "clients": len(of_fmt.clients)} for fmt, of_fmt in result.formats.items()},
+        "rejects": list(map(vars, result.rejects.values())),
     }
-    rejects = [
-        {
-            "reason": reason,
-            "detail": reject.detail,
-            "records": reject.records,
-            "partition": reject.first.partition if reject.first.partition >= 0 else None,
-            "offset": reject.first.offset,
-        }
-        for reason, reject in result.rejects.items()
-    ]
-    row = {"source": name, "records": result.records, "rejected": result.rejected}
-    return json.dumps({**row, "formats": formats, "rejects": rejects}, ensure_ascii=False)
+    return json.dumps(row, ensure_ascii=False)
 
 
 def _text(name: str, result: Survey) -> str:
@@ -126,22 +116,18 @@ def _text(name: str, result: Survey) -> str:
 
     lines = [f"{name}: {count_of(result.records, 'record')}, {result.rejected:,} rejected"]
     for fmt, counts in sorted(result.formats.items(), key=lambda item: -item[1].records):
-        parts = [
-            count_of(value, *words)
-            for value, words in (
-                (counts.readings, ("reading",)),
-                (len(counts.clients), ("client",)),
-                (counts.lines, ("log line",)),
-                (counts.events, ("event of Kafka clients", "events of Kafka clients")),
-                (counts.dumps, ("thread dump",)),
-            )
-            if value
-        ]
-        lines.append(f"  {counts.records:>9,}  {fmt}: {', '.join(parts)}")
-    for reason, reject in sorted(result.rejects.items(), key=lambda item: -item[1].records):
-        why = f"{reason} ({reject.detail})" if reject.detail else reason
-        at = reject.first
-        on_topic = f"partition {at.partition}, offset {at.offset}"
-        where = on_topic if at.partition >= 0 else f"line {at.offset + 1} of {name}"
+        parts = (
+            (counts.readings, "reading", ""),
+            (len(counts.clients), "client", ""),
+            (counts.lines, "log line", ""),
+            (counts.events, "event of Kafka clients", "events of Kafka clients"),
+            (counts.dumps, "thread dump", ""),
+        )
+        shown = ", ".join(count_of(*part) for part in parts if part[0])
+        lines.append(f"  {counts.records:>9,}  {fmt}: {shown}")
+    for reject in sorted(result.rejects.values(), key=lambda reject: -reject.records):
+        why = f"{reject.reason} ({reject.detail})" if reject.detail else reject.reason
+        on_topic = f"partition {reject.partition}, offset {reject.offset}"
+        where = f"line {reject.offset + 1} of {name}" if reject.partition is None else on_topic
         lines.append(f"  {reject.records:>9,}  REJECTED {why}; the first: {where}")
     return "\n".join(lines)

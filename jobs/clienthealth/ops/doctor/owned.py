@@ -10,6 +10,7 @@ import msgspec
 
 from clienthealth.configuration.owners import Owners, read_owners
 from clienthealth.model.errors import HealthError
+from clienthealth.model.wording import listing
 from clienthealth.ops.doctor import Finding
 from clienthealth.ops.doctor.records import newest
 from clienthealth.settings import Settings
@@ -45,10 +46,10 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
     try:
         records, trouble = newest(settings, settings.topics.health, NEWEST)
     except HealthError as error:
-        yield Finding(ABOUT, "skipped", f"Nobody knows which services report: {error}.")
+        yield Finding(ABOUT, "skipped", f"It is not known which services report: {error}.")
         return
     if trouble:
-        yield Finding(ABOUT, "skipped", f"Nobody knows all services that report: {trouble}.")
+        yield Finding(ABOUT, "skipped", f"Not all services that report are known: {trouble}.")
         return
     decoder, clients = msgspec.json.Decoder(_Record), []
     for record in records:
@@ -74,13 +75,10 @@ def compared(owners: Owners, clients: Sequence[_Client]) -> Iterator[Finding]:
     ]
     if alone:
         text = f"{len(alone)} of {len(services)} services that report have no owner"
-        yield Finding(ABOUT, "warning", f"{text}, so that their alerts take the default route: {_listed(alone)}.")
+        yield Finding(
+            ABOUT, "warning", f"{text}, so that their alerts take the default route: {listing(alone, _NAMED)}."
+        )
     if idle:
-        yield Finding(ABOUT, "warning", f"These owners name nothing that reports: {_listed(idle)}.")
+        yield Finding(ABOUT, "warning", f"These owners name nothing that reports: {listing(idle, _NAMED)}.")
     if not alone and not idle:
         yield Finding(ABOUT, "ok", f"All {len(services)} services that report have an owner.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"

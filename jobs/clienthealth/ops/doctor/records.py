@@ -6,6 +6,7 @@ the sender's, often a collector's. A client with a wrong clock writes its wrong 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from kafka.errors import KafkaError
 from clienthealth.model.errors import ServiceError
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord, Stream
+from clienthealth.model.wording import listing
 from clienthealth.modes import catalogue
 from clienthealth.ops.doctor import Finding, State
 from clienthealth.platform.kafka import admin, consumer, extents
@@ -46,7 +48,6 @@ SKEW_WARNING_SECONDS = 5.0
 #: Tolerated delay (s) from a client's measurement to its Kafka record; if longer, the client's clock is slow or its
 #: collector is late.
 DELAY_WARNING_SECONDS = 30.0
-NAMED = 3
 
 
 class Newest(NamedTuple):
@@ -104,11 +105,17 @@ class FormatCounts:
 
 @dataclass
 class Reject:
-    """Records that are rejected for one reason. `first`: the first of them; `detail`: the first one that was given."""
+    """Records that are rejected for one reason.
 
+    detail     the first that was given
+    partition  that of the first record, None for a file; `offset`: its offset
+    """
+
+    reason: str
     detail: str
-    first: Source
-    records: int = 0
+    records: int
+    partition: int | None
+    offset: int
 
 
 @dataclass
@@ -136,7 +143,9 @@ def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settin
         decoded = _DECODERS[stream](record, settings, now_ms)
         if decoded.errors:
             reason, _, detail = decoded.errors[0].partition(":")
-            reject = result.rejects.setdefault(reason, Reject("", record.source))
+            source = record.source
+            partition = source.partition if source.partition >= 0 else None
+            reject = result.rejects.setdefault(reason, Reject(reason, "", 0, partition, source.offset))
             reject.records += 1
             reject.detail = reject.detail or detail.strip()
             continue
@@ -165,9 +174,9 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
     if result.formats:
         formats = ", ".join(f"{counts.records:,} {name}" for name, counts in result.formats.items())
         yield Finding(about, "ok", f"Of its newest {result.records:,} records can be read: {formats}.")
-    for reason, reject in result.rejects.items():
-        why = f"{reason}: {reject.detail}" if reject.detail else reason
-        first = f"the first: partition {reject.first.partition}, offset {reject.first.offset}"
+    for reject in result.rejects.values():
+        why = f"{reject.reason}: {reject.detail}" if reject.detail else reject.reason
+        first = f"the first: partition {reject.partition}, offset {reject.offset}"
         text = f"{reject.records:,} of its newest {result.records:,} records are rejected as {why} ({first})"
         state: State = "warning" if result.formats else "failed"
         yield Finding(about, state, f"{text}. To look closer: kafka-health formats --topic {topic}")
@@ -189,11 +198,10 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
             if snapshot.ts_ms is not None:
                 ref = snapshot.client
                 client = "/".join(part for part in (ref.service, ref.instance, ref.client_id) if part)
-                early_by, late_by = snapshot.ts_ms / 1000 - now, (record.ts_ms - snapshot.ts_ms) / 1000
-                ahead[client] = max(early_by, ahead.get(client, early_by))
-                behind[client] = min(late_by, behind.get(client, late_by))
+                ahead[client] = max(snapshot.ts_ms / 1000 - now, ahead.get(client, -math.inf))
+                behind[client] = min((record.ts_ms - snapshot.ts_ms) / 1000, behind.get(client, math.inf))
     if not ahead:
-        yield Finding(CLOCK, "skipped", f"None of the newest {len(records)} records of {topic} tells a reading's time.")
+        yield Finding(CLOCK, "skipped", f"None of the newest {len(records)} records of {topic} has a reading's time.")
         return
     future_seconds = settings.monitor.future_seconds
     rejected = {client: by for client, by in ahead.items() if by > future_seconds}
@@ -201,15 +209,14 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     late = {client: by for client, by in behind.items() if by > DELAY_WARNING_SECONDS}
     mend, held = "Mend the clocks of these clients, or of this machine.", "or a collector holds readings back."
     judged: tuple[tuple[Mapping[str, float], State, str, str], ...] = (
-        (rejected, "failed", "tell a time in the future, and are rejected", mend),
-        (early, "warning", "tell a time in the future", "Compare clocks."),
+        (rejected, "failed", "have a time in the future, and are rejected", mend),
+        (early, "warning", "have a time in the future", "Compare clocks."),
         (late, "warning", "are older than their records", f"The clocks of these clients are behind, {held}"),
     )
     for clients, state, what, remedy in judged:
         if clients:
-            order = sorted(clients.items(), key=lambda item: -item[1])
-            worst = ", ".join(f"{client} by {by:.0f} s" for client, by in order[:NAMED])
-            worst += f" and {len(order) - NAMED} clients more" if len(order) > NAMED else ""
+            worst_first = sorted(clients.items(), key=lambda item: -item[1])
+            worst = listing(f"{client} by {by:.0f} s" for client, by in worst_first)
             yield Finding(CLOCK, state, f"Readings on {topic} {what}: {worst}. {remedy}")
     if not (rejected or early or late):
         text = f"The newest reading on {topic} is {max(0.0, -max(ahead.values())):.0f} s old by our clock"
