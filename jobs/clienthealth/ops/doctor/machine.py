@@ -28,10 +28,7 @@ from clienthealth.settings import Settings
 
 #: Kafka codec → function that is True if kafka-python has the library for it.
 READABLE: Mapping[str, Callable[[], bool]] = {
-    "gzip": codec.has_gzip,
-    "snappy": codec.has_snappy,
-    "lz4": codec.has_lz4,
-    "zstd": codec.has_zstd,
+    name: getattr(codec, f"has_{name}") for name in ("gzip", "snappy", "lz4", "zstd")
 }
 #: Minimum free bytes on the disk of the checkpoint: a monitor that cannot write there stops.
 MIN_FREE_BYTES = 1_000_000_000
@@ -43,12 +40,10 @@ def java_works(_: Settings) -> Iterator[Finding]:
     """Check that there is a Java on which Spark runs."""
     try:
         path = java()
-        number = version(path)
+        kit = "a development kit, which the demo needs" if has_compiler(path) else "a runtime; the demo needs a JDK"
+        yield Finding("java", "ok", f"Java {version(path)} at {path} is {kit}.")
     except DependencyError as error:
         yield Finding("java", "failed", f"{error}.")
-        return
-    kit = "a development kit, which the demo needs" if has_compiler(path) else "a runtime; the demo needs a JDK"
-    yield Finding("java", "ok", f"Java {number} at {path} is {kit}.")
 
 
 def jars_present(_: Settings) -> Iterator[Finding]:
@@ -58,10 +53,9 @@ def jars_present(_: Settings) -> Iterator[Finding]:
         return
     try:
         paths = jars.classpath("spark")
+        yield Finding("jars", "ok", f"The {len(paths)} jars of Spark's connectors are in {jars.cache()}.")
     except DependencyError as error:
         yield Finding("jars", "failed", f"{error}.")
-        return
-    yield Finding("jars", "ok", f"The {len(paths)} jars of Spark's connectors are in {jars.cache()}.")
 
 
 def missing() -> list[str]:
@@ -112,7 +106,7 @@ def places_work(settings: Settings) -> Iterator[Finding]:
         del left[about]
     if importlib.util.find_spec("pyspark") is None:
         for about, place in left.items():
-            yield Finding(about, "skipped", f"PySpark is not installed here, so nobody tried to write {place}.")
+            yield Finding(about, "skipped", f"PySpark is not installed here, so no program tried to write {place}.")
     elif left:
         yield from _tried(settings, left)
 

@@ -46,20 +46,18 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
     try:
         records, trouble = newest(settings, settings.topics.health, NEWEST)
     except HealthError as error:
-        yield Finding(ABOUT, "skipped", f"It is not known which services report: {error}.")
-        return
-    if trouble:
-        yield Finding(ABOUT, "skipped", f"Not all services that report are known: {trouble}.")
-        return
+        records, trouble = [], str(error)
     decoder, clients = msgspec.json.Decoder(_Record), []
     for record in records:
         # Skip records that are not a client's state; the exporter counts them.
         with suppress(msgspec.DecodeError):
             clients += [decoder.decode(record.value).client] if record.value is not None else []
-    if not clients:
+    if trouble:
+        yield Finding(ABOUT, "skipped", f"Not all services that report are known: {trouble}.")
+    elif not clients:
         yield Finding(ABOUT, "skipped", f"No service has reported yet: {settings.topics.health} is empty.")
-        return
-    yield from compared(owners, clients)
+    else:
+        yield from compared(owners, clients)
 
 
 def compared(owners: Owners, clients: Sequence[_Client]) -> Iterator[Finding]:

@@ -8,7 +8,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -25,38 +24,29 @@ SKEW_SECONDS = 5.0
 JOBS = ("kafka-client-health", "kafka-client-health-monitor")
 
 
-@dataclass(frozen=True)
-class _Response:
-    document: Any
-    skew_seconds: float | None
-
-
 def servers(settings: Settings) -> Iterator[Finding]:
     """Check Prometheus ([review] prometheus_url) and Grafana ([links] dashboards), each only if its address is set."""
     for about, address, key, check in (
-        ("prometheus", settings.review.prometheus_url, "[review] prometheus_url", prometheus_answers),
-        ("grafana", settings.links.dashboards, "[links] dashboards", grafana_answers),
+        ("prometheus", settings.review.prometheus_url, "[review] prometheus_url", _prometheus_answers),
+        ("grafana", settings.links.dashboards, "[links] dashboards", _grafana_answers),
     ):
-        if address:
-            yield from check(address.rstrip("/"))
-        else:
+        if not address:
             yield Finding(about, "skipped", f"Its address is not set ({key}, or --{about}).")
+            continue
+        url = address.rstrip("/")
+        try:
+            yield from check(about, url)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            yield Finding(about, "failed", f"{about.capitalize()} at {url} does not answer: {_reason(error)}.")
 
 
-def prometheus_answers(url: str) -> Iterator[Finding]:
+def _prometheus_answers(about: str, url: str) -> Iterator[Finding]:
     """Check that Prometheus answers, that its clock agrees, and that it scrapes the jobs of the alerts."""
-    about = "prometheus"
-    try:
-        response = _get(f"{url}/api/v1/targets?state=active")
-        targets = [
-            (t["labels"].get("job"), t["health"], t.get("lastError"))
-            for t in response.document["data"]["activeTargets"]
-        ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        yield Finding(about, "failed", f"Prometheus at {url} does not answer: {_reason(error)}.")
-        return
+    document, skew_seconds = _get(f"{url}/api/v1/targets?state=active")
+    active = document["data"]["activeTargets"]
+    targets = [(target["labels"].get("job"), target["health"], target.get("lastError")) for target in active]
     yield Finding(about, "ok", f"Prometheus at {url} answers.")
-    yield from _skew(about, response)
+    yield from _skew(about, skew_seconds)
     for job in JOBS:
         of_job = [(health, error) for name, health, error in targets if name == job]
         down = [error for health, error in of_job if health != "up"]
@@ -68,44 +58,38 @@ def prometheus_answers(url: str) -> Iterator[Finding]:
             yield Finding(about, "ok", f"It scrapes '{job}', which answers.")
 
 
-def grafana_answers(url: str) -> Iterator[Finding]:
+def _grafana_answers(about: str, url: str) -> Iterator[Finding]:
     """Check that Grafana and its database answer, and that its clock agrees."""
-    about = "grafana"
-    try:
-        response = _get(f"{url}/api/health")
-        document = response.document
-        version, database = document.get("version", "of unknown version"), document["database"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        yield Finding(about, "failed", f"Grafana at {url} does not answer: {_reason(error)}.")
-        return
+    document, skew_seconds = _get(f"{url}/api/health")
+    version, database = document.get("version", "of unknown version"), document["database"]
     if database == "ok":
         yield Finding(about, "ok", f"Grafana {version} at {url} answers.")
     else:
         yield Finding(about, "failed", f"Grafana {version} at {url} answers, but its database is '{database}'.")
-    yield from _skew(about, response)
+    yield from _skew(about, skew_seconds)
 
 
-def _skew(about: str, response: _Response) -> Iterator[Finding]:
-    skew = response.skew_seconds
+def _skew(about: str, skew: float | None) -> Iterator[Finding]:
     if skew is not None and abs(skew) > SKEW_SECONDS:
         direction = "ahead of" if skew > 0 else "behind"
-        yield Finding(about, "warning", f"Its clock is {abs(skew):.0f} s {direction} ours; alerts tell wrong times.")
+        yield Finding(about, "warning", f"Its clock is {abs(skew):.0f} s {direction} ours; alerts show wrong times.")
 
 
-def _get(url: str) -> _Response:
+def _get(url: str) -> tuple[Any, float | None]:
+    """Return a JSON document, and by how many seconds its server's clock is ahead of ours; None if unknown."""
     if not url.startswith(("http://", "https://")):
         raise ValueError("the address does not begin with http:// or https://")
     with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
         date = response.headers.get("Date")
         skew = email.utils.parsedate_to_datetime(date).timestamp() - time.time() if date else None
-        return _Response(json.load(response), skew)
+        return json.load(response), skew
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
         return f"status {error.code}"
     if isinstance(error, urllib.error.URLError):
-        return str(error.reason)
+        return str(getattr(error.reason, "strerror", None) or error.reason)
     return f"{type(error).__name__}: {error}"
 
 
@@ -122,9 +106,8 @@ def limits(settings: Settings) -> Iterator[Finding]:
         with urllib.request.urlopen(url, timeout=MONITOR_SECONDS) as response:
             families = [*text_string_to_metric_families(response.read().decode())]
     except (OSError, ValueError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        why = getattr(reason, "strerror", None) or reason
-        yield Finding("limits", "skipped", f"At most: {at_most}. The monitor does not answer at {url}: {why}.")
+        text = f"At most: {at_most}. The monitor does not answer at {url}: {_reason(error)}."
+        yield Finding("limits", "skipped", text)
         return
     # Metrics of the monitor: (name without prefix, limit's name or none) → value.
     values = {
