@@ -7,7 +7,6 @@ secrets are hidden, and every answer is bounded.
 from __future__ import annotations
 
 import argparse
-import base64
 import functools
 import json
 import tempfile
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from clienthealth.platform.secrecy import HIDDEN, is_secret, redacted, secret_in
+from clienthealth.platform.secrecy import HIDDEN, basic_auth, is_secret, redacted, secret_in
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -56,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     settings = load(args.config)
     url = args.url or f"http://127.0.0.1:{settings.prometheus.port}"
     password = secret_in(str(args.password_file or ""), "--password-file")
-    answering = server(settings, asker(url, f"{args.user}:{password}" if args.user else ""))
+    answering = server(settings, asker(url, args.user or "", password))
     if args.http is None:
         answering.run("stdio")
     else:
@@ -67,20 +66,19 @@ def run(args: argparse.Namespace) -> int:
 Ask = Callable[[str], Any]
 
 
-def asker(url: str, login: str) -> Ask:
+def asker(url: str, user: str, password: str = "") -> Ask:
     """Return a function that requests a path below /api/v1/ from the exporter; it raises ValueError with the reason."""
-    headers = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"} if login else {}
+    login = basic_auth(user, password) if user else {}
 
     def ask(path: str) -> Any:
-        request = urllib.request.Request(f"{url.rstrip('/')}/api/v1/{path}", headers=headers)
+        request = urllib.request.Request(f"{url.rstrip('/')}/api/v1/{path}", headers=login)
         try:
             with urllib.request.urlopen(request, timeout=ASK_SECONDS) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
-                raise ValueError(
-                    f"the exporter refuses: {error.code} {error.read(500).decode(errors='replace')}"
-                ) from None
+                why = error.read(500).decode(errors="replace")
+            raise ValueError(f"the exporter refuses: {error.code} {why}") from None
         except (OSError, ValueError) as error:
             raise ValueError(f"the exporter at {url} does not answer: {error}") from None
 
@@ -105,8 +103,8 @@ def server(settings: Settings, ask: Ask) -> MCPServer[Any]:
         return call
 
     made: MCPServer[Any] = MCPServer("kafka-client-health", instructions=NOTICE, log_level="ERROR")
+    annotations = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
     for tool in Tools(settings, ask).all():
-        annotations = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
         made.add_tool(saying_why(tool), annotations=annotations, structured_output=False)
     return made
 

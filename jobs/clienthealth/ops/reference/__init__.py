@@ -82,6 +82,6 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
         "metric | meaning",
         (f"`{m.name}{_SUFFIXES.get(m.type, '')}` | {m.documentation}" for m in SelfMetrics().registry.collect()),
     ),
-    "rooms": rooms.table,
+    "rooms": lambda: _table("room | what is in it | uses", rooms.rows()),
     "names": lambda: metric_names.table().rstrip(),
 }

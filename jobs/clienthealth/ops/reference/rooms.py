@@ -100,13 +100,11 @@ def floors() -> list[list[str]]:
     return done
 
 
-def table() -> str:
-    """Format the table of rooms: the content of each, and which others it imports."""
+def rows() -> Iterator[str]:
+    """Yield the rows of the table of rooms: the name of each, its content, and which others it imports."""
     order = [name for floor in floors() for name in floor]
-    rows = []
     for name in order:
         package = "clienthealth" if "." not in name else "clienthealth_exporters"
         docstring = ast.get_docstring(tree(f"{package}.{name.rpartition('.')[2]}")) or ""
         about = docstring.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-        rows.append(f"| `{name}` | {about} | {', '.join(n for n in order if n in uses()[name])} |")
-    return "\n".join(["| room | what is in it | uses |", "|---|---|---|", *rows])
+        yield f"`{name}` | {about} | {', '.join(n for n in order if n in uses()[name])}"
