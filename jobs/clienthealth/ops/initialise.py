@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,23 +99,21 @@ class Answers:
 
     def text(self, hidden: bool = False) -> str:
         """Return the text of the settings file. `hidden`: without its secrets."""
-        options = secrecy.shown(self.options()) if hidden else self.options()
-        lines = [
-            "# Settings of Kafka Client Health. What is not here has its default:",
-            "# deploy/config.reference.toml has every setting with its reason.",
-            "[kafka]",
-            f"bootstrap_servers = {toml(self.servers)}",
-        ]
-        if options:
-            lines += ["", "[kafka.options]", *(f"{toml(name)} = {toml(value)}" for name, value in options.items())]
-        there = placed(Settings(), self.state)
-        sections: dict[str, dict[str, str | tuple[str, ...]]] = {
+        options, there = self.options(), placed(Settings(), self.state)
+        sections: dict[str, Mapping[str, str | tuple[str, ...]]] = {
+            "kafka": {"bootstrap_servers": self.servers},
+            "kafka.options": secrecy.shown(options) if hidden else options,
             "topics": {"metrics": self.topics.metrics, "logs": self.topics.logs},
             "monitor": {"checkpoint": there.monitor.checkpoint, "history": there.monitor.history},
             "review": {"out": there.review.out},
         }
+        lines = [
+            "# Settings of Kafka Client Health. What is not here has its default:",
+            "# deploy/config.reference.toml has every setting with its reason.",
+        ]
         for section, values in sections.items():
-            lines += ["", f"[{section}]", *(f"{name} = {toml(value)}" for name, value in values.items())]
+            keys = {toml(name) if "." in name else name: toml(value) for name, value in values.items()}
+            lines += ["", f"[{section}]", *(f"{key} = {value}" for key, value in keys.items())] if keys else []
         return "\n".join([*lines, ""])
 
 
@@ -167,13 +165,12 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
                     f"this user may not create the topic {topic.name}. Have an administrator run the commands above "
                     f"(of {names}), then run 'kafka-health init' again"
                 ) from error
-            except InvalidReplicationFactorError as error:
-                raise ServiceError(
-                    f"the topic {topic.name} could not be created: {error}; start the brokers that are down, or give "
-                    "a smaller --replication-factor"
-                ) from error
             except KafkaError as error:
-                raise ServiceError(f"the topic {topic.name} could not be created: {error_text(error)}") from error
+                too_many = isinstance(error, InvalidReplicationFactorError)
+                advice = "; start the brokers that are down, or give a smaller --replication-factor" if too_many else ""
+                raise ServiceError(
+                    f"the topic {topic.name} could not be created: {error_text(error)}{advice}"
+                ) from error
             say(f"created {topic.name}" if created else f"{topic.name} is there, but this user may not see it")
 
 

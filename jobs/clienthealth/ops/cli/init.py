@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from clienthealth.model.subscription import Subscription
     from clienthealth.ops.initialise import Answers
+    from clienthealth.platform.topics import Topic
     from clienthealth.settings import Settings
 
 HELP = "write the settings for a cluster, test the connection, create missing topics, ask clients for their metrics"
@@ -88,8 +90,13 @@ def run(args: argparse.Namespace) -> int:
     if answers:
         print(f"\nTo be written, {path}:\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
     servers = settings.kafka.bootstrap_servers
-    _show("Topics to be created", [topic.command(servers) for topic in topics.missing])
-    _show("Clients to be asked for their metrics", [subscription.command(servers) for subscription in unasked])
+    wanted: dict[str, Sequence[Topic | Subscription]] = {
+        "Topics to be created": topics.missing,
+        "Clients to be asked for their metrics": unasked,
+    }
+    for what, missing in wanted.items():
+        if missing:
+            print(f"\n{what}, as if by:", *(f"  {one.command(servers)}" for one in missing), sep="\n")
     if args.dry_run:
         print("\nNothing was changed (--dry-run).")
         return 0
@@ -109,11 +116,6 @@ def run(args: argparse.Namespace) -> int:
     for what in ("monitor", "export groups", "export prometheus"):
         print(f"  kafka-health {what} --config {path}")
     return int(bool(lacking))
-
-
-def _show(what: str, commands: Sequence[str]) -> None:
-    if commands:
-        print(f"\n{what}, as if by:", *(f"  {command}" for command in commands), sep="\n")
 
 
 def _kept(args: argparse.Namespace, path: Path) -> Settings:
@@ -155,7 +157,6 @@ def _answers(args: argparse.Namespace) -> Answers:
     from clienthealth.settings import TopicSettings
 
     asks = sys.stdin.isatty()
-
     ask = partial(_ask, asks)
     if not args.bootstrap_servers and not asks:
         raise SettingsError("--bootstrap-servers is missing, and nobody is there to be asked")
@@ -178,7 +179,9 @@ def _answers(args: argparse.Namespace) -> Answers:
         login["ca_file"] = ask(args.ca_file, "File of the authority (empty: the system's)")
         login["client_file"] = ask(args.client_file, "File of our certificate and key (empty: none)")
         if {Path(login[file]).suffix.lower() for file in ("ca_file", "client_file")} & STORES.keys():
-            login["store_password"] = ask(_password(args.store_password_file), "Password of the stores", read=getpass)
+            login["store_password"] = ask(
+                _password(args.store_password_file, "--store-password-file"), "Password of the stores", read=getpass
+            )
     default = TopicSettings()
     topics = TopicSettings(tuple(args.metrics_topic or default.metrics), tuple(args.logs_topic or default.logs))
     return Answers(servers, protocol, topics=topics, state=args.state or "", **login)
@@ -203,13 +206,13 @@ def _ask(
     return given or default
 
 
-def _password(file: str | None) -> str:
+def _password(file: str | None, option: str = "--password-file") -> str:
     from clienthealth.model.errors import SettingsError
 
     try:
         return Path(file).read_text(encoding="utf-8").split("\n", 1)[0] if file else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"--password-file {file}: cannot be read") from error
+        raise SettingsError(f"{option} {file}: cannot be read") from error
 
 
 def _agreed() -> bool:
