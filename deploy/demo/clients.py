@@ -295,9 +295,10 @@ _CIRCLING = replace(
 )
 _GROUPS = DemoClient(
     name="groups-of-kafka-4",
-    help="control: members of a KIP-848, a Streams and a share group in one process",
+    help="members of a KIP-848, a Streams and a share group in one process, all healthy",
     program="Groups",
     service="stock-service",
+    default=True,
     classpath="streams-4.4",
     topics=("stock",),
     options={

@@ -78,6 +78,22 @@ def test_brokers_since_4_2_send_the_push_interval(header: str, interval_ms: int)
     assert read(push(push_interval_ms=header)).interval_ms == interval_ms
 
 
+@pytest.mark.parametrize("metric", ["", "org.apache.kafka.admin.client.connection.count"])
+def test_a_push_of_an_admin_client_holds_nothing_and_is_no_reject(metric: str) -> None:
+    """It pushes nothing, or all its metrics where all are asked for. Without headers of a push it is a reject."""
+    data = MetricsData()
+    if metric:
+        point = data.resource_metrics.add().scope_metrics.add().metrics.add(name=metric).gauge.data_points.add()
+        point.time_unix_nano, point.as_double = ARRIVED_MS * 1_000_000, 1.0
+    headers = HEADERS | {"client_id": "stock-streams-admin"}
+    decoded = decode_metrics(
+        Raw("client-metrics", data.SerializeToString(), headers=headers).record, Settings(), ARRIVED_MS
+    )
+    assert (decoded.format, decoded.snapshots, decoded.errors) == ("otlp_metrics_protobuf", [], [])
+    alone = Raw("client-metrics", data.SerializeToString(), headers={"format": "otlp_metrics_protobuf"})
+    assert decode_metrics(alone.record, Settings(), ARRIVED_MS).errors == ["no-metrics" if metric else "empty"]
+
+
 def test_the_last_push_is_marked() -> None:
     assert read(push(terminating="true")).metrics["terminating"] == 1.0
     assert read(push()).metrics["terminating"] == 0.0

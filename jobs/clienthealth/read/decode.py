@@ -3,6 +3,7 @@ r"""Decode an input record into client snapshots, log lines, and the reasons why
 A record is recognised by its own shape, or by the header `format`, which wins. Identity that it lacks comes from its
 headers, then from its Kafka key: `service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For pushes
 through our broker plugin the headers identify the client (`formats/_pushed.py`), and the broker's time counts.
+A push may hold nothing: admin clients push since Kafka 4.0 too, and have no metrics of a producer or consumer.
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first. Nothing
 here raises for any record, except ServiceError if the schema registry is away. Faultless canonical snapshots, nearly
 all traffic, are read by `fast` at a fraction of the cost; `decode_metrics` returns the same for them.
@@ -117,7 +118,10 @@ def _decode(raw: RawRecord, streams: tuple[Stream, ...], settings: Settings, now
         result.format = fmt.name if fmt else None
         content = _content(record, fmt)
     except PayloadError as error:
-        result.errors.append(str(error))
+        if str(error) in ("empty", "no-metrics") and _pushed.INSTANCE in raw.headers:
+            result.format = _text_of(raw.headers.get("format", b""))
+        else:
+            result.errors.append(str(error))
         return result
     for one in content:
         try:
