@@ -23,7 +23,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     dump = RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt"
     diagnosis = examine([RECORDINGS / "deadlock-3.9", dump, long], Settings())
     file = folder / "ticket.html"
-    file.write_text(html_report(diagnosis.clients, diagnosis.inputs, diagnosis.dumps), encoding="utf-8")
+    file.write_text(html_report(diagnosis), encoding="utf-8")
     return file
 
 

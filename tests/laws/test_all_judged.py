@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clienthealth.diagnose.outcome import HEALTHY, exit_code
+from clienthealth.diagnose.outcome import HEALTHY, Diagnosis, exit_code
 from clienthealth.diagnose.story import stories
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, decode, encoded, verdicts_json, worst
@@ -61,8 +61,8 @@ def test_what_older_releases_published_is_read_so(each: list[Status]) -> None:
 @given(statuses)
 def test_the_post_mortem_reports_it(each: list[Status]) -> None:
     clients = [(CLIENT, mode_verdicts(each))]
-    (story,) = stories(clients)
-    assert (story.status == "ok") == (set(each) == {"ok"}) == (exit_code(clients) == HEALTHY)
+    (story,) = stories(Diagnosis(clients))
+    assert (story.status == "ok") == (set(each) == {"ok"}) == (exit_code(Diagnosis(clients)) == HEALTHY)
     if story.status == "unknown" and "ok" in each:
         assert story.headline == f"Nothing found; {each.count('ok')} of {len(each)} judged"
 

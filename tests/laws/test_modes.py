@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import clienthealth.modes
+from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.diagnose.report import report
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Verdict
@@ -173,7 +174,7 @@ def test_a_verdict_holds_no_word_of_another_librarys_world(mode: Mode, library: 
                 detail = {"cause": cause.id} if cause.id else {}
                 for known in ({}, dict.fromkeys(re.findall(r"{(\w+)}", cause.sentence), "x")):
                     verdict = Verdict(mode.id, status, 0, {**detail, **known}, reason="r")
-                    text = report([(client, [verdict])])
+                    text = report(Diagnosis([(client, [verdict])]))
                     found |= {match[0] for match in re.finditer(foreign, text)}
     assert found == set()
 

@@ -156,40 +156,38 @@ def test_diagnose_names_version_and_options_where_nothing_can_be_judged(tmp_path
     """Neither a hint nor a version is the report's headline or a finding."""
     (tmp_path / "app.log").write_text(SPRING)
     found = examine([tmp_path], Settings())
-    text = " ".join(
-        report(found.clients, found.inputs, also_seen=found.also_seen, style=Style(120, False, False)).split()
-    )
+    text = " ".join(report(found, style=Style(120, False, False)).split())
     assert f"CANNOT JUDGE portal ({tmp_path.name}, producer, java 3.3.1)" in text
     assert (
         "Also seen its sends are not retried, 2026-11-22 00:12:43 UTC." in text and "“retries = 0” (app.log:1)" in text
     )
     bugs = "KAFKA-13834"  # fixed in 3.3.0
     assert "Version java 3.3.1: known bugs" in text and "KAFKA-14303" in text and bugs not in text
-    assert exit_code(found.clients, found.inputs) == NOT_JUDGED
-    (line,) = json_lines(found.clients, found.inputs, found.also_seen)
+    assert exit_code(found) == NOT_JUDGED
+    (line,) = json_lines(found)
     assert json.loads(line)["version"]["upgrade_to"] == "4.1.2"
 
 
 def test_diagnose_reports_count_time_place_and_advice(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_text(LOG)
     found = examine([tmp_path], Settings())
-    text = " ".join(report(found.clients, found.inputs, also_seen=found.also_seen, style=Style(width=120)).split())
+    text = " ".join(report(found, style=Style(width=120)).split())
     assert (
         "Also seen not authorised, 2 lines, 2026-11-20 10:00:00 to 10:00:05 UTC. The brokers know the client, and "
         "refuse it a topic, a group or an operation. “[Producer clientId=orders] Topic authorization failed for topics "
         "[secret]” (app.log:1) Grant what the line names"
     ) in text
     assert "record too large, 2026-11-20 10:00:06 UTC." in text and "(app.log:4) Find what made it so large" in text
-    page = re.sub("<[^<>]*>", "", html_report(found.clients, found.inputs, also_seen=found.also_seen))
+    page = re.sub("<[^<>]*>", "", html_report(found))
     assert "Also seen: not authorised" in page and "app.log:4" in page
-    (row,) = map(json.loads, json_lines(found.clients, found.inputs, found.also_seen))
+    (row,) = map(json.loads, json_lines(found))
     assert row["client"]["client_id"] == "orders"
     assert [(seen["what"], seen["lines"], seen["source"]["offset"]) for seen in row["also_seen"]] == [
         ("authorisation", 2, 0),
         ("record-too-large", 1, 3),
     ]
     assert {verdict["status"] for verdict in row["verdicts"]} == {"unknown"}
-    assert exit_code(found.clients, found.inputs) == NOT_JUDGED
+    assert exit_code(found) == NOT_JUDGED
 
 
 def test_an_issue_without_a_known_client_is_reported_for_the_process(tmp_path: Path) -> None:
@@ -197,12 +195,12 @@ def test_an_issue_without_a_known_client_is_reported_for_the_process(tmp_path: P
         "2026-11-20 10:00:00,123 ERROR [main] worker failed\njava.lang.OutOfMemoryError: Java heap space\n"
     )
     found = examine([tmp_path], Settings())
-    text = report(found.clients, found.inputs, also_seen=found.also_seen)
+    text = report(found)
     assert "(process)" in text and "out of memory, 2026-11-20 10:00:00 UTC" in text
     assert "speaks of a Kafka client" not in text
-    (row,) = map(json.loads, json_lines(found.clients, found.inputs, found.also_seen))
+    (row,) = map(json.loads, json_lines(found))
     assert (row["verdicts"], [seen["what"] for seen in row["also_seen"]]) == ([], ["out-of-memory"])
-    assert exit_code(found.clients, found.inputs) == NOT_JUDGED
+    assert exit_code(found) == NOT_JUDGED
 
 
 SOUND = {"acks": "-1", "retries": "2147483647", "delivery.timeout.ms": "120000", "request.timeout.ms": "30000"}

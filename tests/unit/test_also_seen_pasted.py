@@ -147,12 +147,12 @@ def test_a_pasted_issue_is_reported_with_its_count_and_advice(
 ) -> None:
     (tmp_path / "pasted.log").write_text(pasted(line, times))
     found = examine([tmp_path], Settings())
-    text = " ".join(report(found.clients, found.inputs, also_seen=found.also_seen, style=Style(width=120)).split())
+    text = " ".join(report(found, style=Style(width=120)).split())
     reported = text.partition("Also seen ")[2]
     assert reported.startswith(f"{title}, " + (f"{times:,} lines, " if times > 1 else "")), text
     assert part in reported and "(pasted.log:1)" in reported
     assert title.upper() in text and "CANNOT JUDGE" not in text and "speaks of a Kafka client" not in text
-    assert title in html_report(found.clients, found.inputs, also_seen=found.also_seen).replace("&#39;", "'")
+    assert title in html_report(found).replace("&#39;", "'")
 
 
 @pytest.mark.parametrize(("line", "times"), EVERYDAY)

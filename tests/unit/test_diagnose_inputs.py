@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from clienthealth.diagnose.attachments import archives
-from clienthealth.diagnose.diagnosis import Diagnosis
 from clienthealth.diagnose.examine import examine
+from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.diagnose.story import input_line
 from clienthealth.model.errors import InputError
 from clienthealth.settings import Settings

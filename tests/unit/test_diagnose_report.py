@@ -15,7 +15,7 @@ import pytest
 
 from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.diagnose.examine import examine
-from clienthealth.diagnose.outcome import EXIT_CODES, exit_code, json_lines
+from clienthealth.diagnose.outcome import EXIT_CODES, Diagnosis, exit_code, json_lines
 from clienthealth.diagnose.report import PLAIN, Style, colour_of, html_report, report, style_of
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
@@ -134,23 +134,27 @@ NOTHING_HERE = "nothing here speaks of a Kafka client"
 
 def test_the_report_shows_input_failure_evidence_and_advice() -> None:
     clients = [(CLIENT, [DEADLOCK, Verdict("send-blocked-on-metadata", "ok")])]
-    assert report(clients, INPUTS, {DUMP: dumps_in(DUMP_TEXT)[0].threads}) == REPORT
+    assert report(Diagnosis(clients, INPUTS, {DUMP: dumps_in(DUMP_TEXT)[0].threads})) == REPORT
 
 
 def test_what_cannot_be_judged_is_reported_with_reason_and_next_command() -> None:
     reason = "a healthy I/O thread, but no dump ten seconds later"
-    assert report([(CLIENT, [Verdict("producer-callback-deadlock", "unknown", reason=reason)])]) == CANNOT_JUDGE
-    assert report([], [Input("notes.txt", "text", 7, 0)]) == NOTHING
-    cut = report([], [Input("notes.txt", "text", 7, 0, unread={CUT: 1})])
+    assert (
+        report(Diagnosis([(CLIENT, [Verdict("producer-callback-deadlock", "unknown", reason=reason)])])) == CANNOT_JUDGE
+    )
+    assert report(Diagnosis([], [Input("notes.txt", "text", 7, 0)])) == NOTHING
+    cut = report(Diagnosis([], [Input("notes.txt", "text", 7, 0, unread={CUT: 1})]))
     assert f"perhaps cut: {CUT}" in cut and "could not be read" not in cut
     python = Client("s", "h", "h", "p", "producer", "kafka-python")
-    assert "py-spy dump" in report([(python, [Verdict("producer-callback-deadlock", "unknown", reason="x")])])
+    assert "py-spy dump" in report(
+        Diagnosis([(python, [Verdict("producer-callback-deadlock", "unknown", reason="x")])])
+    )
 
 
 def test_an_unknown_time_is_not_made_up() -> None:
     inputs = [Input("jstack.txt", "thread dump", 9, 9, 5_000, 5_000, timed=False, topics=frozenset({DUMP.topic}))]
     only = Verdict(DEADLOCK.mode, "confirmed", 5_000, evidence=DEADLOCK.evidence[:1])
-    text = report([(CLIENT, [only])], inputs, {DUMP: dumps_in(DUMP_TEXT)[0].threads})
+    text = report(Diagnosis([(CLIENT, [only])], inputs, {DUMP: dumps_in(DUMP_TEXT)[0].threads}))
     assert "jstack.txt: thread dump; 9 of 9 lines used; time unknown, order kept" in text
     assert "producer-callback-deadlock, time unknown." in text
     assert "1970" not in text and "2026" not in text
@@ -162,7 +166,8 @@ def test_no_line_is_wider_than_asked_and_the_worst_comes_first(width: int) -> No
     ill = Verdict("producer-callback-deadlock", "suspected", 1_000, {"x": words}, (Evidence("log", 1_000, words),))
     other = Client("s", "h", "h", "another", "producer")
     text = report(
-        [(other, [Verdict("producer-not-closed", "unknown", reason=words)]), (CLIENT, [ill])], style=Style(width)
+        Diagnosis([(other, [Verdict("producer-not-closed", "unknown", reason=words)]), (CLIENT, [ill])]),
+        style=Style(width),
     )
     assert max(map(len, text.splitlines())) <= width
     assert text.startswith("SUSPECTED  order-producer")
@@ -206,8 +211,8 @@ def test_colour_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch
     assert not colour_of(Terminal())
     monkeypatch.setenv("COLUMNS", "100")
     assert (style_of(Terminal(), True).width, style_of(io.StringIO(), True)) == (100, PLAIN)
-    plain = report([(CLIENT, [DEADLOCK])], INPUTS)
-    painted = report([(CLIENT, [DEADLOCK])], INPUTS, style=Style(colour=True))
+    plain = report(Diagnosis([(CLIENT, [DEADLOCK])], INPUTS))
+    painted = report(Diagnosis([(CLIENT, [DEADLOCK])], INPUTS), style=Style(colour=True))
     assert "\x1b[1;31mCONFIRMED\x1b[0m" in painted and "\x1b" not in plain
 
 
@@ -216,7 +221,7 @@ def test_hostile_text_moves_no_cursor_and_runs_no_script() -> None:
     client = Client(evil, evil, evil, evil, "producer")
     verdict = Verdict("producer-callback-deadlock", "suspected", 1, {evil: evil}, (Evidence("log", 1, evil),))
     inputs = [Input(evil, evil, 1, 1, 10**30, None, left_out={evil: 1})]
-    text, page = report([(client, [verdict])], inputs), html_report([(client, [verdict])], inputs)
+    text, page = report(Diagnosis([(client, [verdict])], inputs)), html_report(Diagnosis([(client, [verdict])], inputs))
     assert not {"\x1b", "\r", "\u202e"} & set(text + page)
     assert "<script" not in page and "&lt;script&gt;" in page
 
@@ -237,14 +242,16 @@ class Tags(HTMLParser):
 
 
 def test_the_page_is_self_contained_and_has_the_same_content() -> None:
-    page = html_report([(CLIENT, [DEADLOCK, Verdict("producer-not-closed", "unknown", reason="r")])], INPUTS, {})
+    page = html_report(
+        Diagnosis([(CLIENT, [DEADLOCK, Verdict("producer-not-closed", "unknown", reason="r")])], INPUTS, {})
+    )
     tags = Tags()
     tags.feed(page)
     assert tags.open == [] and tags.addresses == []
     for text in ("order-producer", "confirmed", "A callback calls get()", "1,204 of 30,211", "photo.png", "Not judged"):
         assert text in page
     assert "prefers-color-scheme: dark" in page and "@media print" in page
-    assert "CANNOT" not in page and "Cannot judge" in html_report([], INPUTS)
+    assert "CANNOT" not in page and "Cannot judge" in html_report(Diagnosis([], INPUTS))
 
 
 def verdicts(*statuses: Status) -> tuple[Client, list[Verdict]]:
@@ -252,18 +259,18 @@ def verdicts(*statuses: Status) -> tuple[Client, list[Verdict]]:
 
 
 def test_the_exit_code_is_never_healthy_without_a_judgement() -> None:
-    assert exit_code([]) == 3
-    assert exit_code([verdicts("unknown")]) == 3
-    assert exit_code([verdicts("ok"), verdicts("unknown")]) == 3
-    assert exit_code([verdicts("ok", "unknown")]) == 3
-    assert exit_code([verdicts("ok", "ok")]) == 0
-    assert exit_code([verdicts("unknown"), verdicts("suspected")]) == 1
+    assert exit_code(Diagnosis([])) == 3
+    assert exit_code(Diagnosis([verdicts("unknown")])) == 3
+    assert exit_code(Diagnosis([verdicts("ok"), verdicts("unknown")])) == 3
+    assert exit_code(Diagnosis([verdicts("ok", "unknown")])) == 3
+    assert exit_code(Diagnosis([verdicts("ok", "ok")])) == 0
+    assert exit_code(Diagnosis([verdicts("unknown"), verdicts("suspected")])) == 1
 
 
 def test_each_json_line_has_its_client_its_inputs_and_what_was_skipped() -> None:
     mine = Input("a.log", "log", 3, 2, process=("orders", "h"))
     foreign = Input("b.log", "log", 3, 2, process=("other", "h"))
-    (line,) = json_lines([(CLIENT, [DEADLOCK])], [mine, foreign, INPUTS[2]])
+    (line,) = json_lines(Diagnosis([(CLIENT, [DEADLOCK])], [mine, foreign, INPUTS[2]]))
     document = json.loads(line)
     assert document["client"]["client_id"] == "order-producer" and document["verdicts"][0]["status"] == "confirmed"
     assert [given["name"] for given in document["inputs"]] == ["a.log"]
@@ -333,16 +340,16 @@ def unjudged(name: str) -> tuple[Client, list[Verdict]]:
 
 
 def test_ok_is_printed_only_if_every_mode_was_judged() -> None:
-    text = report([unjudged("a")])
+    text = report(Diagnosis([unjudged("a")]))
     assert text.startswith("NOTHING FOUND; 1 OF 2 JUDGED  a  (orders, producer, librdkafka 2.6.1)")
-    assert "Nothing found; 1 of 2 judged" in html_report([unjudged("a")], [])
-    assert report([verdicts("ok", "ok")]).startswith("OK  order-producer")
+    assert "Nothing found; 1 of 2 judged" in html_report(Diagnosis([unjudged("a")], []))
+    assert report(Diagnosis([verdicts("ok", "ok")])).startswith("OK  order-producer")
 
 
 def test_clients_with_equal_results_and_inputs_of_one_kind_are_grouped() -> None:
     clients = [unjudged(f"client-{number:02}") for number in range(40)]
     inputs = [Input(f"jstack-{number}.txt", "JVM thread dump", 10, 9, 5_000 * number, 5_000) for number in range(1, 8)]
-    short, whole = report(clients, inputs, style=Style(verbose=False)), report(clients, inputs)
+    short, whole = report(Diagnosis(clients, inputs), style=Style(verbose=False)), report(Diagnosis(clients, inputs))
     assert "client-00, client-01 and 38 more" in short and short.count("Not judged") == 1
     assert "jstack-1.txt, jstack-2.txt and 5 more: 7 × JVM thread dump; 63 of 70 lines used" in short
     assert short.endswith("Shortened: --verbose shows all of it.") and len(short.splitlines()) < 16
@@ -352,7 +359,7 @@ def test_clients_with_equal_results_and_inputs_of_one_kind_are_grouped() -> None
 def test_a_longer_fact_replaces_the_one_that_it_begins_with() -> None:
     less, more = "6 callers of send() in waitOnMetadata", "6 callers of send() in waitOnMetadata; a was there for 56 s"
     facts = tuple(Evidence("thread-dump", 1_000 * at, text) for at, text in enumerate((less, more)))
-    text = report([(CLIENT, [Verdict("send-blocked-on-metadata", "confirmed", 0, {}, facts)])])
+    text = report(Diagnosis([(CLIENT, [Verdict("send-blocked-on-metadata", "confirmed", 0, {}, facts)])]))
     assert text.count("6 callers of send()") == 1 and "for 56 s" in " ".join(text.split())
 
 
@@ -363,16 +370,16 @@ def test_a_longer_fact_replaces_the_one_that_it_begins_with() -> None:
 def test_what_is_asked_for_next_suits_the_library_and_is_not_there_yet(library: str, asked: str) -> None:
     client = Client("orders", "h", "h:1", "a", "producer", library, None)
     unknown = [(client, [Verdict("producer-callback-deadlock", "unknown", reason="x")])]
-    assert asked in report(unknown)
+    assert asked in report(Diagnosis(unknown))
     dumps: dict[Source, list[DumpedThread]] = {Source("h:1/a", 0, 0): [], Source("h:1/b", 0, 0): []}
-    assert "log at INFO and its metrics" in " ".join(report(unknown, (), dumps).split())
-    assert ("jcmd" in report(unknown)) == (library == "java")
+    assert "log at INFO and its metrics" in " ".join(report(Diagnosis(unknown, (), dumps)).split())
+    assert ("jcmd" in report(Diagnosis(unknown))) == (library == "java")
 
 
 def test_lines_that_were_used_are_not_called_nothing() -> None:
-    text = " ".join(report([], [Input("app.log", "log", 100, 7)]).split())
+    text = " ".join(report(Diagnosis([], [Input("app.log", "log", 100, 7)])).split())
     assert "7 lines of Kafka clients" in text and "nothing here speaks" not in text
-    assert "nothing here speaks" in report([], [Input("app.log", "log", 100, 0)])
+    assert "nothing here speaks" in report(Diagnosis([], [Input("app.log", "log", 100, 0)]))
 
 
 @pytest.mark.parametrize(
@@ -387,7 +394,7 @@ def test_lines_that_were_used_are_not_called_nothing() -> None:
 def test_what_names_a_client_is_not_called_nothing_though_none_of_it_counts(line: str, tmp_path: Path) -> None:
     (tmp_path / "app.log").write_text(f"{line}\n{line}\n")
     found = examine([tmp_path], Settings())
-    text = " ".join(report(found.clients, found.inputs).split())
+    text = " ".join(report(found).split())
     assert "nothing here speaks" not in text and (found.clients or "a Kafka client is named here" in text)
 
 
@@ -418,7 +425,9 @@ def test_a_nameless_line_is_of_the_only_producer_that_a_handle_names(tmp_path: P
 def test_a_forced_close_is_not_called_none_and_the_advice_is_of_the_library() -> None:
     def has_log_data(library: str | None, cause: str) -> str:
         client = Client("orders", "h", "h:1", "a", "producer", library)
-        return " ".join(report([(client, [Verdict("producer-not-closed", "suspected", 0, {"cause": cause})])]).split())
+        return " ".join(
+            report(Diagnosis([(client, [Verdict("producer-not-closed", "suspected", 0, {"cause": cause})])])).split()
+        )
 
     forced = has_log_data("java", "forced-close")
     assert "without closing" not in forced and "ended without close()" not in forced
@@ -431,10 +440,10 @@ def test_a_forced_close_is_not_called_none_and_the_advice_is_of_the_library() ->
 def test_dumps_are_asked_for_before_a_restart_where_none_is_attached_also_of_what_is_proved() -> None:
     proved = Verdict("producer-callback-deadlock", "confirmed", 0, {}, (Evidence("metric", 1_000, "stood"),))
     client = Client("orders", "h", "h:1", "a", "producer", "kafka-python")
-    without = " ".join(report([(client, [proved])]).split())
+    without = " ".join(report(Diagnosis([(client, [proved])])).split())
     assert "Take thread dumps first" in without and "Next py-spy dump --pid PID" in without
     attached: dict[Source, list[DumpedThread]] = {Source(f"h:1/{n}", 0, 0): [] for n in range(4)}
-    beside = " ".join(report([(client, [proved])], (), attached).split())
+    beside = " ".join(report(Diagnosis([(client, [proved])], (), attached)).split())
     assert "thread dump" not in beside.partition("What to do")[2]
     assert "What to do Restart the process" in beside and "Next" not in beside
 
@@ -449,6 +458,6 @@ def test_no_part_of_any_recordings_log_that_names_a_client_is_called_nothing(tmp
             if part:
                 (tmp_path / "part.log").write_bytes(b"\n".join(part) + b"\n")
                 found = examine([tmp_path / "part.log"], Settings())
-                assert NOTHING_HERE not in " ".join(report(found.clients, found.inputs).split()), path
+                assert NOTHING_HERE not in " ".join(report(found).split()), path
                 parts += 1
     assert parts > 50

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.diagnose.diagnosis import Diagnosis
 from clienthealth.diagnose.examine import examine
+from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.diagnose.story import stories
 from clienthealth.model.verdicts import Verdict
 from clienthealth.read.logs.times import Times, has_zone, time_ms
@@ -51,8 +51,8 @@ def test_a_time_stands_anywhere_before_the_clients_words(line: str, since: str, 
     log.write_text(f"{line}\n")
     os.utime(log, (LONG_AGO, LONG_AGO))
     diagnosis = examine([log], Settings())
-    (story,) = stories(diagnosis.clients, diagnosis.inputs, diagnosis.dumps)
-    (finding,) = (one for one in story.findings if one.mode == STALLED)
+    (story,) = stories(diagnosis)
+    (finding,) = (one for one in story.findings if one.verdict.mode == STALLED)
     assert finding.since.removesuffix(" UTC") == since
 
 

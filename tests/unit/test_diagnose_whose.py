@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from clienthealth.diagnose.attachments.opening import own_processes
-from clienthealth.diagnose.diagnosis import Diagnosis
 from clienthealth.diagnose.examine import examine
+from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.diagnose.report import report
 from clienthealth.model.verdicts import Verdict
 from clienthealth.settings import Settings
@@ -92,7 +92,7 @@ def test_workers_in_an_archive_are_each_a_process(tmp_path: Path) -> None:
     found = examine([tmp_path / "workers.zip"], Settings())
     assert [(c.instance, c.client_id) for c, _ in found.clients] == [(f"workers/worker-{n}", "p") for n in (1, 2, 3)]
     assert [v.detail["failed_sends"] for _, of in found.clients for v in of if v.mode == BLOCKED] == [1, 1, 1]
-    text = report(found.clients, found.inputs)
+    text = report(found)
     assert all(f"(workers/worker-{n}, producer" in text for n in (1, 2, 3)), "namesakes are distinguished"
 
 

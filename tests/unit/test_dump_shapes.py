@@ -308,7 +308,7 @@ def test_callers_without_the_producers_own_thread_are_judged() -> None:
 
 def test_a_dump_without_kafka_judges_nothing() -> None:
     records = [Recorded("logs", "shop", "shop:1", "dump.txt", 0, (TITLE_7 + OTHER).encode())]
-    assert exit_code(diagnose(records, load(None)).clients) == 3
+    assert exit_code(diagnose(records, load(None))) == 3
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import dataclasses
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.diagnose.known import contexts, undated_topics
+from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.packed import Chunk, encode, process_of, who_of
 from clienthealth.measure.packer import Packer
@@ -95,25 +95,11 @@ class Tally:
         return entered
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """The result: verdicts by client, number of records of each format, and the reject reasons of the other records.
-
-    inputs: the attachments, one by one; dumps: the threads of the dumps in each record; also_seen: known issues by
-    client, also of clients that are not in `clients`
-    """
-
-    clients: list[tuple[Client, list[Verdict]]]
-    recognised: Counter[str] = field(default_factory=Counter)
-    rejected: Counter[str] = field(default_factory=Counter)
-    inputs: list[Input] = field(default_factory=list)
-    dumps: dict[Source, list[DumpedThread]] = field(default_factory=dict)
-    also_seen: dict[Client, list[Seen]] = field(default_factory=dict)
-
-
 def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | None = None) -> Diagnosis:
     """Judge all clients in the records. `tally`: counts of a reader that knows the file of each record."""
-    packer, result, tally = Packer(1), Diagnosis([]), tally or Tally()
+    packer, tally = Packer(1), tally or Tally()
+    recognised, rejected = Counter[str](), Counter[str]()
+    dumps: dict[Source, list[DumpedThread]] = {}
     # A clock without a time zone may be ahead of UTC: its newest times are not wrong for that reason.
     now_ms = int(time.time() * 1000) + AHEAD_MS
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -128,32 +114,29 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
         for client in (who_of(snapshot.client) for snapshot in decoded.snapshots if snapshot.client.kind != "group"):
             named.setdefault((record.service, record.instance), set()).add((*client.process, client.instance))
         if threads := [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]:
-            result.dumps[raw.source] = threads
+            dumps[raw.source] = threads
         tally.add(record, raw.source, decoded)
         if decoded.snapshots or decoded.lines:
-            result.recognised[decoded.format or ""] += 1
-        result.rejected.update({error.partition(":")[0] for error in decoded.errors})
+            recognised[decoded.format or ""] += 1
+        rejected.update({error.partition(":")[0] for error in decoded.errors})
     # Metrics may name their host: then other attachments of the same process belong to that host, too.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     for entry in (entry for chunk in chunks for entry in chunk.log_entries if entry.process in places):
         entry.service, entry.host, entry.instance = places[entry.process]
-    result.inputs.extend(tally.all())
-    for attached in result.inputs:
+    inputs = tally.all()
+    for attached in inputs:
         if attached.process in places:
             attached.process = places[attached.process][:2]
-
-    _to_utc(result.inputs, chunks)
+    _to_utc(inputs, chunks)
 
     def run(_: BucketState, chunks: Sequence[Chunk]) -> _Examined:
-        return _examined(chunks, settings, result.inputs)
+        return _examined(chunks, settings, inputs)
 
     examined, faults = isolated(save(BucketState(), 1), list(map(encode, chunks)), 1, run)
-    if examined is not None:
-        result.clients.extend(examined[0])
-        result.also_seen.update(examined[1])
-    result.rejected.update(fault.reason.partition(":")[0] for fault in faults)
-    return result
+    rejected.update(fault.reason.partition(":")[0] for fault in faults)
+    clients, seen = examined or ([], {})
+    return Diagnosis(clients, inputs, dumps, seen, recognised, rejected)
 
 
 def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:

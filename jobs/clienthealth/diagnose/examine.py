@@ -10,7 +10,8 @@ from typing import IO
 
 from clienthealth.diagnose.attachments.opening import Input, Opener
 from clienthealth.diagnose.attachments.reading import Progress, Reader
-from clienthealth.diagnose.diagnosis import Diagnosis, Tally, diagnose
+from clienthealth.diagnose.diagnosis import Tally, diagnose
+from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.model.errors import InputError
 from clienthealth.monitor.adjust import APART_MS
 from clienthealth.read.recordings import Recorded

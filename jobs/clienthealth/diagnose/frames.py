@@ -20,13 +20,13 @@ _AGENT = ("org.jolokia.",)
 Frames = tuple[str, tuple[str, ...]]
 
 
-def frames_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> list[Frames]:
+def frames_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> tuple[Frames, ...]:
     """Return the threads that a fact names, with their decisive frames; threads at the same place are grouped."""
     named: dict[tuple[str, ...], list[str]] = {}
     for thread in threads_of(fact, dumps):
         if thread.frames:
             named.setdefault(decisive(thread.frames, fact.text), []).append(thread.name)
-    return [(", ".join(names), frames) for frames, names in islice(named.items(), MOST_THREADS)]
+    return tuple((", ".join(names), frames) for frames, names in islice(named.items(), MOST_THREADS))
 
 
 def threads_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> list[DumpedThread]:

@@ -1,15 +1,19 @@
-"""Derive the exit code of a whole diagnosis, and its JSON lines."""
+"""Define what a diagnosis results in, and derive its exit code and its JSON lines."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import client_json, seen_json, verdict_json
+from clienthealth.model.readings import Source
+from clienthealth.model.telemetry import DumpedThread
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes.advisories import advised
 
@@ -20,11 +24,35 @@ EXIT_CODES = (
 )
 
 
-def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Sequence[Input] = ()) -> int:
+@dataclass(frozen=True)
+class Diagnosis:
+    """The result of reading and judging: verdicts by client, and what they rest on.
+
+    inputs: the attachments, one by one; dumps: the threads of the dumps in each record; also_seen: known issues by
+    client, also of clients that are not in `clients`; recognised: number of records of each format; rejected: the
+    reject reasons of the other records
+    """
+
+    clients: Sequence[tuple[Client, Sequence[Verdict]]] = ()
+    inputs: Sequence[Input] = ()
+    dumps: Mapping[Source, Sequence[DumpedThread]] = field(default_factory=dict)
+    also_seen: Mapping[Client, Sequence[Seen]] = field(default_factory=dict)
+    recognised: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def every(self) -> list[tuple[Client, Sequence[Verdict]]]:
+        """All clients with their verdicts; those with nothing but known issues come last, without verdicts."""
+        judged = {client for client, _ in self.clients}
+        return [*self.clients, *((client, ()) for client in self.also_seen if client not in judged)]
+
+
+def exit_code(diagnosis: Diagnosis) -> int:
     """Return 0 only if every client was judged by every mode of its kind and is healthy.
 
     2 if there is no client because no input could be read.
     """
+    clients, inputs = diagnosis.clients, diagnosis.inputs
     if not clients and any(attached.unread for attached in inputs) and not any(attached.read for attached in inputs):
         return UNREADABLE
     if any(verdict.unhealthy for _, verdicts in clients for verdict in verdicts):
@@ -34,10 +62,7 @@ def exit_code(clients: Sequence[tuple[Client, Sequence[Verdict]]], inputs: Seque
 
 
 def json_lines(
-    clients: Sequence[tuple[Client, Sequence[Verdict]]],
-    inputs: Sequence[Input],
-    also_seen: Mapping[Client, Sequence[Seen]] | None = None,
-    of_instance: Mapping[str, Mapping[str, Any]] | None = None,
+    diagnosis: Diagnosis, of_instance: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 ) -> Iterator[str]:
     """Yield one JSON object per client.
 
@@ -45,32 +70,25 @@ def json_lines(
     with the known bugs of its library's version. `of_instance`: more fields, by instance of its process. A client or
     process with nothing but known issues has no verdicts.
     """
-    also_seen = also_seen or {}
-    judged = {client for client, _ in clients}
-    skipped = [_input(attached) for attached in inputs if not attached.used]
-    for client, verdicts in [*clients, *((client, ()) for client in also_seen if client not in judged)]:
-        of_process = [
-            attached
-            for attached in inputs
-            if attached.used and attached.process in (None, (client.service, client.host))
-        ]
+    used = [attached for attached in diagnosis.inputs if attached.used]
+    skipped = [_input(attached) for attached in diagnosis.inputs if not attached.used]
+    for client, verdicts in diagnosis.every:
         yield json.dumps(
             {
                 "client": client_json(client),
-                "verdicts": [verdict_json(verdict) for verdict in verdicts],
-                "also_seen": list(map(seen_json, also_seen.get(client, ()))),
+                "verdicts": list(map(verdict_json, verdicts)),
+                "also_seen": list(map(seen_json, diagnosis.also_seen.get(client, ()))),
                 "version": advised(client.library, client.version, client.kind).as_json(),
-                "inputs": [_input(attached) for attached in of_process],
+                "inputs": [_input(attached) for attached in used if attached.process in (None, client.process)],
                 "skipped": skipped,
-                **(of_instance or {}).get(client.instance, {}),
+                **of_instance.get(client.instance, {}),
             }
         )
 
 
+#: The fields of an input that its JSON contains.
+_SHOWN = ("name", "what", "read", "used", "start_ms", "end_ms", "dated", "timed", "left_out", "unread")
+
+
 def _input(attached: Input) -> dict[str, Any]:
-    fields = {
-        name: value
-        for name, value in dataclasses.asdict(dataclasses.replace(attached, topics=frozenset())).items()
-        if name not in ("process", "topics", "named", "speaks", "local", "zone_ms", "emptied")
-    }
-    return fields | {"left_out": dict(attached.left_out), "unread": dict(attached.unread)}
+    return {name: getattr(attached, name) for name in _SHOWN}

@@ -7,18 +7,15 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, TextIO, TypeVar
 
 from markupsafe import Markup
 
 from clienthealth.diagnose.attachments.opening import Input
-from clienthealth.diagnose.story import AlsoSeen, Finding, Story, input_line, nothing_judged, stories, together
-from clienthealth.model.clients import Client
-from clienthealth.model.readings import Source
-from clienthealth.model.telemetry import DumpedThread
-from clienthealth.model.verdicts import Verdict
+from clienthealth.diagnose.outcome import Diagnosis
+from clienthealth.diagnose.story import Finding, Story, input_line, nothing_judged, stories, together
 from clienthealth.model.wording import by_reason
 from clienthealth.platform.html_page import foreign, rendered, templates
 
@@ -62,26 +59,14 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\ufffd", text.replace("\t", " "))
 
 
-def report(
-    clients: Sequence[tuple[Client, Sequence[Verdict]]],
-    inputs: Sequence[Input] = (),
-    dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
-    also_seen: AlsoSeen | None = None,
-    style: Style = PLAIN,
-) -> str:
+def report(diagnosis: Diagnosis, style: Style = PLAIN) -> str:
     """Return the report as text."""
-    return _Report(style).text(stories(clients, inputs, dumps, also_seen), inputs)
+    return _Report(style).text(stories(diagnosis), diagnosis.inputs)
 
 
-def show(
-    clients: Sequence[tuple[Client, Sequence[Verdict]]],
-    inputs: Sequence[Input],
-    dumps: Mapping[Source, Sequence[DumpedThread]],
-    verbose: bool = False,
-    also_seen: AlsoSeen | None = None,
-) -> str:
+def show(diagnosis: Diagnosis, verbose: bool = False) -> str:
     """Return the report in a form that standard output can show."""
-    return report(clients, inputs, dumps, also_seen, style_of(sys.stdout, verbose))
+    return report(diagnosis, style_of(sys.stdout, verbose))
 
 
 class _Report:
@@ -94,9 +79,8 @@ class _Report:
         parts += ["\n".join(self._client(story)) for story in self._once(all_stories)]
         if not all_stories:
             why, command = nothing_judged(inputs)
-            parts.append(
-                "\n".join([self._paint("unknown", "CANNOT JUDGE"), *self._labelled("", why), *self._next(command)])
-            )
+            lines = [self._paint("unknown", "CANNOT JUDGE"), *self._labelled("", why), *self._labelled("Next", command)]
+            parts.append("\n".join(lines))
         if self.hidden:
             parts.append(self._paint("dim", "Shortened: --verbose shows all of it."))
         return "\n\n".join(parts)
@@ -145,12 +129,13 @@ class _Report:
         for finding in story.findings:
             lines += self._finding(finding)
         label = "Also seen"
-        listed = [also for also in story.also if self.verbose or not (also.hint and story.findings)]
+        listed = [also for also in story.also if self.verbose or not (also.known.hint and story.findings)]
         self.hidden |= len(listed) < len(story.also)
         for also in listed:
             where = f" ({also.where})" if also.where else ""
             text = also.text if self.verbose else textwrap.shorten(also.text, QUOTED, placeholder=" …")
-            lines += self._labelled(label, f"{also.title}, {also.count}. {also.sentence} “{text}”{where}")
+            issue = f"{also.known.says}, {also.count}. {also.known.sentence}"
+            lines += self._labelled(label, f"{issue} “{text}”{where}")
             lines += self._labelled("", also.action)
             label = ""
         shown = [text for text, is_found in story.version if is_found or self.verbose]
@@ -163,11 +148,12 @@ class _Report:
             lines += self._labelled("Not judged", f"{mode}: {reason}")
         for mode, names in story.adjusted if self.verbose else ():
             lines += self._labelled("Adjusted", f"{mode}: {names}")
-        return lines + (self._next(story.next) if story.next else [])
+        return lines + (self._labelled("Next", story.next) if story.next else [])
 
     def _finding(self, finding: Finding) -> list[str]:
+        verdict, explained = finding.verdict, finding.explained
         since = f"since {finding.since}" if finding.since[:1].isdigit() else finding.since
-        lines = self._labelled(finding.status.capitalize(), f"{finding.mode}, {since}. {finding.summary}")
+        lines = self._labelled(verdict.status.capitalize(), f"{verdict.mode}, {since}. {explained.summary}")
         label = "Because"
         for fact in self._most(finding.facts, FACTS):
             where = f" ({fact.where})" if fact.where else ""
@@ -178,18 +164,15 @@ class _Report:
                     lines += self._wrap(f"{name}:", _LABEL + INDENT + 2, 2)
                 for frame in frames if self.verbose else frames[:FRAMES]:
                     lines += self._wrap(f"at {frame}", _LABEL + INDENT + 2, 3)
-        if finding.cause:
-            lines += self._labelled("Cause", finding.cause)
+        if explained.cause:
+            lines += self._labelled("Cause", explained.cause)
         if finding.detail:
             lines += self._labelled("Known", "; ".join(f"{name} {value}" for name, value in finding.detail))
-        for label, others in (("Ruled out", finding.ruled_out), ("Left open", finding.not_ruled_out)):
+        for label, others in (("Ruled out", verdict.ruled_out), ("Left open", verdict.not_ruled_out)):
             if others:
                 lines += self._labelled(label, by_reason(others))
         lines += self._labelled("What to do", finding.remedy)
-        return lines + self._labelled("Runbook", f"kafka-health explain {finding.mode}")
-
-    def _next(self, command: str) -> list[str]:
-        return self._labelled("Next", command)
+        return lines + self._labelled("Runbook", f"kafka-health explain {verdict.mode}")
 
     def _labelled(self, label: str, text: str) -> list[str]:
         pad = " " * INDENT + label.ljust(_LABEL)
@@ -212,17 +195,12 @@ class _Report:
 _PACKAGE = "clienthealth.diagnose"
 
 
-def html_report(
-    clients: Sequence[tuple[Client, Sequence[Verdict]]],
-    inputs: Sequence[Input],
-    dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
-    also_seen: AlsoSeen | None = None,
-) -> str:
+def html_report(diagnosis: Diagnosis) -> str:
     """Return the report as one page for a ticket: the status page's style, without scripts and foreign resources.
 
     Log text is hostile: the template escapes whatever comes from an input.
     """
-    listed = stories(clients, inputs, dumps, also_seen)
+    listed, inputs = stories(diagnosis), diagnosis.inputs
     templates(_PACKAGE).filters["text"] = _text
     return rendered(
         _PACKAGE,

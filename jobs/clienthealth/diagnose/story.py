@@ -5,52 +5,49 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.diagnose.frames import Frames, frames_of, threads_of
+from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
-from clienthealth.model.telemetry import DumpedThread
-from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Verdict
-from clienthealth.model.wording import UNTIMED, duration, moment_of
-from clienthealth.modes import Mode, modes
+from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Status, Verdict
+from clienthealth.model.wording import UNTIMED, clock, duration, moment_of
+from clienthealth.modes import Explanation, Mode, modes
 from clienthealth.modes.advisories import advised
 from clienthealth.monitor.adjust import BY_NAME
-from clienthealth.read.logs.also_seen import BY_ID
+from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
 _TWICE = "twice, ten seconds apart, into one file"
-JAVA_DUMPS = f"jcmd PID Thread.print, {_TWICE}"
-PYTHON_DUMPS = f"py-spy dump --pid PID, {_TWICE}"
-#: How to take thread dumps, by library. librdkafka is C and runs in programs of many languages; the Go libraries are
-#: named after their projects.
-NATIVE_DUMPS = f"all threads of the program (py-spy dump --pid PID, gdb -p PID, kill -QUIT PID of Go), {_TWICE}"
-GO_DUMPS = "all goroutines (curl …/debug/pprof/goroutine?debug=2, or kill -QUIT PID, which ends the program)"
+#: How to take thread dumps, by words in the library's name. librdkafka is C and runs in programs of many languages; the
+#: Go libraries are named after their projects.
+_DUMPS = (
+    (("java", "scala"), f"jcmd PID Thread.print, {_TWICE}"),
+    (("python", "aiokafka"), f"py-spy dump --pid PID, {_TWICE}"),
+    (
+        ("rdkafka", "confluent"),
+        f"all threads of the program (py-spy dump --pid PID, gdb -p PID, kill -QUIT PID of Go), {_TWICE}",
+    ),
+    (
+        ("sarama", "franz", "kafka-go", "kgo"),
+        "all goroutines (curl …/debug/pprof/goroutine?debug=2, or kill -QUIT PID, which ends the program)",
+    ),
+)
 ANY_DUMPS = f"all threads of the process (jcmd PID Thread.print of Java, py-spy dump --pid PID of Python), {_TWICE}"
 MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes: the thread dumps are there"
-_DUMPS = {
-    "java": JAVA_DUMPS,
-    "scala": JAVA_DUMPS,
-    "python": PYTHON_DUMPS,
-    "aiokafka": PYTHON_DUMPS,
-    "rdkafka": NATIVE_DUMPS,
-    "confluent": NATIVE_DUMPS,
-}
-_DUMPS |= {"sarama": GO_DUMPS, "franz": GO_DUMPS, "kafka-go": GO_DUMPS, "kgo": GO_DUMPS}
 
 
-def next_command(client: Client | None, dumps: int = 0) -> str:
+def next_command(library: str, dumps: int) -> str:
     """Return the one command whose output would settle the open question. `dumps`: number of existing thread dumps."""
     if dumps > 1:
         return MORE_THAN_DUMPS
-    name = (client.library or "").lower() if client is not None else ""
-    return next((dump for library, dump in _DUMPS.items() if library in name), ANY_DUMPS)
+    return next((dump for words, dump in _DUMPS if any(word in library.lower() for word in words)), ANY_DUMPS)
 
 
-Word = Literal["confirmed", "suspected", "unknown", "ok"]
 #: Number of facts shown per verdict.
 MOST_FACTS = 6
 #: Number of known issues' titles in a headline.
@@ -77,35 +74,25 @@ class ShownFact:
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict that something is wrong, in words."""
+    """A verdict that something is wrong, in words. `detail`: names and values of its numbers."""
 
-    mode: str
-    status: Word
-    title: str
+    verdict: Verdict
+    explained: Explanation
     since: str
-    summary: str
     facts: tuple[ShownFact, ...]
-    cause: str
     detail: tuple[tuple[str, str], ...]
-    ruled_out: tuple[str, ...]
-    not_ruled_out: tuple[str, ...]
     remedy: str
 
 
 @dataclass(frozen=True)
 class Also:
-    """A known issue outside the modes: how often and when, what it is, its first log line and place, what to do.
+    """A known issue outside the modes: how often and when, its first log line and place, what to do."""
 
-    hint: True if nothing shows that the issue has harmed the client
-    """
-
-    title: str
+    known: Trouble
     count: str
-    sentence: str
     text: str
     where: str
     action: str
-    hint: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,7 +105,7 @@ class Story:
     version   the known bugs of its version: first a summary, then one each, and whether it concerns a finding
     """
 
-    status: Word
+    status: Status
     headline: str
     name: str
     about: str
@@ -126,66 +113,19 @@ class Story:
     healthy: tuple[str, ...]
     unknown: tuple[tuple[str, str], ...]
     next: str
-    adjusted: tuple[tuple[str, str], ...] = ()
-    also: tuple[Also, ...] = ()
-    version: tuple[tuple[str, bool], ...] = ()
-
-
-#: Known issues by client, including clients without other data.
-AlsoSeen = Mapping[Client, Sequence[Seen]]
-
-
-def stories(
-    clients: Sequence[tuple[Client, Sequence[Verdict]]],
-    inputs: Sequence[Input] = (),
-    dumps: Mapping[Source, Sequence[DumpedThread]] | None = None,
-    also_seen: AlsoSeen | None = None,
-) -> list[Story]:
-    """Return the stories of all clients, the worst first."""
-    untimed = frozenset(topic for attached in inputs if not attached.clocked for topic in attached.topics)
-    also_seen = also_seen or {}
-    judged = {client for client, _ in clients}
-    unjudged: list[tuple[Client, Sequence[Verdict]]] = [(client, ()) for client in also_seen if client not in judged]
-    every = [*clients, *unjudged]
-    namesakes = Counter((client.service, client.client_id, client.kind) for client, _ in every)
-    all_stories = [
-        _with_trouble(
-            _story(
-                client, verdicts, untimed, dumps or {}, namesakes[client.service, client.client_id, client.kind] > 1
-            ),
-            tuple(also(seen, untimed) for seen in sorted(also_seen.get(client, ()), key=lambda s: _GRAVITY(s.what))),
-        )
-        for client, verdicts in every
-    ]
-    return sorted(all_stories, key=lambda story: (-_RANK[story.status], story.name))
-
-
-def _with_trouble(story: Story, trouble: tuple[Also, ...]) -> Story:
-    """Return the story with its known issues, which become the headline if no mode can be judged."""
-    headline = story.headline
-    grave = [one.title for one in trouble if not one.hint]
-    if grave and story.status == "unknown" and not story.healthy:
-        titles = ", ".join(list(dict.fromkeys(grave))[:MOST_TITLES])
-        headline = titles[0].upper() + titles[1:]
-    return replace(story, also=trouble, headline=headline)
-
-
-def also(seen: Seen, untimed: frozenset[str] = frozenset()) -> Also:
-    """Return the words for a known issue outside the modes."""
-    trouble = BY_ID[seen.what]
-    first = UNTIMED if seen.source is not None and seen.source.topic in untimed else moment_of(seen.first_ms)
-    count = first
-    if seen.lines > 1:
-        last = moment_of(seen.last_ms)
-        until = "" if first in (UNTIMED, last) else f" to {last[11:] if first[:10] == last[:10] else last}"
-        count = f"{seen.lines:,} lines, {first.removesuffix(' UTC') if until else first}{until}"
-    where = f"{PurePosixPath(seen.source.topic).name}:{seen.source.offset + 1}" if seen.source is not None else ""
-    action = f"{trouble.action} {trouble.source}".rstrip()
-    text = seen.text.strip().split("\n", 1)[0]
-    return Also(trouble.says, count, trouble.sentence, text, where, action, trouble.hint)
+    adjusted: tuple[tuple[str, str], ...]
+    also: tuple[Also, ...]
+    version: tuple[tuple[str, bool], ...]
 
 
 _GRAVITY = list(BY_ID).index
+
+
+def stories(diagnosis: Diagnosis) -> list[Story]:
+    """Return the stories of all clients, the worst first."""
+    teller = _Teller(diagnosis)
+    all_stories = [teller.story(client, verdicts) for client, verdicts in diagnosis.every]
+    return sorted(all_stories, key=lambda story: (-_ORDER.index(story.status), story.name))
 
 
 def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
@@ -203,76 +143,99 @@ def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str,
         yield text, bool({*one.causes, *one.mimics} & {*found})
 
 
-_HEADLINES: Mapping[Word, str] = {
-    "confirmed": "Confirmed",
-    "suspected": "Suspected",
-    "unknown": "Cannot judge",
-    "ok": "OK",
-}
-_RANK: Mapping[str, int] = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
+_HEADLINES = {"unknown": "Cannot judge", "ok": "OK"}
+#: Statuses of a client from harmless to certain.
+_ORDER = ("ok", "unknown", "suspected", "confirmed")
 
 
-def _story(
-    client: Client,
-    verdicts: Sequence[Verdict],
-    untimed: frozenset[str],
-    dumps: Mapping[Source, Sequence[DumpedThread]],
-    has_namesakes: bool = False,
-) -> Story:
-    ill = sorted((v for v in verdicts if v.unhealthy), key=lambda v: -STATUS_ORDER.index(v.status))
-    healthy = tuple(v.mode for v in verdicts if v.status == "ok")
-    unknown = tuple((v.mode, v.reason or "no evidence") for v in verdicts if v.status == "unknown")
-    status: Word = ill[0].status if ill else "ok" if healthy and not unknown else "unknown"
-    headline = _HEADLINES[status]
-    if status == "unknown" and healthy:
-        headline = f"Nothing found; {len(healthy)} of {len(healthy) + len(unknown)} judged"
-    # Without a dump, the code that causes a proved finding is still unknown, and a restart would remove the traces.
-    unseen = not dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
-    software = " ".join(filter(None, (client.library, client.version)))
-    where = client.instance if has_namesakes else client.service
-    about = ", ".join(filter(None, (where, client.kind or "client", client.group, software)))
-    return Story(
-        status=status,
-        headline=headline,
-        name=client.client_id or "(process)",
-        about=about,
-        findings=tuple(_finding(client, verdict, untimed, dumps) for verdict in ill),
-        healthy=healthy,
-        unknown=unknown,
-        next=next_command(client, len(dumps)) if status in ("suspected", "unknown") or unseen else "",
-        adjusted=tuple(
-            (verdict.mode, "; ".join(f"{name}: {BY_NAME[name].why}" for name in verdict.adjusted if name in BY_NAME))
-            for verdict in verdicts
-            if verdict.adjusted
-        ),
-        version=tuple(version_lines(client, [verdict.mode for verdict in ill])),
-    )
+class _Teller:
+    """Makes the stories of a diagnosis. `untimed`: topics of inputs whose times are made up or have no date."""
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        self.dumps, self.also_seen = diagnosis.dumps, diagnosis.also_seen
+        self.untimed = frozenset(topic for one in diagnosis.inputs if not one.clocked for topic in one.topics)
+        self.namesakes = Counter(map(self._name, (client for client, _ in diagnosis.every)))
+
+    def _name(self, client: Client) -> tuple[str, str | None, str | None]:
+        return client.service, client.client_id, client.kind
+
+    def story(self, client: Client, verdicts: Sequence[Verdict]) -> Story:
+        ill = sorted((v for v in verdicts if v.unhealthy), key=lambda v: -STATUS_ORDER.index(v.status))
+        healthy = tuple(v.mode for v in verdicts if v.status == "ok")
+        unknown = tuple((v.mode, v.reason or "no evidence") for v in verdicts if v.status == "unknown")
+        status: Status = ill[0].status if ill else "ok" if healthy and not unknown else "unknown"
+        seen = sorted(self.also_seen.get(client, ()), key=lambda issue: _GRAVITY(issue.what))
+        also = tuple(map(self._also, seen))
+        headline = _HEADLINES.get(status, status.capitalize())
+        grave = dict.fromkeys(one.known.says for one in also if not one.known.hint)
+        if status == "unknown" and healthy:
+            headline = f"Nothing found; {len(healthy)} of {len(healthy) + len(unknown)} judged"
+        elif status == "unknown" and grave:
+            titles = ", ".join(list(grave)[:MOST_TITLES])
+            headline = titles[0].upper() + titles[1:]
+        # Without a dump, the code that causes a proved finding is still unknown, and a restart would remove the traces.
+        unseen = not self.dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
+        software = " ".join(filter(None, (client.library, client.version)))
+        where = client.instance if self.namesakes[self._name(client)] > 1 else client.service
+        ask = status in ("suspected", "unknown") or unseen
+        return Story(
+            status=status,
+            headline=headline,
+            name=client.client_id or "(process)",
+            about=", ".join(filter(None, (where, client.kind or "client", client.group, software))),
+            findings=tuple(self._finding(client, verdict) for verdict in ill),
+            healthy=healthy,
+            unknown=unknown,
+            next=next_command(client.library or "", len(self.dumps)) if ask else "",
+            adjusted=tuple(
+                (v.mode, "; ".join(f"{name}: {BY_NAME[name].why}" for name in v.adjusted if name in BY_NAME))
+                for v in verdicts
+                if v.adjusted
+            ),
+            also=also,
+            version=tuple(version_lines(client, [verdict.mode for verdict in ill])),
+        )
+
+    def _also(self, seen: Seen) -> Also:
+        trouble, count = BY_ID[seen.what], self._time(seen.source, seen.first_ms)
+        if seen.lines > 1:
+            count = f"{seen.lines:,} lines, {count if count == UNTIMED else _span(seen.first_ms, seen.last_ms)}"
+        text = seen.text.strip().split("\n", 1)[0]
+        return Also(trouble, count, text, _place(seen.source), f"{trouble.action} {trouble.source}".rstrip())
+
+    def _finding(self, client: Client, verdict: Verdict) -> Finding:
+        mode = modes()[verdict.mode]
+        explained = mode.explanation(verdict, client.library)
+        topics = {fact.source.topic for fact in verdict.evidence if fact.source is not None}
+        return Finding(
+            verdict,
+            explained,
+            since=UNTIMED if topics and topics <= self.untimed else moment_of(verdict.since_ms),
+            facts=tuple(map(self._fact, _decisive(verdict.evidence)[:MOST_FACTS])),
+            detail=tuple(
+                (n.removesuffix("_seconds").replace("_", " "), _of_all(n, v, mode))
+                for n, v in verdict.detail.items()
+                # If there is no sentence for a cause, the cause itself is shown.
+                if n not in _IN_CAUSE or (n != "note" and not explained.cause and v != "unknown")
+            ),
+            remedy=explained.remedy if self.dumps else f"{explained.first} {explained.remedy}".lstrip(),
+        )
+
+    def _fact(self, fact: Evidence) -> ShownFact:
+        # A thread's line in a dump is the one where that thread begins.
+        lines = [thread.line for thread in threads_of(fact, self.dumps)]
+        where, frames = _place(fact.source, *lines[:1]), frames_of(fact, self.dumps)
+        return ShownFact(self._time(fact.source, fact.ts_ms), fact.kind.replace("-", " "), fact.text, where, frames)
+
+    def _time(self, source: Source | None, ts_ms: int) -> str:
+        return UNTIMED if source is not None and source.topic in self.untimed else moment_of(ts_ms)
 
 
-def _finding(
-    client: Client, verdict: Verdict, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]
-) -> Finding:
-    mode = modes()[verdict.mode]
-    explained = mode.explanation(verdict, client.library)
-    topics = {fact.source.topic for fact in verdict.evidence if fact.source is not None}
-    return Finding(
-        mode=mode.id,
-        status=verdict.status,
-        title=explained.title,
-        since=UNTIMED if topics and topics <= untimed else moment_of(verdict.since_ms),
-        summary=explained.summary,
-        facts=tuple(_fact(fact, untimed, dumps) for fact in _decisive(verdict.evidence)[:MOST_FACTS]),
-        cause=explained.cause,
-        detail=tuple(
-            (n.removesuffix("_seconds").replace("_", " "), _of_all(n, v, mode))
-            for n, v in verdict.detail.items()
-            # If there is no sentence for a cause, the cause itself is shown.
-            if n not in _IN_CAUSE or (n != "note" and not explained.cause and v != "unknown")
-        ),
-        ruled_out=verdict.ruled_out,
-        not_ruled_out=verdict.not_ruled_out,
-        remedy=explained.remedy if dumps else f"{explained.first} {explained.remedy}".lstrip(),
-    )
+def _place(source: Source | None, line: int | None = None) -> str:
+    """Return file and line of a log line or fact, '' if they are unknown."""
+    if source is None:
+        return ""
+    return f"{PurePosixPath(source.topic).name}:{(source.offset if line is None else line) + 1}"
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -299,20 +262,6 @@ def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
 def _weight(fact: Evidence) -> tuple[float, float]:
     lasted, number = _DURATION.search(fact.text), _AT_FIRST.match(fact.text)
     return float(lasted[1]) if lasted else 0.0, float(number[1].replace(",", "")) if number else 0.0
-
-
-def _fact(fact: Evidence, untimed: frozenset[str], dumps: Mapping[Source, Sequence[DumpedThread]]) -> ShownFact:
-    source = fact.source
-    time = UNTIMED if source is not None and source.topic in untimed else moment_of(fact.ts_ms)
-    return ShownFact(time, fact.kind.replace("-", " "), fact.text, _where(fact, dumps), tuple(frames_of(fact, dumps)))
-
-
-def _where(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> str:
-    """Return file and line of a fact; for a thread in a dump the line where that thread begins."""
-    if fact.source is None:
-        return ""
-    lines = [thread.line for thread in threads_of(fact, dumps)]
-    return f"{PurePosixPath(fact.source.topic).name}:{(lines[0] if lines else fact.source.offset) + 1}"
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
@@ -352,11 +301,9 @@ def input_line(attached: Input) -> str:
 
 def together(inputs: Sequence[Input]) -> str:
     """Return the kind, used part and time range of several inputs of one kind that were read completely."""
-    counted = replace(inputs[0], read=sum(i.read for i in inputs), used=sum(i.used for i in inputs))
-    starts = [i.start_ms for i in inputs if i.start_ms is not None]
-    ends = [i.end_ms for i in inputs if i.end_ms is not None]
-    timed = replace(counted, start_ms=min(starts, default=None), end_ms=max(ends, default=None))
-    return f"{len(inputs)} × {input_line(timed)}"
+    whole = replace(inputs[0], read=sum(i.read for i in inputs), used=sum(i.used for i in inputs))
+    whole.span(*(i.start_ms for i in inputs), *(i.end_ms for i in inputs))
+    return f"{len(inputs)} × {input_line(whole)}"
 
 
 def _range(attached: Input) -> str:
@@ -364,13 +311,16 @@ def _range(attached: Input) -> str:
         return "time unknown, order kept"
     if attached.start_ms is None:
         return UNTIMED
-    start, end = moment_of(attached.start_ms), moment_of(attached.end_ms)
     if not attached.dated:
-        return f"{start[11:19]} to {end[11:19]}, on an unknown day"
-    if attached.end_ms is None or start == end:
-        return start
-    same_day = start[:10] == end[:10]
-    return f"{start.removesuffix(' UTC')} to {end[11:] if same_day else end}"
+        return f"{clock(attached.start_ms)} to {clock(attached.end_ms)}, on an unknown day"
+    return _span(attached.start_ms, attached.end_ms)
+
+
+def _span(first_ms: int, last_ms: int | None) -> str:
+    first, last = moment_of(first_ms), moment_of(last_ms)
+    if last_ms is None or first == last:
+        return first
+    return f"{first.removesuffix(' UTC')} to {last[11:] if first[:10] == last[:10] else last}"
 
 
 def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:

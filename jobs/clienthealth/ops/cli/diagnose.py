@@ -49,19 +49,19 @@ def run_diagnose(args: argparse.Namespace) -> int:
     with Bar(sys.stderr) as bar:
         result = examine(args.paths, load(args.config), sys.stdin.buffer, bar if sys.stderr.isatty() else None)
     if args.json:
-        for line in json_lines(result.clients, result.inputs, result.also_seen):
+        for line in json_lines(result):
             print(line)
     else:
-        print(show(result.clients, result.inputs, result.dumps, args.verbose, result.also_seen))
+        print(show(result, args.verbose))
     if args.html is not None:
         from clienthealth.diagnose.report import html_report
 
-        page = html_report(result.clients, result.inputs, result.dumps, result.also_seen)
+        page = html_report(result)
         try:
             args.html.write_bytes(page.encode("utf-8", "replace"))
         except OSError as error:
             raise InputError(f"{os.fspath(args.html)}: cannot be written: {error.strerror}") from error
-    return exit_code(result.clients, result.inputs)
+    return exit_code(result)
 
 
 def configure_watch(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +108,7 @@ def run_watch(args: argparse.Namespace) -> int:
 
 def _processes(args: argparse.Namespace, settings: Settings) -> int:
     """Print each finding when it occurs, then the report."""
-    from clienthealth.diagnose.outcome import exit_code, json_lines
+    from clienthealth.diagnose.outcome import Diagnosis, exit_code, json_lines
     from clienthealth.diagnose.report import show
     from clienthealth.diagnose.watch.screen import Screen, endings, threads
     from clienthealth.diagnose.watch.session import Recorder, Session
@@ -134,16 +134,16 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
         finally:
             screen.clear()
     ended = ended_instances(processes)
-    clients = session.clients(frozenset(ended))
+    diagnosis = Diagnosis(session.clients(frozenset(ended)), dumps=session.dumps)
     for fault in session.faults:
         sys.stderr.write(f"could not be judged: {fault}\n")
     if args.json:
-        for line in json_lines(clients, (), of_instance=session.ended_processes(ended)):
+        for line in json_lines(diagnosis, session.ended_processes(ended)):
             print(line)
     else:
-        print(show(clients, (), session.dumps, args.verbose), flush=True)
-        screen.write((*threads(session, processes, args.verbose), *endings(processes, clients)))
-    return exit_code(clients)
+        print(show(diagnosis, args.verbose), flush=True)
+        screen.write((*threads(session, processes, args.verbose), *endings(processes, diagnosis.clients)))
+    return exit_code(diagnosis)
 
 
 def _group(args: argparse.Namespace, settings: Settings) -> int:

@@ -166,7 +166,7 @@ class Tools:
                 result = examine([path], self._settings)
             except InputError as error:
                 raise ValueError(str(error).replace(str(path), "the text")) from None
-        lines = list(json_lines(result.clients, result.inputs, result.also_seen))
+        lines = list(json_lines(result))
         return answer([json.loads(line.replace(str(path), path.name)) for line in lines])
 
     def review(self) -> str:
