@@ -11,16 +11,15 @@ import ast
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from clienthealth.model import metric_names
 from clienthealth.model.clients import ClientProcess
-from clienthealth.model.metric_names import separated
-from clienthealth.model.samples import Samples, Subject, node
+from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Identity, Snapshot
-from clienthealth.model.values import epoch, integer, number
+from clienthealth.model.values import epoch, number
+from clienthealth.read.formats import _prometheus
 from clienthealth.read.logs.times import Times
 from clienthealth.read.mbeans import snapshots
 
@@ -35,7 +34,6 @@ _SAMPLE = re.compile(
     re.ASCII,
 )
 _LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)
-_KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
 _NUMBER = r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|[Ii]nf(?:inity)?|[Nn]a[Nn]))[;,]?\s*\Z"
 _MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n{}]{1,600}?)"
 #: Lines that hold one value each. Groups: `mbean` and `name`, or `group`, `name` and `tags`.
@@ -67,8 +65,6 @@ _PARTED = re.compile(r"[\s,]*")
 _AGAIN, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
-Labels = Mapping[str, str]
-
 
 class Reading(NamedTuple):
     """The lines of one moment. `line`: number of the first of them; `ts_ms`: None if unknown."""
@@ -96,7 +92,7 @@ def kind_of(head: str) -> str | None:
 
 
 def _of_client(sample: re.Match[str] | None) -> bool:
-    return sample is not None and sample["name"][: len("kafka_producer_")] in _KINDS
+    return sample is not None and _prometheus.kind_of(sample["name"]) is not None
 
 
 def _is_csv(line: str) -> bool:
@@ -155,20 +151,16 @@ class _Pile:
 
     def __init__(self, jvm: ClientProcess, file_ms: int) -> None:
         self.jvm, self.file_ms = jvm, file_ms
-        self.names = metric_names.spellings(
-            metric_names.micrometer, metric_names.jmx_exporter, metric_names.jmx_exporter_1
-        )
         self.times = Times.all()
         self.ts_ms: int | None = None
         self.heading = ""
         self._clear(0)
 
     def _clear(self, line: int) -> None:
-        self.line, self.sampled_ms = line, None
+        self.line = line
+        self.sampled_ms: int | None = None
         self.mbeans: dict[str, dict[str, str]] = {}
         self.series: dict[tuple[str, str], str] = {}
-
-    sampled_ms: int | None
 
     def take(self, count: int, line: str) -> Iterator[Reading]:
         match = _SAMPLE.match(line)
@@ -213,15 +205,12 @@ class _Pile:
         jvm = self.jvm
         process = Samples(ts_ms, Identity(jvm.service, jvm.host, jvm.instance, library="java"))
         for (name, text), value in self.series.items():
-            labels = separated({key: re.sub(r"\\(.)", r"\1", quoted) for key, quoted in _LABEL.findall(text)})
-            client_id = next(
-                (labels[k] for k in ("client_id", "clientId", "client_id_", "id") if labels.get(k)), UNNAMED
-            )
-            kind = _KINDS[name[: len("kafka_producer_")]]
-            of_node = node(labels.get("node_id") or None)
-            topic, partition = labels.get("topic"), integer(labels.get("partition", ""))
-            canonical = self.names.get(name) or self.names.get(name.removesuffix("_total"))
-            process.add(Subject(client_id, kind, topic, partition, node=of_node), canonical, number(value))
+            labels = tuple((key, re.sub(r"\\(.)", r"\1", quoted)) for key, quoted in _LABEL.findall(text))
+            spellings = (name, name.removesuffix("_total"))
+            described = [one for spelled in spellings if (one := _prometheus.series(spelled, labels)) is not None]
+            subject, ours = described[0][1], described[0][2] or described[-1][2]
+            client_id = subject.client_id or _prometheus.label(dict(labels), "client_id_", "id") or UNNAMED
+            process.add(subject._replace(client_id=client_id), ours, number(value))
         return process.snapshots(rolled_up=True)
 
 
@@ -229,15 +218,12 @@ def rounds(document: object) -> list[Any]:
     """Split Jolokia's answers to repeated requests into their rounds; leave all else as it is."""
     if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
         return [document]
-    result: list[list[object]] = []
-    requests: list[object] = []
+    result: list[Any] = []
     for one in document:
-        if not result or one["request"] in requests:
-            requests = []
+        if not result or any(one["request"] == answer["request"] for answer in result[-1]):
             result.append([])
-        requests.append(one["request"])
         result[-1].append(one)
-    return list(result)
+    return result
 
 
 class Document(NamedTuple):
