@@ -62,22 +62,17 @@ class Agent(NamedTuple):
 
 def runtime_of(pid: int) -> Literal["java", "python"]:
     """Return the runtime of a process. Raises InputError if it does not exist, or may not be inspected."""
+    process, own = _PROC / str(pid), _PROC / "self"
     try:
         os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        raise InputError(f"there is no process {pid} on this machine") from None
-    except PermissionError:
-        raise InputError(_not_permitted(pid)) from None
-    if not _PROC.joinpath("self/ns/mnt").exists():
-        return "java"
-    process = _PROC / str(pid)
-    try:
+        if not own.joinpath("ns/mnt").exists():
+            return "java"
         maps = process.joinpath("maps").read_text(errors="replace")
         python = "libjvm" not in maps and "python" in process.joinpath("exe").readlink().name + maps
         # Java lets even root attach only as the process's own user.
         if process.stat().st_uid != os.geteuid() and not (python and os.geteuid() == 0):
-            raise InputError(_not_permitted(pid))
-        if process.joinpath("ns/mnt").readlink() != _PROC.joinpath("self/ns/mnt").readlink():
+            raise PermissionError
+        if process.joinpath("ns/mnt").readlink() != own.joinpath("ns/mnt").readlink():
             raise InputError(
                 f"process {pid} runs in a container: run 'kafka-health watch' in it (kubectl exec, docker exec), or "
                 "give the URL of a Jolokia agent"
@@ -85,10 +80,11 @@ def runtime_of(pid: int) -> Literal["java", "python"]:
         if "libjvm" not in maps and not python:
             name = process.joinpath("comm").read_text(errors="replace").strip()
             raise InputError(f"process {pid} ({name}) is neither a Java nor a Python process")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError, OverflowError):
         raise InputError(f"there is no process {pid} on this machine") from None
     except PermissionError:
-        raise InputError(_not_permitted(pid)) from None
+        why = f"run 'kafka-health watch {pid}' as that user (sudo -u NAME)"
+        raise InputError(f"process {pid} belongs to another user: {why}") from None
     return "python" if python else "java"
 
 
@@ -109,17 +105,13 @@ def lives(pid: int) -> bool:
 
 def agent_jar(given: Path | None) -> Path:
     """Return the agent's jar: the given one, else ours. Raises InputError; DependencyError if ours is missing."""
-    if given is not None:
-        if not given.is_file():
-            raise InputError(f"--agent {given}: there is no such file")
-        return given.resolve()
+    if given is not None and not given.is_file():
+        raise InputError(f"--agent {given}: there is no such file")
     try:
-        (jar,) = jars.classpath("jolokia")
+        return jars.classpath("jolokia")[0] if given is None else given.resolve()
     except DependencyError as error:
-        raise DependencyError(
-            f"{error}; or fetch {jars.SETS['jolokia'].modules[0]} and give it with --agent"
-        ) from error
-    return jar
+        module = jars.SETS["jolokia"].modules[0]
+        raise DependencyError(f"{error}; or fetch {module} and give it with --agent") from error
 
 
 @contextmanager
@@ -132,11 +124,10 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
     """
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
-        password.write_text(secrets.token_urlsafe(24), encoding="utf-8")
+        secret = secrets.token_urlsafe(24)
+        password.write_text(secret, encoding="utf-8")
         policy.write_text(_POLICY, encoding="utf-8")
-        config.write_text(
-            _CONFIG.format(user=USER, password=password.read_text(encoding="utf-8"), policy=policy.as_uri()), "utf-8"
-        )
+        config.write_text(_CONFIG.format(user=USER, password=secret, policy=policy.as_uri()), "utf-8")
         port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
@@ -167,18 +158,12 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
 
     Raises InputError if its password is not known here.
     """
-    try:
-        Jolokia(agent.url, ANSWER_SECONDS).read({RUNTIME: ("Name",)})
-    except JolokiaError as error:
-        if _NO_PASSWORD not in str(error):
-            return None
-    else:
+    if _NO_PASSWORD not in _refusal(agent.url):
         return None
     for password in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/password"):
-        with suppress(OSError, JolokiaError):
-            if password.stat().st_uid == os.geteuid():
-                text = password.read_text(encoding="utf-8")
-                Jolokia(agent.url, ANSWER_SECONDS, USER, text).read({RUNTIME: ("Name",)})
+        with suppress(OSError):
+            own = password.stat().st_uid == os.geteuid()
+            if own and not _refusal(agent.url, USER, password.read_text(encoding="utf-8")):
                 return password
     if with_password:
         return None
@@ -186,6 +171,15 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
         f"process {pid} has a Jolokia agent already, which asks for a password ({agent.url}): give that in [jvm] user "
         f"and password_file; or, where nobody needs the agent, take it out with 'java -jar {jar} stop {pid}'"
     )
+
+
+def _refusal(url: str, user: str = "", password: str = "") -> str:
+    """Return why an agent does not answer, '' if it does."""
+    try:
+        Jolokia(url, ANSWER_SECONDS, user, password).read({RUNTIME: ("Name",)})
+    except JolokiaError as error:
+        return str(error)
+    return ""
 
 
 def _is_abandoned(password: Path) -> bool:
@@ -230,24 +224,15 @@ def _launch(jar: Path, *arguments: str) -> str:
 def _await(agent: Agent, pid: int, said: str) -> None:
     password = Path(agent.password_file).read_text(encoding="utf-8")
     deadline = time.monotonic() + ANSWER_SECONDS
-    while True:
-        try:
-            Jolokia(agent.url, ANSWER_SECONDS, agent.user, password).read({RUNTIME: ("Name",)})
-        except JolokiaError as error:
-            runtime_of(pid)
-            if time.monotonic() < deadline and "Cannot attach" not in said:
-                time.sleep(0.1)
-                continue
-            why = next((line for line in said.splitlines() if "Cannot attach" in line or "command: " in line), "")
+    while refusal := _refusal(agent.url, agent.user, password):
+        runtime_of(pid)
+        if time.monotonic() >= deadline or "Cannot attach" in said:
+            why = " ".join(said.split()) if "Cannot attach" in said or "command: " in said else refusal
             raise InputError(
-                f"process {pid} could not be attached to: {' '.join(said.split()) if why else error} (a JVM with "
+                f"process {pid} could not be attached to: {why} (a JVM with "
                 "-XX:+DisableAttachMechanism takes no agent: start it with -javaagent and give the agent's URL)"
-            ) from error
-        return
-
-
-def _not_permitted(pid: int) -> str:
-    return f"process {pid} belongs to another user: run 'kafka-health watch {pid}' as that user (sudo -u NAME)"
+            )
+        time.sleep(0.1)
 
 
 def free_port() -> int:
