@@ -15,7 +15,7 @@ from clienthealth.diagnose.report import colour_of, printable
 from clienthealth.diagnose.watch.session import Session, Stand
 from clienthealth.diagnose.watch.watching import Watched
 from clienthealth.model.clients import Client
-from clienthealth.model.verdicts import STATUS_ORDER, Verdict
+from clienthealth.model.verdicts import STATUS_ORDER, UNHEALTHY, Verdict
 from clienthealth.model.wording import clock, count_of, elapsed, moment_of
 from clienthealth.modes import modes
 from clienthealth.monitor.incidents import Transition
@@ -56,19 +56,18 @@ class Screen:
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
         """Show the clients' present state."""
+        records = session.newest.values()
         lines = [ROW.format("client", "kind", f"now ({time.monotonic() - self._began:.0f} s watched)")]
-        colours = [""]
-        for record in session.newest.values():
-            lines.append(ROW.format(_name(record.client), record.client.kind or "", _word(record.verdicts)))
-            colours.append(_COLOURS.get(record.worst, ""))
+        lines += [ROW.format(_name(one.client), one.client.kind or "", _word(one.verdicts)) for one in records]
+        colours = ["", *(_COLOURS.get(record.worst, "") for record in records)]
         for process in processes:
             if process.ended_ms:
                 lines.append(f"{process.service}: ended at {clock(process.ended_ms)}")
             elif process.silent:
                 lines.append(f"{process.service}: silent: {process.silent}")
-            for stand in session.standing(_instance(process))[:IN_TABLE]:
-                if stand.dumps > 1:
-                    lines.append(f"{process.service}: {_stands(stand)}: {decisive(stand.thread.frames)[0]}")
+            stands = session.standing(process.instance)[:IN_TABLE]
+            where = ((stand, decisive(stand.thread.frames)[0]) for stand in stands if stand.dumps > 1)
+            lines += [f"{process.service}: {_stands(stand)}: {frame}" for stand, frame in where]
         self.table(lines, colours)
 
     def table(self, lines: Sequence[str], colours: Sequence[str] = ()) -> None:
@@ -86,7 +85,7 @@ class Screen:
     def ended(self, process: Watched) -> None:
         """Show that a process has ended."""
         self.clear()
-        self._stream.write(f"{clock(process.ended_ms)}  ended: {process.service} ({_instance(process)})\n")
+        self._stream.write(f"{clock(process.ended_ms)}  ended: {process.service} ({process.instance})\n")
         self._stream.flush()
 
     def clear(self) -> None:
@@ -105,11 +104,11 @@ def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> It
     """Yield the places of application threads, with innermost frames, of processes not known to be healthy."""
     judged = [record.client.instance for record in session.newest.values() if record.worst != "ok"]
     for process in processes:
-        stands = session.standing(_instance(process))
-        if not stands or (_instance(process) not in judged and session.newest and not verbose):
+        stands = session.standing(process.instance)
+        if not stands or (process.instance not in judged and session.newest and not verbose):
             continue
         yield ""
-        yield f"Threads of {process.service} ({_instance(process)}) at {moment_of(stands[0].at_ms)}, the newest dump:"
+        yield f"Threads of {process.service} ({process.instance}) at {moment_of(stands[0].at_ms)}, the newest dump:"
         for stand in stands if verbose else stands[:THREADS]:
             frames = decisive(stand.thread.frames)
             yield f"  {_stands(stand)}:"
@@ -135,25 +134,16 @@ def endings(processes: Sequence[Watched], clients: Sequence[tuple[Client, Sequen
     for process in processes:
         if not process.ended_ms:
             continue
-        ends = [
-            verdict
-            for client, verdicts in clients
-            if client.instance == _instance(process)
-            for verdict in verdicts
-            if modes()[verdict.mode].absence
-        ]
-        if any(verdict.unhealthy for verdict in ends):
+        own = (verdicts for client, verdicts in clients if client.instance == process.instance)
+        ends = {verdict.status for verdicts in own for verdict in verdicts if modes()[verdict.mode].absence}
+        if not ends.isdisjoint(UNHEALTHY):
             lost = "records may be lost, see above"
-        elif any(verdict.status == "unknown" for verdict in ends):
+        elif "unknown" in ends:
             lost = "whether records were lost is not known, see above"
         else:
             lost = "no record waited in it at its last reading" if ends else "no producer was seen in it"
         yield ""
-        yield f"ENDED  {process.service} ({_instance(process)}) at {moment_of(process.ended_ms)}: {lost}"
-
-
-def _instance(process: Watched) -> str:
-    return process.reader.process.instance if process.reader.process is not None else ""
+        yield f"ENDED  {process.service} ({process.instance}) at {moment_of(process.ended_ms)}: {lost}"
 
 
 def _name(client: Client) -> str:
@@ -161,9 +151,9 @@ def _name(client: Client) -> str:
 
 
 def _word(verdicts: Sequence[Verdict]) -> str:
-    ill = sorted((v for v in verdicts if v.unhealthy), key=lambda v: -STATUS_ORDER.index(v.status))
-    if ill:
-        return f"{ill[0].status} {ill[0].mode}"
+    worst = max(verdicts, key=lambda verdict: STATUS_ORDER.index(verdict.status), default=None)
+    if worst is not None and worst.unhealthy:
+        return f"{worst.status} {worst.mode}"
     judged = sum(verdict.status == "ok" for verdict in verdicts)
     return "ok" if judged == len(verdicts) and judged else f"nothing found; {judged} of {len(verdicts)} judged"
 

@@ -6,7 +6,7 @@ import json
 import queue
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -97,6 +97,11 @@ class Stand(NamedTuple):
         """How long the thread has been at this place, at least."""
         return (self.at_ms - self.since_ms) / 1000
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what the JSON of `watch` says of the thread."""
+        of_thread = {"name": self.thread.name, "state": self.thread.state, "since": self.since_ms, "dumps": self.dumps}
+        return of_thread | {"cpu_ms": self.cpu_ms, "polled": self.polled, "frames": decisive(self.thread.frames)}
+
 
 class Session:
     """Takes records that would go to topics (`send`, from any thread), and judges them in `step`.
@@ -177,33 +182,21 @@ class Session:
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
         """Return for each instance its `threads`, and when it `ended`, as JSON. `ended`: see `ended_instances`."""
-        ended_by_instance: dict[str, dict[str, Any]] = {
-            instance: {
-                "threads": [
-                    {
-                        "name": stand.thread.name,
-                        "state": stand.thread.state,
-                        "since": stand.since_ms,
-                        "dumps": stand.dumps,
-                        "cpu_ms": stand.cpu_ms,
-                        "polled": stand.polled,
-                        "frames": decisive(stand.thread.frames),
-                    }
-                    for stand in self.standing(instance)
-                ]
-            }
-            for instance in self.stands
-        }
+        by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
+        for instance in self.stands:
+            by_instance[instance]["threads"] = [stand.as_json() for stand in self.standing(instance)]
         for instance, ended_ms in ended.items():
-            ended_by_instance.setdefault(instance, {})["ended"] = ended_ms
-        return ended_by_instance
+            by_instance[instance]["ended"] = ended_ms
+        return by_instance
 
     def _keep(self, source: Source, lines: Sequence[LogLine], now_ms: int) -> None:
         """Take in the dumps of a record."""
+        threads: list[DumpedThread] = []
         for line in lines:
             for dump in line.dumps:
                 self._stand(line.client.instance or "", line.ts_ms or now_ms, dump.threads)
-        if threads := [thread for line in lines for dump in line.dumps for thread in dump.threads]:
+                threads += dump.threads
+        if threads:
             self.dumps[source] = threads
             if len(self.dumps) > KEPT_DUMPS:
                 del self.dumps[next(iter(self.dumps))]
@@ -232,11 +225,11 @@ class Session:
         bucket = Bucket(state, self._settings, readings.grid_of(state, self._settings.monitor))
         by_key: dict[str, tuple[Client, list[Verdict]]] = {}
         for key in {**self.newest, **self.found}:
-            worst = {mode: verdict for mode, (_, verdict) in self.found.get(key, {}).items()}
-            record = self.newest.get(key)
-            client = record.client if record else next((client for client, _ in self.found[key].values()), None)
+            found, record = self.found.get(key, {}), self.newest.get(key)
+            client = record.client if record else next((client for client, _ in found.values()), None)
             if client is not None:
                 now = {verdict.mode: verdict for verdict in record.verdicts} if record else {}
+                worst = {mode: verdict for mode, (_, verdict) in found.items()}
                 by_key[f"{client.kind}|{key}"] = client, list({**now, **worst}.values())
         add_ends(bucket, by_key, ended)
         judged = settled(bucket, by_key, ()).values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,16 +36,11 @@ GONE_SECONDS = 15.0
 
 def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
     """Return the settings with the intervals of a watch, and the password of the agent that it attached."""
-    jvm = replace(
-        settings.jvm,
-        interval_seconds=INTERVAL_SECONDS,
-        dump_min_seconds=DUMP_SECONDS,
-        dumps_per_minute=DUMPS_PER_MINUTE,
-        thread_dumps=True,
-    )
+    changes: dict[str, Any] = {"interval_seconds": INTERVAL_SECONDS, "dump_min_seconds": DUMP_SECONDS}
+    changes |= {"dumps_per_minute": DUMPS_PER_MINUTE, "thread_dumps": True}
     if agent is not None and agent.user:
-        jvm = replace(jvm, user=agent.user, password_file=agent.password_file)
-    return replace(settings, jvm=jvm)
+        changes |= {"user": agent.user, "password_file": agent.password_file}
+    return replace(settings, jvm=replace(settings.jvm, **changes))
 
 
 class Reader(Protocol):
@@ -68,6 +64,11 @@ class Watched:
     silent: str = ""
     ended_ms: int = 0
     _heard: float = field(default_factory=time.monotonic)
+
+    @property
+    def instance(self) -> str:
+        """The instance in its clients' records; '' if it was never read."""
+        return self.reader.process.instance if self.reader.process is not None else ""
 
     def read(self) -> None:
         """Read once; a running process may not answer."""
@@ -118,36 +119,27 @@ def watch(
     show: Callable[[Sequence[Transition]], None],
 ) -> None:
     """Run until `stop` is set, `seconds` are over, or all processes have ended. `show` is called after each step."""
-    begin = time.monotonic()
-    under_way: list[Future[None] | None] = [None] * len(processes)
+    due = time.monotonic()
+    end = due + (math.inf if seconds is None else seconds)
+    under_way: dict[int, Future[None]] = {}
     with ThreadPoolExecutor(len(processes), thread_name_prefix="watch") as pool:
-        due = begin
-        while not stop.is_set() and not all(process.ended_ms for process in processes):
+        while not stop.is_set() and time.monotonic() < end and not all(process.ended_ms for process in processes):
             for at, process in enumerate(processes):
-                task = under_way[at]
-                if task is not None and task.done():
+                if at in under_way and under_way[at].done():
                     # An error in our own code ends the watch.
-                    task.result()
-                    task = under_way[at] = None
-                if task is None and not process.ended_ms:
+                    under_way.pop(at).result()
+                if at not in under_way and not process.ended_ms:
                     under_way[at] = pool.submit(process.read)
             now = time.monotonic()
             due = max(due + INTERVAL_SECONDS, now)
-            left = due - now if seconds is None else min(due - now, begin + seconds - now)
-            stop.wait(max(0.0, left))
+            stop.wait(max(0.0, min(due, end) - now))
             show(session.step(int(time.time() * 1000)))
-            if seconds is not None and time.monotonic() - begin >= seconds:
-                break
     show(session.step(int(time.time() * 1000)))
 
 
 def ended_instances(processes: Sequence[Watched]) -> Mapping[str, int]:
     """Return the ended processes, by the instance in their clients' records, and when they ended (epoch ms)."""
-    return {
-        process.reader.process.instance: process.ended_ms
-        for process in processes
-        if process.ended_ms and process.reader.process is not None
-    }
+    return {process.instance: process.ended_ms for process in processes if process.ended_ms and process.instance}
 
 
 def watch_group(
@@ -181,9 +173,7 @@ def watch_group(
 def exit_code(record: HealthRecord) -> int:
     """Return the exit code as `diagnose` does: 0 if the lag is fine, 1 if it is not, 3 if it is unknown."""
     state = record.text("group", "status")
-    if state in FINE:
-        return HEALTHY
-    return NOT_JUDGED if state in (None, "UNKNOWN") else UNHEALTHY
+    return HEALTHY if state in FINE else NOT_JUDGED if state in (None, "UNKNOWN") else UNHEALTHY
 
 
 def table(record: HealthRecord, seconds: float) -> list[str]:
@@ -192,30 +182,20 @@ def table(record: HealthRecord, seconds: float) -> list[str]:
     head = f"{record.client.group}: {record.text('group', 'status')}, "
     head += "members unknown" if members is None else f"{members:.0f} members"
     layout = "{:<28} {:>9} {:>12} {:>12} {:>10} {:<8} {}"
-    rows = sorted(record.rows("lag"), key=lambda row: -(row.get("records") or 0))
-    return [
+    lines = [
         f"{head}, watched for {seconds:.0f} s",
         layout.format("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "STATE", "MEMBER"),
-        *(
-            layout.format(
-                row["topic"],
-                row["partition"],
-                _shown(row.get("committed_offset")),
-                _shown(row.get("end_offset")),
-                _shown(row.get("records")),
-                row.get("state") or "",
-                _who(row, seconds),
-            )
-            for row in rows
-        ),
     ]
+    for row in sorted(record.rows("lag"), key=lambda row: -(row.get("records") or 0)):
+        offsets = (row.get(name) for name in ("committed_offset", "end_offset", "records"))
+        shown = ("?" if offset is None else offset for offset in offsets)
+        lines.append(
+            layout.format(row["topic"], row["partition"], *shown, row.get("state") or "", _member(row, seconds))
+        )
+    return lines
 
 
-def _shown(value: object) -> str:
-    return "?" if value is None else str(value)
-
-
-def _who(row: Mapping[str, Any], seconds: float) -> str:
+def _member(row: Mapping[str, Any], seconds: float) -> str:
     """Return the member that owns the partition, and whether it commits."""
     member, age = row.get("member"), row.get("commit_age_seconds")
     name = f"{member['client_id']} {member['host']}" if member else "no member"
