@@ -71,16 +71,16 @@ def all_known(values: Sequence[Any]) -> bool:
         return False
 
 
-def integer(value: Any) -> int | None:
-    """Return a 32-bit integer, also if it is written as text."""
+def integer(value: Any, bits: int = 32) -> int | None:
+    """Return an integer of that size, also if it is written as text."""
     if type(value) is str:
         digits = value.strip()
-        if not digits.isascii() or not digits.removeprefix("-").isdigit() or len(digits) > 11:
+        if not digits.isascii() or not digits.removeprefix("-").isdigit() or len(digits) > 20:
             return None
         value = int(digits)
     elif type(value) is float and value.is_integer():
         value = int(value)
-    return value if type(value) is int and MIN_INT <= value <= MAX_INT else None
+    return value if type(value) is int and -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
 
 def text(value: Any) -> str | None:

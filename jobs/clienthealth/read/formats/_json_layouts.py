@@ -18,9 +18,9 @@ import msgspec
 
 from clienthealth.model.tables import converted, table
 from clienthealth.model.telemetry import Identity, LogLine
-from clienthealth.model.values import epoch
+from clienthealth.model.values import epoch, integer
 from clienthealth.read.formats import Format, Record
-from clienthealth.read.logs.fields import offset, service_of_pod
+from clienthealth.read.logs.fields import service_of_pod
 from clienthealth.read.logs.times import number, time_ms
 
 Paths = tuple[str, ...]
@@ -152,28 +152,23 @@ def as_text(value: Any) -> str | None:
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
     """Return the log line in a JSON object."""
-    at = layout.readings
-    pod = _first(document, at["pod"])
-    host = pod if pod is not None else _first(document, at["host"])
-    instance, service = _first(document, at["instance"]), _first(document, at["service"])
-    if instance is None and host is not None and (pid := _first(document, at["pid"])) is not None:
-        instance = f"{host}:{pid}"
+    said = {name: _first(document, readings) for name, readings in layout.readings.items()}
+    pod, time = said["pod"], said["time"]
+    host = said["host"] if pod is None else pod
+    instance, service = said["instance"], said["service"]
+    if instance is None and host is not None and said["pid"] is not None:
+        instance = f"{host}:{said['pid']}"
     if service is None and pod is not None:
         service = service_of_pod(pod)
-    time = _first(document, at["time"])
-    nanos = number(_first(document, at["nanos"])) if at["nanos"] else None
+    nanos = number(said["nanos"])
     seconds = number(time) if nanos is not None else None
     exact = epoch(seconds + nanos / 1e9) if seconds is not None and nanos is not None else None
+    same: dict[str, Any] = {name: said[name] for name in ("level", "logger", "thread", "message", "stack", "file")}
     return LogLine(
         ts_ms=time_ms(time) if exact is None else exact,
-        client=Identity(service=service, host=host, instance=instance, client_id=_first(document, at["client_id"])),
-        level=_first(document, at["level"]),
-        logger=_first(document, at["logger"]),
-        thread=_first(document, at["thread"]),
-        message=_first(document, at["message"]),
-        stack=_first(document, at["stack"]),
-        file=_first(document, at["file"]),
-        file_offset=offset(_first(document, at["file_offset"])),
+        client=Identity(service=service, host=host, instance=instance, client_id=said["client_id"]),
+        file_offset=integer(said["file_offset"], 64),
+        **same,
     )
 
 

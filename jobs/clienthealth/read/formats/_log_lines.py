@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from clienthealth.model.telemetry import Dump, Identity, LogLine
+from clienthealth.model.values import present
 from clienthealth.read.formats._json_layouts import ANY_LAYOUT, as_text, line_of, parsed
 from clienthealth.read.logs import lines
 from clienthealth.read.logs.dump_formats import dumps_in, may_hold_dumps
@@ -66,27 +67,22 @@ BELIEVED_MS = 600_000
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
 
 
-def named(line: LogLine) -> LogLine:
-    """Return an already parsed line, completed with the client that its text names. Never raises."""
-    return _finished(line)
-
-
 def opened(line: LogLine) -> LogLine:
     """Read a line completely: its message's own fields, then those of its envelope. Never raises."""
     message = line.message
     if message is None or line.dumps:
-        return _finished(line)
+        return named(line)
     if may_hold_dumps(message) and (dumps := dumps_in(message, alone=False)):
         return _with_dumps(line, message, dumps)
     if line.level is not None or line.logger is not None or line.error is not None:
-        return _finished(line)
+        return named(line)
     text = lines.cleaned(message)
     prefix = _CONTAINER.match(text)
     text = text[prefix.end() :] if prefix else text
     document = parsed(text) if text.lstrip(" ").startswith("{") else None
     inside = line_of(document, ANY_LAYOUT) if isinstance(document, dict) else None
     if inside is not None and (inside.message is not None or inside.stack is not None):
-        return _finished(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
+        return named(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
     # The entry's own time wins over the shipper's, unless it names no zone and they are too far apart.
     written, shipped = time_ms(entry.time), line.ts_ms
@@ -95,7 +91,7 @@ def opened(line: LogLine) -> LogLine:
     merged = _over(entry.line, line, shipped if agreed is None else agreed)
     if inside is not None:
         merged = _over(inside, merged, merged.ts_ms if inside.ts_ms is None else inside.ts_ms)
-    return _finished(merged)
+    return named(merged)
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
@@ -105,7 +101,7 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
     if rest:
         finished = opened(msgspec.structs.replace(line, message=rest))
     else:
-        finished = _finished(msgspec.structs.replace(line, message=None, stack=None, dumps=dumps))
+        finished = named(msgspec.structs.replace(line, message=None, stack=None, dumps=dumps))
     finished.dumps = dumps
     if finished.ts_ms is None:
         finished.ts_ms = next((dump.ts_ms for dump in dumps if dump.ts_ms is not None), None)
@@ -114,12 +110,9 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
     """Merge two parses of one line: fields of `line` win, missing ones come from the shipper's envelope."""
-    client = Identity(**_above(line.client, below.client, _OF_CLIENT))
+    client = Identity(**_above(line.client, below.client, Identity.__struct_fields__))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)
-
-
-_OF_CLIENT = ("service", "host", "instance", "client_id", "kind", "library")
 
 
 def _above(said: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
@@ -128,31 +121,20 @@ def _above(said: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(below, name) if value is None else value for name, value in values}
 
 
-def _finished(line: LogLine) -> LogLine:
-    """Normalise the line's fields: no empty texts, levels by name, and the client that it names."""
+def named(line: LogLine) -> LogLine:
+    """Return a parsed line with the client that its text names, levels by name, and no empty texts. Never raises."""
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")
     error = line.error
     if error is None and message is None and not stack and not line.dumps:
         error = "empty: no message"
+    client_id = present(client.client_id) or named_client(message, thread)
     return msgspec.structs.replace(
         line,
-        client=Identity(
-            service=_filled(client.service),
-            host=_filled(client.host),
-            instance=_filled(client.instance),
-            client_id=_filled(client.client_id) or _filled(named_client(message, thread)),
-            kind=client.kind,
-            library=_filled(client.library),
-        ),
+        client=msgspec.structs.replace(client, client_id=client_id),
         level=level_name(line.level) if line.level else None,
         logger=line.logger or None,
         thread=thread,
-        message=message,
         stack=stack_text(stack) if stack else None,
         error=error,
     )
-
-
-def _filled(text: str | None) -> str | None:
-    return (text.strip(" ") or None) if text else None

@@ -21,7 +21,7 @@ from clienthealth.model.samples import Samples, Subject, node
 from clienthealth.model.telemetry import Identity, LogLine, Snapshot
 from clienthealth.model.values import epoch, integer, interval
 from clienthealth.read.formats._pushed import software
-from clienthealth.read.logs.fields import offset, service_of_pod
+from clienthealth.read.logs.fields import service_of_pod
 from clienthealth.settings import IdentitySettings
 
 KIP714 = "org.apache.kafka."
@@ -149,5 +149,5 @@ def log_line(
         message=body,
         stack=first(attributes, ("exception.stacktrace",)) or ": ".join(filter(None, exception)) or None,
         file=first(attributes, ("log.file.path",)),
-        file_offset=offset(first(attributes, ("log.file.position",))),
+        file_offset=integer(first(attributes, ("log.file.position",)), 64),
     )

@@ -12,9 +12,8 @@ from hashlib import blake2b
 from typing import Protocol, TypeVar
 
 from clienthealth.model.readings import LogEvent
-from clienthealth.model.values import grouped
+from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
-from clienthealth.read.logs.fields import offset
 
 #: Of events with the same log pattern, client, thread and address, one per SAMPLING_MS is kept; it counts the others.
 #: So a process that writes 100,000 lines a second costs as much state as one that writes ten.
@@ -55,7 +54,7 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
         return *subject, str(event.ts_ms // SAMPLING_MS)
     # Lines of dumps are equal if they have the same text in the same slot of their file within the same half minute.
     text = blake2b(event.text.encode(errors="replace"), digest_size=8).hexdigest()
-    slot = (offset(event.captures.get("offset")) or 0) // SLOT_BYTES % SLOTS
+    slot = (integer(event.captures.get("offset"), 64) or 0) // SLOT_BYTES % SLOTS
     return *subject, event.captures.get("file", ""), text, str(slot), str(event.ts_ms // LINE_SAMPLING_MS)
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent, Source, Thread, ThreadDump
 from clienthealth.model.telemetry import LogLine
+from clienthealth.model.values import integer
 from clienthealth.read.logs.dump_formats import DEADLOCK, HOLDER, dumps_in
-from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_THREAD, offset
+from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_THREAD
 
 MAX_DUMPS = 64
 
@@ -97,7 +98,7 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
     """Return the line's offset in its file, and a key that sorts lines of one offset."""
     source = line.source
     where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
-    return offset(line.captures.get("offset")) or 0, line.ts_ms, line.text, where
+    return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where
 
 
 #: Parts of frames that identify a kind of client; the kinds are tried in this order.

@@ -21,9 +21,6 @@ THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
 #: Maximum characters of a line and its stack trace that are searched: log text is hostile.
 MAX_BODY = 65_536
 
-_MIN_OFFSET, _MAX_OFFSET = -(2**63), 2**63 - 1
-_INTEGER = re.compile(r"[+-]?\d{1,30}", re.ASCII)
-
 _POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # letters and digits from which Kubernetes makes names
 _POD_SUFFIX = re.compile(rf"(?:-{_POD_HASH}{{6,10}}-{_POD_HASH}{{5}}|-\d{{1,4}})\Z", re.ASCII)
 _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG"), strict=True))
@@ -42,13 +39,6 @@ _PYTHON_PREFIX = re.compile(
 )
 _HANDLE_END = re.compile(r"(?<=[^ \t\n\r\f\v\[\]|#])#(?:producer|consumer)-\d", re.ASCII)
 _HANDLE_NAME = re.compile(r"[^\s\[\]|#]{1,255}\Z", re.ASCII)
-
-
-def offset(text: str | None) -> int | None:
-    """Return a position in a file (a 64-bit integer) written as text, None if it is not one."""
-    digits = (text or "").strip()
-    value = int(digits) if _INTEGER.fullmatch(digits) else None
-    return value if value is not None and _MIN_OFFSET <= value <= _MAX_OFFSET else None
 
 
 def level_name(level: str) -> str:
