@@ -384,8 +384,8 @@ def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
     line.client = client = _identified(line.client, record)
     if line.error is not None or client.is_too_long:
         return line.error or "oversized: a name"
-    named_by_text = "clientId=" in (line.message or "") or " | " in (line.thread or "")
-    if not (client.service or client.host or client.instance or client.client_id or named_by_text):
+    stated = client.service or client.host or client.instance or client.client_id
+    if not stated and "clientId=" not in (line.message or "") and " | " not in (line.thread or ""):
         return "missing-identity"
     return _time_error(line.ts_ms, latest)
 

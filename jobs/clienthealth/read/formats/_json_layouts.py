@@ -61,9 +61,11 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """For each field, its paths in both forms (`_Reading`)."""
+        """For each field that has paths, its paths in both forms (`_Reading`)."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
+            if not paths:
+                continue
             parts = [tuple(part.strip("`") for part in re.findall(r"`[^`]+`|[^.]+", path)) for path in paths]
             by_field[name] = tuple((".".join(path), path if len(path) > 1 else ()) for path in parts)
         return by_field
@@ -152,23 +154,27 @@ def as_text(value: Any) -> str | None:
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
     """Return the log line in a JSON object."""
-    said = {name: _first(document, readings) for name, readings in layout.readings.items()}
-    pod, time = said["pod"], said["time"]
-    host = said["host"] if pod is None else pod
-    instance, service = said["instance"], said["service"]
-    if instance is None and host is not None and said["pid"] is not None:
-        instance = f"{host}:{said['pid']}"
+    said = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
+    pod, time = said("pod"), said("time")
+    host = said("host") if pod is None else pod
+    instance, service, pid = said("instance"), said("service"), said("pid")
+    if instance is None and host is not None and pid is not None:
+        instance = f"{host}:{pid}"
     if service is None and pod is not None:
         service = service_of_pod(pod)
-    nanos = number(said["nanos"])
+    nanos = number(said("nanos"))
     seconds = number(time) if nanos is not None else None
     exact = epoch(seconds + nanos / 1e9) if seconds is not None and nanos is not None else None
-    same: dict[str, Any] = {name: said[name] for name in ("level", "logger", "thread", "message", "stack", "file")}
     return LogLine(
         ts_ms=time_ms(time) if exact is None else exact,
-        client=Identity(service=service, host=host, instance=instance, client_id=said["client_id"]),
-        file_offset=integer(said["file_offset"], 64),
-        **same,
+        client=Identity(service=service, host=host, instance=instance, client_id=said("client_id")),
+        level=said("level"),
+        logger=said("logger"),
+        thread=said("thread"),
+        message=said("message"),
+        stack=said("stack"),
+        file=said("file"),
+        file_offset=integer(said("file_offset"), 64),
     )
 
 

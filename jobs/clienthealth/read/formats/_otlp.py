@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from clienthealth.model import metric_names
 from clienthealth.model.samples import Samples, Subject, node
 from clienthealth.model.telemetry import Identity, LogLine, Snapshot
-from clienthealth.model.values import epoch, integer, interval
+from clienthealth.model.values import epoch, integer, interval, text
 from clienthealth.read.formats._pushed import software
 from clienthealth.read.logs.fields import service_of_pod
 from clienthealth.settings import IdentitySettings
@@ -34,6 +34,7 @@ LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 _CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")
 _NAMES = metric_names.spellings(metric_names.kip714, metric_names.otel_agent)
 _WORKLOADS = ("k8s.deployment.name", "k8s.statefulset.name")
+_SCALARS = ("stringValue", "intValue", "doubleValue", "boolValue")
 _LAST_RESORT = ("k8s.container.name", "container.name")
 
 
@@ -63,6 +64,22 @@ def subject_of(kind: str, attributes: Mapping[str, str], ids: Sequence[str]) -> 
     """Return the subject of a data point with these attributes; `ids`: attributes that name the client."""
     topic, partition = attributes.get("topic"), integer(attributes.get("partition"))
     return Subject(first(attributes, ids), kind, topic, partition, node=node(first(attributes, NODES)))
+
+
+def attributes_of(listed: Any) -> Mapping[str, str]:
+    """Return the attributes in JSON by name, values as text; those without a value, a list or an object are left out.
+
+    The first of attributes with one name wins.
+    """
+    by_name: dict[str, str] = {}
+    for one in listed if type(listed) is list else ():
+        if type(one) is dict and type(value := one.get("value")) is dict and type(name := one.get("key")) is str:
+            said = value.get("stringValue")
+            if type(said) is not str:
+                said = next((text(value[kind]) for kind in _SCALARS if kind in value), None)
+            if said and name not in by_name:
+                by_name[name] = said
+    return by_name
 
 
 def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
@@ -137,13 +154,13 @@ def log_line(
     identity: IdentitySettings,
 ) -> LogLine:
     """Return a log record. `nanos`: its time since 1970; `severity`: as text and as number."""
-    text, number = severity
+    name, number = severity
     exception = (first(attributes, ("exception.type",)), first(attributes, ("exception.message",)))
     client_id = first(attributes, identity.otlp_client_id) or process.client_id
     return LogLine(
         ts_ms=epoch(nanos),
         client=Identity(process.service, process.host, process.instance, client_id),
-        level=text or (LEVELS[int(number - 1) // 4] if number is not None and 1 <= number < 25 else None),
+        level=name or (LEVELS[int(number - 1) // 4] if number is not None and 1 <= number < 25 else None),
         logger=logger or None,
         thread=first(attributes, ("thread.name",)),
         message=body,

@@ -8,6 +8,9 @@ schema's number before the data (Confluent's wire format), and protobuf's also t
 from __future__ import annotations
 
 import zlib
+from typing import Any
+
+from clienthealth.read.formats._protobuf import NotAMessageError, varint
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _FRAME = 5
@@ -20,43 +23,34 @@ class PayloadError(ValueError):
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
     """Return the payload without compression. Raises PayloadError if it is broken or exceeds `most` bytes."""
     head = bytes(data[:4])
+    broken: type[Exception]
     if head.startswith(GZIP):
-        return _of_gzip(data, most)
-    return _of_zstd(data, most) if head == ZSTD else data
-
-
-def _of_gzip(data: bytes | memoryview, most: int) -> bytes:
-    reader = zlib.decompressobj(wbits=31)
-    try:
-        plain = reader.decompress(data, most + 1)
-    except zlib.error:
-        raise PayloadError("binary: broken gzip") from None
-    if len(plain) > most:
-        raise PayloadError("oversized")
-    if not reader.eof:
-        raise PayloadError("binary: gzip that ends before its end")
-    return plain
-
-
-def _of_zstd(data: bytes | memoryview, most: int) -> bytes:
-    try:
-        import zstandard
-    except ModuleNotFoundError:
-        raise PayloadError("binary: packed with zstd: pip install 'kafka-client-health[binary]'") from None
-    reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+        kind, reader, broken = "gzip", zlib.decompressobj(wbits=31), zlib.error
+    elif head == ZSTD:
+        kind, reader, broken = "zstd", *_zstd()
+    else:
+        return data
     plain = bytearray()
     try:
-        # Decompress in pieces, so that the size limit is checked before much memory is used: a piece can grow only by
-        # its own blocks of at most 128 KiB.
+        # Decompress in pieces, so that the size limit is checked before much memory is used: a piece of 4 KiB becomes
+        # at most 4 MiB (gzip), or its own blocks of at most 128 KiB (zstd).
         for at in range(0, len(data), 4096):
             plain += reader.decompress(bytes(data[at : at + 4096]))
             if len(plain) > most:
                 raise PayloadError("oversized")
-    except zstandard.ZstdError:
-        raise PayloadError("binary: broken zstd") from None
+    except broken:
+        raise PayloadError(f"binary: broken {kind}") from None
     if not reader.eof:
-        raise PayloadError("binary: zstd that ends before its end")
+        raise PayloadError(f"binary: {kind} that ends before its end")
     return bytes(plain)
+
+
+def _zstd() -> tuple[Any, type[Exception]]:
+    try:
+        import zstandard
+    except ModuleNotFoundError:
+        raise PayloadError("binary: packed with zstd: pip install 'kafka-client-health[binary]'") from None
+    return zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj(), zstandard.ZstdError
 
 
 def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
@@ -73,17 +67,10 @@ def without_message_path(data: memoryview) -> memoryview:
     The path is a list of zigzag numbers; the first one is the number of the others. Raises PayloadError if there is no
     such path.
     """
-    count, at = _zigzag(data, 0)
-    for _ in range(count):
-        _, at = _zigzag(data, at)
+    try:
+        count, at = varint(data, 0, len(data))
+        for _ in range(count >> 1 ^ -(count & 1)):
+            _, at = varint(data, at, len(data))
+    except NotAMessageError:
+        raise PayloadError("binary: framed as protobuf, but without the path of its message") from None
     return data[at:]
-
-
-def _zigzag(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    for n in range(at, min(at + 5, len(data))):
-        value |= (data[n] & 0x7F) << shift
-        if data[n] < 0x80:
-            return value >> 1 ^ -(value & 1), n + 1
-        shift += 7
-    raise PayloadError("binary: framed as protobuf, but without the path of its message")

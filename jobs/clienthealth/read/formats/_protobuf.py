@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from clienthealth.model.errors import DependencyError
 from clienthealth.model.telemetry import Stream
@@ -72,8 +72,8 @@ _FIXED = {_FIXED64: 8, 5: 4}
 _RESOURCES = 0x0A
 
 
-def message_of(message: Literal["Metrics", "ScopeMetrics", "Metric", "Logs"], data: bytes | memoryview) -> Any:
-    """Return the message. Raises ValueError if the bytes are not one, DependencyError without `protobuf`."""
+def message_of(message: str, data: bytes | memoryview) -> Any:
+    """Return a message. Raises ValueError if the bytes are not one, DependencyError without `protobuf`."""
     instance = _classes()[message]()
     try:
         instance.ParseFromString(bytes(data))
@@ -122,23 +122,20 @@ def signal(data: bytes | memoryview) -> Stream | None:
     """
     if not data or data[0] != _RESOURCES:
         return None
-    at, end = 0, len(data)
     try:
-        while at < end:
-            if data[at] != _RESOURCES:
+        for number, wire, *resource in _fields(data, 0, len(data)):
+            if (number, wire) != (1, _LEN):
                 return None
-            begin, at = _message_at(data, at + 1, end)
-            for scope in _entries(data, begin, at):
-                for entry in _entries(data, *scope):
+            for scope in _messages(data, *resource):
+                for entry in _messages(data, *scope):
                     return _of_entry(data, *entry)
-    except _NotAMessageError:
+    except NotAMessageError:
         return None
     return None
 
 
 def _of_entry(data: bytes | memoryview, at: int, end: int) -> Stream | None:
-    while at < end:
-        number, wire, _, at = _field(data, at, end)
+    for number, wire, _, _ in _fields(data, at, end):
         if wire == _FIXED64 and number in (1, 11):
             return "logs"
         if wire == _LEN and number == 1:
@@ -146,42 +143,32 @@ def _of_entry(data: bytes | memoryview, at: int, end: int) -> Stream | None:
     return None
 
 
-class _NotAMessageError(ValueError):
-    pass
+class NotAMessageError(ValueError):
+    """Bytes are no protobuf message."""
 
 
-def _entries(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each message in field 2 of a message. Raises _NotAMessageError."""
+def _messages(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each message in field 2 of a message. Raises NotAMessageError."""
+    return ((begin, behind) for number, wire, begin, behind in _fields(data, at, end) if (number, wire) == (2, _LEN))
+
+
+def _fields(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield each field's number and wire type, and the start and end of its value. Raises NotAMessageError."""
     while at < end:
-        number, wire, begin, at = _field(data, at, end)
-        if number == 2 and wire == _LEN:
-            yield begin, at
+        tag, begin = varint(data, at, end)
+        wire = tag & 7
+        if wire == _LEN:
+            length, begin = varint(data, begin, end)
+            at = begin + length
+        else:
+            at = varint(data, begin, end)[1] if wire == 0 else begin + _FIXED.get(wire, end + 1)
+        if tag < 8 or at > end:
+            raise NotAMessageError
+        yield tag >> 3, wire, begin, at
 
 
-def _field(data: bytes | memoryview, at: int, end: int) -> tuple[int, int, int, int]:
-    """Return a field's number and wire type, and the start and end of its value. Raises _NotAMessageError."""
-    tag, at = (data[at], at + 1) if data[at] < 0x80 else _varint(data, at, end)
-    wire = tag & 7
-    if tag < 8:
-        raise _NotAMessageError
-    if wire == _LEN:
-        return tag >> 3, wire, *_message_at(data, at, end)
-    behind = _varint(data, at, end)[1] if wire == 0 else at + _FIXED.get(wire, end + 1)
-    if behind > end:
-        raise _NotAMessageError
-    return tag >> 3, wire, at, behind
-
-
-def _message_at(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return start and end of the bytes that follow the length at position `at`."""
-    length, begin = _varint(data, at, end)
-    if begin + length > end:
-        raise _NotAMessageError
-    return begin, begin + length
-
-
-def _varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return the number of variable length at position `at`, and the position after it."""
+def varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
+    """Return the number of variable length at position `at`, and the position after it. Raises NotAMessageError."""
     value = shift = 0
     for n in range(at, min(at + 10, end)):
         byte = data[n]
@@ -189,7 +176,7 @@ def _varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, n + 1
         shift += 7
-    raise _NotAMessageError
+    raise NotAMessageError
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -200,12 +187,10 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 def _message(name: str, data: bytes) -> Any:
     """Return a part of a message, empty if its bytes are not one, so that the rest of the message still counts."""
-    instance = _classes()[name]()
     try:
-        instance.ParseFromString(data)
-    except _decode_error():
+        return message_of(name, data)
+    except ValueError:
         return _classes()[name]()
-    return instance
 
 
 def _scalar(value: Any) -> str | None:

@@ -13,22 +13,11 @@ from clienthealth.model.telemetry import Identity, LogLine
 from clienthealth.model.values import mapping
 from clienthealth.read.formats import Format, Record, has
 from clienthealth.read.formats._json_layouts import as_text
-from clienthealth.read.formats._otlp import log_line, process_of
+from clienthealth.read.formats._otlp import attributes_of, log_line, process_of
 from clienthealth.read.logs.times import number
 from clienthealth.settings import IdentitySettings
 
 _TIMES = ("timeUnixNano", "observedTimeUnixNano")
-
-
-def _attributes(holder: Mapping[str, Any]) -> Mapping[str, str | None]:
-    """Return attributes of a resource or log record that are texts or integers; the first of duplicates wins."""
-    by_name: dict[str, str | None] = {}
-    listed = holder.get("attributes")
-    for attribute in listed if isinstance(listed, list) else []:
-        name, value = as_text(mapping(attribute).get("key")), mapping(mapping(attribute).get("value"))
-        if name is not None and name not in by_name:
-            by_name[name] = _either(value, "stringValue", "intValue")
-    return by_name
 
 
 def _either(value: Mapping[str, Any], *kinds: str) -> str | None:
@@ -40,7 +29,7 @@ def _line(entry: Mapping[str, Any], process: Identity, logger: str | None, ident
         next((ns for name in _TIMES if (ns := number(as_text(entry.get(name))))), None),
         (as_text(entry.get("severityText")), number(as_text(entry.get("severityNumber")))),
         _either(mapping(entry.get("body")), "stringValue", "kvlistValue"),
-        _attributes(entry),
+        attributes_of(entry.get("attributes")),
         process,
         logger,
         identity,
@@ -55,7 +44,7 @@ def _decode(record: Record) -> list[LogLine] | None:
     lines: list[LogLine] = []
     for resource in resources:
         scopes = mapping(resource).get("scopeLogs")
-        process = process_of(_attributes(mapping(mapping(resource).get("resource"))), identity)
+        process = process_of(attributes_of(mapping(mapping(resource).get("resource")).get("attributes")), identity)
         for scope in scopes if isinstance(scopes, list) else [None]:
             entries = mapping(scope).get("logRecords")
             logger = as_text(mapping(mapping(scope).get("scope")).get("name"))

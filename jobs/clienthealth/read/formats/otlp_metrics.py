@@ -12,9 +12,9 @@ from typing import Any
 
 from clienthealth.model.samples import Subject, unusable
 from clienthealth.model.telemetry import Identity, Snapshot
-from clienthealth.model.values import mapping, measurement, millis, number, text
+from clienthealth.model.values import mapping, measurement, millis, number
 from clienthealth.read.formats import Format, Record, has
-from clienthealth.read.formats._otlp import AGENT_INTERVAL_MS, Points, metric, resource_of, subject_of
+from clienthealth.read.formats._otlp import AGENT_INTERVAL_MS, Points, attributes_of, metric, resource_of, subject_of
 from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
@@ -25,7 +25,6 @@ REMEMBERED = 16_384
 Attributes = tuple[tuple[str, str], ...]
 
 _METRICS = frozenset({dict, type(None)})
-_NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
 def _decode(record: Record) -> list[Snapshot] | None:
@@ -41,7 +40,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
             continue
         readable = [scope["metrics"] for scope in scopes if _is_readable(scope)]
         broken += len(readable) < len(scopes)
-        attributes = _attributes(mapping(mapping(resource).get("resource")).get("attributes"))
+        attributes = attributes_of(mapping(mapping(resource).get("resource")).get("attributes"))
         points = Points(_resource(tuple(attributes.items()), record.identity))
         _take(readable, points, record.identity.otlp_client_id)
         snapshots += points.snapshots()
@@ -52,27 +51,6 @@ def _is_readable(scope: Any) -> bool:
     """True if the scope has a list of metrics that are all objects; some programs write null for an empty list."""
     metrics = mapping(scope).get("metrics")
     return type(metrics) is list and _METRICS.issuperset(map(type, metrics))
-
-
-def _attributes(listed: Any) -> Mapping[str, str]:
-    """Return attributes by name, values as text; those without a value, or with a list or object, are left out."""
-    if type(listed) is not list:
-        return _NO_ATTRIBUTES
-    by_name = {}
-    for one in listed:
-        if type(one) is dict and type(value := one.get("value")) is dict and type(name := one.get("key")) is str:
-            as_text = value.get("stringValue")
-            if type(as_text) is not str:
-                as_text = _scalar(value)
-            if as_text:
-                by_name[name] = as_text
-    return by_name
-
-
-def _scalar(value: Mapping[str, Any]) -> str | None:
-    """Return an attribute's value as text if its type is not text."""
-    kinds = ("stringValue", "intValue", "doubleValue", "boolValue")
-    return next((text(value[kind]) for kind in kinds if kind in value), None)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -118,7 +96,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
                     else number(point.get("asInt") if value is None else value)
                 )
                 if listed := point.get("attributes"):
-                    into.add(_subject(kind, tuple(_attributes(listed).items()), ids), ours, value)
+                    into.add(_subject(kind, tuple(attributes_of(listed).items()), ids), ours, value)
                     continue
                 of_client = own.get(kind)
                 if of_client is None:
