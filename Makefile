@@ -29,7 +29,7 @@ jars: system setup
 demo: jars ## the whole product on this machine, with clients that really fail; ARGS="--for 300"
 	@exec .venv/bin/kafka-health demo $(ARGS)
 
-soak: jars ## 30 minutes of clients that are fine while brokers restart and groups rebalance: nobody must be paged
+soak: jars ## 30 minutes of healthy clients while brokers restart and groups rebalance: nobody must be paged
 	@exec .venv/bin/kafka-health demo --for 1800 --expect none --clients $(SOAK) $(ARGS)
 
 chronic: jars ## 30 minutes of every failure: each must be shown all the time, with one page; ARGS="--clients send-blocked"
@@ -43,7 +43,7 @@ test: jars ## these, and one real path through everything, in five minutes; STAG
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages test $(STAGES)
 
-test-all: jars ## everything: also what takes minutes of real time, days of event time or servers of its own
+test-all: jars ## everything, including tests with minutes of real time, days of event time or servers of their own
 	@! command -v krb5-config >/dev/null || $(UV) pip install --quiet --python .venv/bin/python gssapi
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages test-all $(STAGES)
@@ -63,13 +63,13 @@ lab: jars ## 60 real clients in random circumstances, by a seed, recorded and ju
 chaos: jars ## kill, freeze, fill, cut: 50 faults against an undisturbed run; ARGS="--faults 10 --seed 7"
 	@exec .venv/bin/python -m tests.chaos $(ARGS)
 
-fuzz: system setup ## an hour of coverage-guided fuzzing of all that reads what others write; ARGS="records --minutes 5"
+fuzz: system setup ## an hour of coverage-guided fuzzing of all code that reads foreign input; ARGS="records --minutes 5"
 	@exec $(UV) run --quiet --frozen --no-sync --with 'atheris>=3' python -m tests.fuzz $(ARGS)
 
 lint: setup ## format and lint, repairing what can be repaired
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
 
-dist: system setup plugin ## what a release consists of, in dist/: the brokers' plugin; wheel and source distribution, each tried alone
+dist: system setup plugin ## the parts of a release in dist/: the brokers' plugin, and wheel and source distribution, each tried alone
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.dist
 
 release: system setup ## all of a release that needs no account: commit, dist/, tag, and the commands that publish it; VERSION=1.2.3
@@ -78,16 +78,16 @@ release: system setup ## all of a release that needs no account: commit, dist/, 
 site: setup ## the pages as a site in dist/site, every link checked
 	@.venv/bin/python -m deploy.supply.site
 
-image: setup ## the image's steps run without a container engine, and its monitor on a read-only root; as root, 3 GB, needs mmdebstrap
+image: setup ## run the image's steps without a container engine, then its monitor on a read-only root; as root, 3 GB, needs mmdebstrap
 	@.venv/bin/python -m deploy.supply.image $(or $(ARGS),/tmp/kafka-health-image)
 
 plugin: system setup ## the brokers' plugin as a jar, in dist/
 	@.venv/bin/python -m deploy.supply.plugin
 
-sbom: setup ## what an installation consists of, as CycloneDX in dist/
+sbom: setup ## the parts of an installation, as CycloneDX in dist/
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.sbom
 
-audit: setup ## known vulnerabilities of jars and Python packages; what is new is asked on the internet
+audit: setup ## known vulnerabilities of jars and Python packages, with the newest answer of OSV on the internet
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.audit
 
 needed system:

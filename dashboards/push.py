@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Pushed:
-    """What became of a dashboard that was pushed."""
+    """The result of the push of one dashboard."""
 
     title: str
     outcome: Outcome

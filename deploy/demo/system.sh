@@ -37,7 +37,7 @@ as_root() {
 }
 
 install() {
-  # The demo starts its own servers: those of the packages stay down.
+  # The demo starts its own servers, so those of the packages stay down.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e $policy ]; then
     printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null && as_root chmod +x $policy
@@ -63,7 +63,7 @@ if [ "${1:-all}" = needed ]; then
   exit 0
 fi
 if ! { has_venv && has_java && has_prometheus && has_alertmanager && has_chromium; }; then
-  # A second attempt within a day would fail as the first did.
+  # A second attempt within a day would fail like the first.
   if ! command -v apt-get >/dev/null; then
     :
   elif [ "$(id -u)" != 0 ] && ! { [ "${SYSTEM:-no}" = yes ] && sudo -n true 2>/dev/null; }; then

@@ -374,7 +374,7 @@ def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
 
 
 def watch(pid: int) -> list[dict[str, Any]]:
-    """What `kafka-health watch` says of the clients of a process after a minute."""
+    """Return what `kafka-health watch` says of the clients of a process after a minute."""
     command = [sys.executable, "-m", "clienthealth.ops.cli", "watch", str(pid), "--for", "60", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr

@@ -88,7 +88,7 @@ class Family:
 
     @property
     def java(self) -> bool:
-        """True if it runs in a JVM."""
+        """True if the library runs in a JVM."""
         return self.program not in ("confluent", "kafka_python", "aio")
 
     @property

@@ -122,7 +122,7 @@ class Recorded:
 
     @property
     def java(self) -> bool:
-        """True if it runs in a JVM."""
+        """True if the library runs in a JVM."""
         return FAMILIES[self.case["family"]].java
 
     @property

@@ -23,14 +23,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A broker plugin that writes the metrics that clients push (KIP-714) to a topic: the payload as it came, the client in headers.
+ * A broker plugin that writes the metrics that clients push (KIP-714) to a topic: the payload unchanged, the client's
+ * identity in headers.
  *
  * <p>A request thread of the broker only copies a push into a bounded queue; a thread of our own sends it. If the
  * topic is unavailable, sends fail and the queue fills; {@link Counters} counts the pushes that are lost.
  *
  * <p>Settings of the broker: {@code clienthealth.topic} (client-metrics), {@code clienthealth.queue.bytes} (16 MiB), and
  * {@code clienthealth.producer.*}, given to the producer; {@code clienthealth.producer.bootstrap.servers} is required.
- * Wrong ones cost the broker its pushes, never its start.
+ * With wrong settings the broker starts, but takes no pushes.
  */
 @SuppressWarnings("removal") // Brokers before 4.2 have no other interface.
 public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry, ClientTelemetryReceiver {
@@ -50,9 +51,9 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     }
 
     /**
-     * Asked for once, by a broker and not by a controller: only now is there something to send.
+     * Starts the sender and returns the receiver. Brokers call this once, controllers never.
      *
-     * <p>None where the settings are wrong: the broker starts, and tells clients that it takes no pushes.
+     * <p>Returns null if the settings are wrong: the broker then starts, and its clients learn that it takes no pushes.
      */
     @Override
     public synchronized ClientTelemetryReceiver clientReceiver() {
@@ -75,13 +76,13 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
         return this;
     }
 
-    /** On a request thread: copies, hands over and returns. */
+    /** Copies the push into the queue and returns. Runs on a request thread. */
     @Override
     public final void exportMetrics(AuthorizableRequestContext context, ClientTelemetryPayload payload) {
         take(context, payload, 0);
     }
 
-    /** {@code pushIntervalMs}: 0 where the broker does not tell it. */
+    /** Queues a push. {@code pushIntervalMs}: 0 if the broker does not provide it. */
     final void take(AuthorizableRequestContext context, ClientTelemetryPayload payload, int pushIntervalMs) {
         counters.received.incrementAndGet();
         ByteBuffer data = payload.data().duplicate();
@@ -152,14 +153,14 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
         }
     }
 
-    /** Made once the names of the brokers can be resolved, which may come after the start of this one. */
+    /** Creates the producer once the brokers' names can be resolved, which may be after the start of this broker. */
     private Producer<String, byte[]> producer() throws InterruptedException {
         while (true) {
             try {
                 return new KafkaProducer<>(settings.producer);
             } catch (RuntimeException | LinkageError failure) {
                 counters.unreachable(failure);
-                // Each attempt logs, too.
+                // Each attempt also writes log lines.
                 Thread.sleep(Counters.QUIET_MS);
             }
         }
@@ -182,12 +183,12 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     @Override
     public void metricRemoval(KafkaMetric metric) {}
 
-    /** What JMX shows. */
+    /** The counters that JMX shows. */
     public interface CountersMBean {
-        /** Pushes that clients made. */
+        /** Pushes from clients. */
         long getReceived();
 
-        /** Pushes that are on the topic. */
+        /** Pushes written to the topic. */
         long getForwarded();
 
         /** Pushes that could not be written. */

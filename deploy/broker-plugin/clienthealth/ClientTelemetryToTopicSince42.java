@@ -5,7 +5,7 @@ import org.apache.kafka.server.telemetry.ClientTelemetryExporter;
 import org.apache.kafka.server.telemetry.ClientTelemetryExporterProvider;
 import org.apache.kafka.server.telemetry.ClientTelemetryPayload;
 
-/** The plugin for brokers 4.2 and newer (KIP-1217), which tell how often a client is to push. Older ones cannot load it. */
+/** The plugin for brokers 4.2 and newer (KIP-1217), which provide the push interval. Older brokers cannot load it. */
 public final class ClientTelemetryToTopicSince42 extends ClientTelemetryToTopic
         implements ClientTelemetryExporterProvider, ClientTelemetryExporter {
     @Override

@@ -12,7 +12,7 @@ import javax.management.StandardMBean;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What becomes of pushes, as JMX shows it, and one line of log a minute at most about those that are lost. */
+/** Counts pushes for JMX, and logs at most one line a minute about lost pushes. */
 final class Counters implements ClientTelemetryToTopic.CountersMBean {
     static final String NAME = "clienthealth:type=ClientTelemetryToTopic";
     static final long QUIET_MS = TimeUnit.MINUTES.toMillis(1);
@@ -32,7 +32,7 @@ final class Counters implements ClientTelemetryToTopic.CountersMBean {
     private long failedBefore;
     private long droppedBefore;
 
-    /** The clock is one that is never set. */
+    /** {@code clockMs}: a monotonic clock. */
     Counters(String target, LongSupplier clockMs, Consumer<String> log) {
         this.target = target;
         this.clockMs = clockMs;
@@ -40,19 +40,19 @@ final class Counters implements ClientTelemetryToTopic.CountersMBean {
         nextLineMs = clockMs.getAsLong();
     }
 
-    /** A push could not be written. */
+    /** Counts a push that could not be written. */
     void failed(Throwable failure) {
         failed.incrementAndGet();
         unreachable(failure);
     }
 
-    /** The queue had no room for a push. */
+    /** Counts a push for which the queue had no room. */
     void dropped() {
         dropped.incrementAndGet();
         report();
     }
 
-    /** There is no producer, so pushes wait. */
+    /** Notes that there is no producer, so pushes wait. */
     void unreachable(Throwable failure) {
         String text = sentence(failure);
         synchronized (this) {
@@ -63,7 +63,7 @@ final class Counters implements ClientTelemetryToTopic.CountersMBean {
     }
 
     private void report() {
-        // Request threads come by here for each push that is dropped.
+        // Request threads run this for each dropped push.
         if (clockMs.getAsLong() < nextLineMs) {
             return;
         }
@@ -84,7 +84,7 @@ final class Counters implements ClientTelemetryToTopic.CountersMBean {
         }
     }
 
-    /** An exception and its causes, without their stacks. */
+    /** Returns an exception and its causes as one sentence, without their stacks. */
     private static String sentence(Throwable failure) {
         StringBuilder text = new StringBuilder(failure.getClass().getSimpleName());
         for (Throwable cause = failure; cause != null; cause = cause.getCause()) {

@@ -15,19 +15,19 @@ import org.apache.kafka.common.config.ConfigValue;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** The plugin's part of a broker's settings. Never throws: `problems` and `unknown` hold what is wrong, as sentences. */
+/** The plugin's part of a broker's settings. Never throws: `problems` and `unknown` describe errors in sentences. */
 final class PluginSettings {
     static final String PREFIX = "clienthealth.";
     static final String PRODUCER = PREFIX + "producer.";
     private static final String TOPIC = PREFIX + "topic";
     private static final String QUEUE_BYTES = PREFIX + "queue.bytes";
-    /** What brokers accept as the name of a topic. */
+    /** Names that brokers accept for a topic. */
     private static final String TOPIC_NAME = "(?!\\.{1,2}$)[a-zA-Z0-9._-]{1,249}";
 
     final Map<String, Object> producer = new HashMap<>();
-    /** Each keeps the plugin from forwarding. */
+    /** Errors that keep the plugin from forwarding. */
     final List<String> problems = new ArrayList<>();
-    /** Each is ignored: an option may be one of a plugged-in class, which this one does not know. */
+    /** Unknown settings, which are ignored: they may belong to a class that the producer loads. */
     final List<String> unknown = new ArrayList<>();
 
     final String topic;
@@ -56,7 +56,7 @@ final class PluginSettings {
                 return number;
             }
         } catch (NumberFormatException other) {
-            // Named below, as a number out of bounds is.
+            // Reported below, like a number out of bounds.
         }
         problems.add(QUEUE_BYTES + "=" + value + " is no whole number of bytes above 0, as 16777216 is");
         return 0;
@@ -68,13 +68,13 @@ final class PluginSettings {
         producer.put("linger.ms", "500");
         producer.put("batch.size", "262144");
         producer.put("buffer.memory", "8388608");
-        // One push may have telemetry.max.bytes, unpacked a multiple of it.
+        // A push may have telemetry.max.bytes, and a multiple of that uncompressed.
         producer.put("max.request.size", "4194304");
         producer.put("max.block.ms", "10000");
         producer.put("delivery.timeout.ms", "60000");
         producer.put("acks", "1");
         producer.put("enable.idempotence", "false");
-        // A producer logs each attempt: where its target stays away, attempts become as rare as our own lines.
+        // The producer logs each attempt: if its target stays away, attempts become as rare as our own log lines.
         producer.put("reconnect.backoff.ms", "1000");
         producer.put("reconnect.backoff.max.ms", "60000");
         producer.put("retry.backoff.max.ms", "60000");
@@ -83,14 +83,14 @@ final class PluginSettings {
                 producer.put(name.substring(PRODUCER.length()), value.toString().trim());
             }
         });
-        // Else it would push to itself.
+        // Otherwise the producer would push to its own broker.
         producer.put("enable.metrics.push", "false");
         producer.put("key.serializer", StringSerializer.class.getName());
         producer.put("value.serializer", ByteArraySerializer.class.getName());
         Map<String, String> options = new HashMap<>();
         producer.forEach((name, value) -> options.put(name, value.toString()));
         for (ConfigValue checked : ProducerConfig.configDef().validate(options)) {
-            // A value that cannot be read also counts as absent, in a second message.
+            // A second message would say that a value that cannot be read is absent.
             checked.errorMessages().stream().limit(1).forEach(text -> problems.add(PRODUCER + checked.name() + ": " + text));
         }
         if (text(producer, "bootstrap.servers", "").isEmpty()) {
@@ -117,7 +117,7 @@ final class PluginSettings {
         }
     }
 
-    /** How many characters have to be changed, put in or taken out to make one of the other. */
+    /** Returns the edit distance (Levenshtein) between two texts. */
     private static int distance(String one, String other) {
         int[] before = new int[other.length() + 1];
         Arrays.setAll(before, column -> column);

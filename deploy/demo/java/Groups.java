@@ -41,14 +41,14 @@ import org.apache.kafka.streams.state.Stores;
  * or newer. Options are system properties:
  *
  * kinds (comma separated: which of them), topics (comma separated, which all read), rate (records/s to each topic; 0: no
- * producer), size (bytes), p.NAME, c.NAME, s.NAME (options of the producer, of consumers, of Streams; of `{}` in group.id,
- * client.id and application.id each kind makes its own name), handle.ms (the handler's time for each record of
- * slow.topic, or of all), slow.after (seconds until it begins to), refuse.after (seconds until the share consumer releases
- * all that it is given), second.after (seconds until a second member of each kind joins, which does nothing wrong), grouped
- * (Streams counts by key, through a topic of its own), grouped.second (the second one of Streams alone does: another
- * topology), waits (for brokers that know all kinds).
+ * producer), size (bytes), p.NAME, c.NAME, s.NAME (options of the producer, of consumers, of Streams; `{}` in group.id,
+ * client.id and application.id is replaced by the name of the kind), handle.ms (the handler's time for each record of
+ * slow.topic, or of all), slow.after (seconds until the handler is slow), refuse.after (seconds until the share
+ * consumer releases all its records), second.after (seconds until a second, healthy member of each kind joins), grouped
+ * (Streams counts by key, through a topic of its own), grouped.second (only the second Streams member does, so the
+ * topologies differ), waits (waits for brokers that know all kinds).
  *
- * Lines on standard output: ONSET epoch_ms what, COUNTERS json; `consumed` is that of the kind that has the fewest.
+ * Lines on standard output: ONSET epoch_ms what, COUNTERS json; `consumed` is the smallest count of all kinds.
  */
 public class Groups {
     private static final List<String> TOPICS = Arrays.asList(System.getProperty("topics", "orders").split(","));
@@ -133,7 +133,7 @@ public class Groups {
         thread.start();
     }
 
-    /** Those with a prefix, and how a kind is called. */
+    /** Returns the options with a prefix, with the kind's name in place of `{}`. */
     private static Properties options(String prefix, String kind, String suffix) {
         Properties options = new Properties();
         options.put("client.id", "{}-app");

@@ -29,8 +29,8 @@ import org.slf4j.LoggerFactory;
  * end: clean; loop (the worker commits its offsets twice with the flag set, brokers looked up from memory: the
  * second commit never returns); left-behind (the worker shuts the connector down with the flag set: threads stay, the JVM too).
  *
- * Kafka's code is the stock one. What the article's system had, a look-up of the brokers without ZooKeeper, comes
- * from BrokersFromMemory, put in the place of the connector's ZkClient (the fetchers keep the original).
+ * Kafka's code is unchanged. The system in the article looked up brokers without ZooKeeper; BrokersFromMemory does
+ * that here, in place of the connector's ZkClient (the fetchers keep the original).
  *
  * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
  */
@@ -78,7 +78,7 @@ public class LegacyShutdown {
             return;
         }
         if (end.equals("loop")) {
-            // A shutdown that begins before the first commit has failed makes it retry, which an interrupt ends.
+            // If the shutdown begins before the first commit has failed, the commit retries; an interrupt would end that.
             LOOKING.await();
             while (!looksForCoordinator(worker)) {
                 TimeUnit.MILLISECONDS.sleep(10);

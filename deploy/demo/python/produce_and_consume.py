@@ -37,7 +37,7 @@ FLUSH_SECONDS = 20
 
 
 class Shipper(logging.Handler):
-    """Sends log records to the topic of logs."""
+    """A logging handler that sends records to the topic of logs."""
 
     def __init__(self, send: Callable[[str, str], None]) -> None:
         super().__init__()
