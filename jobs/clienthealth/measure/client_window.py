@@ -82,13 +82,8 @@ class ClientWindow:
         )
         times = np.array([reading.ts_ms for reading in readings], np.int64)
         values = _matrix([reading.metrics for reading in readings], POSITION.get(kind or "", {}))
-        return Windows(
-            kind,
-            Rows(times, values, parts, list(index)),
-            np.zeros(1, np.int64),
-            np.full(1, len(readings), np.int64),
-            lambda _: about(self),
-        )
+        table = Rows(times, values, parts, list(index))
+        return Windows(kind, table, np.array([0]), np.array([len(readings)]), lambda _: about(self))
 
 
 def about(window: ClientWindow) -> About:

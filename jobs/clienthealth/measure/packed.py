@@ -11,11 +11,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import cast
 
 import msgspec
 
 from clienthealth.measure.columns import Ints, Table
-from clienthealth.model.clients import Client
+from clienthealth.model.clients import Client, Kind
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Identity, Member
@@ -64,16 +65,8 @@ class Parts(Table):
 def who_of(identity: Identity) -> Client:
     """Return the client that a record's identity describes."""
     instance = identity.instance or identity.host or ""
-    return Client(
-        identity.service or "",
-        identity.host or instance,
-        instance,
-        identity.client_id or "",
-        identity.kind,  # type: ignore[arg-type]
-        identity.library,
-        identity.version,
-        identity.group,
-    )
+    names = identity.service or "", identity.host or instance, instance, identity.client_id or ""
+    return Client(*names, cast(Kind, identity.kind), identity.library, identity.version, identity.group)
 
 
 def process_of(identity: Identity) -> tuple[str, str, str | None]:

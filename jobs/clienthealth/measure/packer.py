@@ -264,14 +264,7 @@ class _Open:
 
     def closed(self, max_events: int) -> Chunk:
         entries = list(of_each_process(self.log_entries, max_events))
-        return Chunk(
-            self.all_clients,
-            [],
-            [dict(config) for _, config in self.configs.values()],
-            list(self.names),
-            b"".join(self.rows),
-            b"".join(self.parts),
-            entries,
-            self.groups,
-            left_out=len(self.log_entries) - len(entries),
-        )
+        left_out = len(self.log_entries) - len(entries)
+        texts = [dict(config) for _, config in self.configs.values()], list(self.names)
+        tables = b"".join(self.rows), b"".join(self.parts)
+        return Chunk(self.all_clients, [], *texts, *tables, entries, self.groups, left_out=left_out)

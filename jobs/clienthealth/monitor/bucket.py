@@ -212,7 +212,6 @@ class Bucket:
     def window(self, client: Client, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
         """Return a window of a client, for the judges. `number`: its position in the state; None if not reporting."""
         start, end, lo, hi = span
-        events, dumps, earlier, earlier_events = log
         before = max(0, start - max(LEAD_MS, end - start))
         lead = lo if number is None else int(np.searchsorted(self.keys, (number << SHIFT) | before))
         return ClientWindow(
@@ -220,11 +219,8 @@ class Bucket:
             start,
             end,
             tuple(map(self.reading, range(lo, hi))),
-            events,
-            dumps,
-            earlier_dumps=earlier,
+            **log._asdict(),
             earlier_readings=tuple(map(self.reading, range(lead, lo))),
-            earlier_logs=earlier_events,
             config=logged_options(self.state, client, self.alone(client)) if number is None else self.config(number),
             has_log_data=client.process in self.state.has_log_data,
             ends_ms=int(self.state.clients.last[number]) if self.whole and number is not None else None,

@@ -249,11 +249,10 @@ class _Judgement:
             key = (ref.process, begin, until)
             if key not in inside:
                 inside[key] = logs[ref.process].within(begin, until)
-            events, dumps, earlier, lead = inside[key].about(ref)
-            wrong = contradicted(ref, partial(self.bucket.known, number), self.bucket.config(number), events)
-            if events or dumps:
-                own = tuple(event for event in events if event not in wrong)
-                window_logs[position] = own, dumps, earlier, lead
+            log = inside[key].about(ref)
+            wrong = contradicted(ref, partial(self.bucket.known, number), self.bucket.config(number), log.logs)
+            if log.logs or log.dumps:
+                window_logs[position] = log._replace(logs=tuple(event for event in log.logs if event not in wrong))
             if wrong:
                 self.refuted[number, begin] = frozenset(event.signature for event in wrong)
         return window_logs

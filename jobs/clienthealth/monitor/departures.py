@@ -256,5 +256,4 @@ def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
     log = bucket.logs.get(client.process)
     if log is None or seen.departed_ms is None:
         return seen
-    events, dumps, earlier, lead = log.within(seen.departed_ms, EVER_MS).about(client)
-    return replace(seen, logs=events, dumps=dumps, earlier_dumps=earlier, earlier_logs=lead)
+    return replace(seen, **log.within(seen.departed_ms, EVER_MS).about(client)._asdict())

@@ -159,7 +159,7 @@ class Incidents:
         counts = united((*gone_on_with(before, incident.seen_ms), *verdict.counts))
         now = dataclasses.replace(
             newest,
-            since_ms=min(onsets) if onsets else None,
+            since_ms=min(onsets, default=None),
             detail=detail_of(verdict.mode, [before.detail, newest.detail], counts),
             evidence=evidence_of((*before.evidence, *verdict.evidence)),
             counts=counts,

@@ -91,9 +91,8 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
             "status": standing(statuses),
             "modes": [{"mode": mode, "status": status} for mode, status in sorted(failures.items())],
         }
-        for name, values in figures.items():
-            if values[at] is not None and values[at] == values[at]:
-                row[name] = values[at]
+        known = ((name, values[at]) for name, values in figures.items())
+        row |= {name: value for name, value in known if value is not None and value == value}
         if off[number]:
             row["clock_skew_seconds"] = float(off[number])
         rows.append(row)

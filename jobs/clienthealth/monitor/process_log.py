@@ -163,9 +163,8 @@ def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
     """Return the time up to which each process's windows are closed, by the clock of its log."""
-    last: dict[ProcessKey, int] = {}
-    for entry in state.log_entries:
-        last[entry.process] = entry.ts_ms  # the entries are in order of time
+    # The entries are in order of time, so the newest of each process remains.
+    last = {entry.process: entry.ts_ms for entry in state.log_entries}
 
     def closed(process: ProcessKey) -> float:
         if newest := last.get(process):

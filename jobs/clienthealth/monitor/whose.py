@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -47,12 +47,21 @@ AWAY_SECONDS = 5.0
 #: The only library whose metrics can contradict lines: others count differently, or log what they do not count.
 COUNTS = "java"
 
-#: Log of a client in a window: its log events, thread dumps of its process, earlier dumps, and earlier events.
-WindowLog = tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...], tuple[ThreadDump, ...], tuple[LogEvent, ...]]
-NO_LOG: WindowLog = ((), (), (), ())
 Owner = Literal["mine", "another's", "anybody's"]
 #: Returns, for the name of a metric, its times (epoch ms, in order) and values of one client.
 Known = Callable[[str], tuple[Ints, Floats]]
+
+
+class WindowLog(NamedTuple):
+    """The log of a client in a window, as in `ClientWindow`: events about it, and dumps of its process."""
+
+    logs: tuple[LogEvent, ...] = ()
+    dumps: tuple[ThreadDump, ...] = ()
+    earlier_dumps: tuple[ThreadDump, ...] = ()
+    earlier_logs: tuple[LogEvent, ...] = ()
+
+
+NO_LOG = WindowLog()
 
 
 @cache
@@ -142,7 +151,7 @@ class ProcessLog:
         return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:], lead=lead)
 
     def about(self, client: Client) -> WindowLog:
-        """Return the events about a client, the dumps of its process, earlier dumps, and earlier events.
+        """Return the events about a client, and the dumps of its process.
 
         Events name the client or no client. Entries of other processes at the same place are left out. An entry that
         also fits another client of the same name is treated as if it named no client.
@@ -150,9 +159,11 @@ class ProcessLog:
         events, dumps = self._about(self.entries, client)
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         _, earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client)
-        return tuple(events), tuple(dumps), tuple(earlier), tuple(self._about(self.lead, client)[0])
+        return WindowLog(events, dumps, earlier, self._about(self.lead, client)[0])
 
-    def _about(self, entries: Iterable[LogEntry], client: Client) -> tuple[list[LogEvent], list[ThreadDump]]:
+    def _about(
+        self, entries: Iterable[LogEntry], client: Client
+    ) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
         events, dumps = [], []
         for entry in entries:
             event = entry.event
@@ -175,7 +186,7 @@ class ProcessLog:
                 events.append(event)
             elif entry.dump is not None and whose == "mine":
                 dumps.append(entry.dump)
-        return events, dumps
+        return tuple(events), tuple(dumps)
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
         """Return whose an entry is: if the log names the client's instance, other instances are not its own."""

@@ -102,7 +102,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     why = {"cause": cause} if cause else {}
     return dataclasses.replace(
         latest,
-        since_ms=min(onsets) if onsets else None,
+        since_ms=min(onsets, default=None),
         detail=detail_of(latest.mode, [*same, {**latest.detail, **why}], counts),
         evidence=evidence_of(e for v in unhealthy for e in v.evidence),
         counts=counts,

@@ -315,16 +315,8 @@ class _Records:
         return RawRecord(self.values[at], self.source(at), int(self.arrived[at]), self.key(at), headers)
 
     def reject(self, at: int, error: str) -> Reject:
-        value = self.values[at]
-        return Reject(
-            error,
-            self.topic,
-            self.partition[at],
-            self.offset[at],
-            self.key(at),
-            None if value is None else bytes(value),
-            self.headers[at],
-        )
+        value, where = self.values[at], (self.topic, self.partition[at], self.offset[at])
+        return Reject(error, *where, self.key(at), None if value is None else bytes(value), self.headers[at])
 
     def lines_to_decode(self, pattern: str) -> list[tuple[int, np.ndarray]]:
         """Return the log records to decode, each with the positions of all records of the burst that it represents."""

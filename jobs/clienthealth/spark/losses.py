@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
@@ -110,15 +111,11 @@ class Losses:
 
         The result is empty if the brokers do not answer.
         """
-        gone: dict[str, int] = {}
-        try:
-            earliest = self._offsets(positions, self._spec.earliest())
-        except Py4JJavaError:
-            return gone
-        for where, at in earliest.items():
-            if at > positions[where]:
-                gone[where[0]] = gone.get(where[0], 0) + at - positions[where]
-        return gone
+        gone = Counter[str]()
+        with suppress(Py4JJavaError):
+            for where, earliest in self._offsets(positions, self._spec.earliest()).items():
+                gone[where[0]] += max(0, earliest - positions[where])
+        return +gone
 
     def waiting(self, positions: Positions) -> bool:
         """True if there are unread records after these positions; False if the brokers do not answer."""
@@ -141,10 +138,9 @@ class Losses:
         result = self._admin.listOffsets(requests)
         offsets = {}
         for where in list(requests):
-            try:
+            # This raises if the topic has no such partition any more.
+            with suppress(Py4JJavaError):
                 offsets[str(where.topic()), int(where.partition())] = int(result.partitionResult(where).get().offset())
-            except Py4JJavaError:
-                continue  # the topic has no such partition any more
         return offsets
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -93,7 +94,8 @@ class Restored:
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        self._held: dict[tuple[int, str], list[int]] = {}
+        #: By minute and topic, what the history has and was not subtracted yet.
+        self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:
             log.log(logging.WARNING if checkpoint.begun else logging.INFO, "%s", text)
@@ -112,27 +114,28 @@ class Restored:
         minutes = {row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms}
         if new := minutes - {minute for minute, _ in self._held}:
             # Read how many records of these minutes the history has, before any are added.
-            sums: Mapping[str, str] = {name: f"sum({name})" for name in ("records", "rejected", "late")}
+            names = "records", "rejected", "late"
             first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(new), max(new)))
             there = (
                 history.read(self._spark, self._root, "quality")
                 .filter(F.col("day").between(F.lit(first.date()), F.lit(last.date())))
                 .groupBy(F.unix_millis("minute").alias("minute"), "source_topic")
-                .agg(*(F.expr(text).alias(name) for name, text in sums.items()))
+                .agg(*(F.sum(name).alias(name) for name in names))
             )
             for known in there.filter(F.col("minute").isin(*new)).collect():
-                self._held[known["minute"], known["source_topic"]] = [known[name] or 0 for name in sums]
+                self._held[known["minute"], known["source_topic"]] = Counter({name: known[name] or 0 for name in names})
             for minute in new:
-                self._held.setdefault((minute, ""), [0, 0, 0])
+                self._held.setdefault((minute, ""), Counter())
         left = []
         for row in rows:
-            held = self._held.get((row.minute_ms, row.topic), [0, 0, 0])
-            counted = [row.records, row.rejected, row.late]
-            both = [min(pair) for pair in zip(held, counted, strict=True)]
-            records, rejected, late = (n - less for n, less in zip(counted, both, strict=True))
-            self._held[row.minute_ms, row.topic] = [n - less for n, less in zip(held, both, strict=True)]
-            if records or rejected or late:
-                left.append(Quality(row.minute_ms, row.topic, records, rejected, late, row.batches))
+            counted = Counter(records=row.records, rejected=row.rejected, late=row.late)
+            held = self._held[row.minute_ms, row.topic]
+            more = counted - held
+            held -= counted
+            if more:
+                left.append(
+                    Quality(row.minute_ms, row.topic, more["records"], more["rejected"], more["late"], row.batches)
+                )
         return left
 
     def written(self, batch: int) -> None:

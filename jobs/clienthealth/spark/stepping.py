@@ -212,14 +212,13 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
         # Publish a record on `client-health`, or a reject in its place if it is too large.
         fit = fits(most, key, value)
         rows.append((HEALTH, key, value, None) if fit else (REJECT, key, None, headers_of(too_large, None)))
-    rows += [(MINUTE, None, _json(minute), None) for minute in published.minutes]
-    rows += [(CHANGE, None, change_row(change, now_ms), None) for change in published.changes]
+    minutes, changes = published.minutes, published.changes
+    rows += [(MINUTE, None, _json(minute), None) for minute in minutes]
+    rows += [(CHANGE, None, change_row(change, now_ms), None) for change in changes]
     summary = Summary(
-        rows={HEALTH: len(published.records), MINUTE: len(published.minutes), CHANGE: len(published.changes)},
-        changes=[(*kind, n) for kind, n in Counter((c.verdict.mode, c.change) for c in published.changes).items()],
-        onsets=[
-            c.verdict.since_ms for c in published.changes if c.change == "opened" and c.verdict.since_ms is not None
-        ],
+        rows={HEALTH: len(published.records), MINUTE: len(minutes), CHANGE: len(changes)},
+        changes=[(*kind, n) for kind, n in Counter((c.verdict.mode, c.change) for c in changes).items()],
+        onsets=[c.verdict.since_ms for c in changes if c.change == "opened" and c.verdict.since_ms is not None],
         bucket=bucket,
         clients=published.clients,
         skewed=published.skewed,
