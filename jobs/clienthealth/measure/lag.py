@@ -44,9 +44,8 @@ class Point(NamedTuple):
 def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
     """Keep only the first and last point of each stretch in which nothing was produced. Input is in order of time."""
     seen = list(points)
-    inner = [
-        p for before, p, after in zip(seen, seen[1:], seen[2:], strict=False) if before[0] < p[0] or p[0] < after[0]
-    ]
+    neighbours = zip(seen, seen[1:], seen[2:], strict=False)
+    inner = [p for before, p, after in neighbours if before[0] < p[0] or p[0] < after[0]]
     return list(map(Point._make, [*seen[:1], *inner, *seen[1:][-1:]]))
 
 

@@ -209,15 +209,13 @@ class Packer:
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
-            tables = (
-                (rows.client, rows.ts, rows.partition, rows.offset) for rows in (chunk.readings for chunk in whole)
+            tables = [chunk.readings for chunk in whole]
+            ts, partition, offset = map(
+                np.concatenate, zip(*((t.ts, t.partition, t.offset) for t in tables), strict=True)
             )
-            of_chunk, *columns = zip(*tables, strict=True)
-            ts, partition, offset = map(np.concatenate, columns)
             ends = np.cumsum([len(chunk.all_clients) for chunk in whole])
-            clients = np.concatenate(
-                [client + before for client, before in zip(of_chunk, [0, *ends[:-1]], strict=True)]
-            )
+            begins_at = [0, *ends[:-1]]
+            clients = np.concatenate([table.client + at for table, at in zip(tables, begins_at, strict=True)])
             order = np.lexsort((offset, partition))
             clock, spans = np.empty_like(ts), np.empty_like(ts)
             clock[order], spans[order] = topic_clock(ts[order], clients[order])

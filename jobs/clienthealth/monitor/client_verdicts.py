@@ -92,11 +92,11 @@ def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[
 
     `live`: ids of the modes; `reasons`: why each is unknown, '' if it is ok.
     """
-    verdicts = [
-        Verdict(mode, "unknown", reason=reason) if reason else Verdict(mode, "ok")
-        for mode, reason in zip(live, reasons, strict=True)
-    ]
-    return Content.of(verdicts, issues)
+    return Content.of([_by_gate(mode, reason) for mode, reason in zip(live, reasons, strict=True)], issues)
+
+
+def _by_gate(mode: str, reason: str) -> Verdict:
+    return Verdict(mode, "unknown", reason=reason) if reason else Verdict(mode, "ok")
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,10 @@ class Touched:
         """Return the windows at the positions `chosen`, in this order."""
         positions = enumerate(chosen.tolist()) if self.logs else ()
         logs = {at: self.logs[position] for at, position in positions if position in self.logs}
-        return Touched(
-            self.client[chosen], self.start[chosen], self.end[chosen], self.lo[chosen], self.hi[chosen], logs
+        client, start, end, lo, hi = (
+            column[chosen] for column in (self.client, self.start, self.end, self.lo, self.hi)
         )
+        return Touched(client, start, end, lo, hi, logs)
 
 
 class Reporter(NamedTuple):
@@ -328,21 +329,16 @@ class _Judgement:
             for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
                 if at in touched.logs or suspected[at]:
                     verdicts.append(verdict(mode, window(at), beside))
-                elif reasons[at]:
-                    verdicts.append(Verdict(mode.id, "unknown", reason=reasons[at]))
                 else:
-                    verdicts.append(Verdict(mode.id, "ok"))
+                    verdicts.append(_by_gate(mode.id, reasons[at]))
             judged.append(OfWindow(span.start, span.end, verdicts))
         return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
         """Return what is known about a client, apart from any window. `reports`: how it reports samples."""
-        starts = [
-            start.ts_ms
-            for start in self.bucket.starts.get(client.process, ())
-            if start.client_id == client.client_id and start.instance in ("", client.instance)
-        ]
-        return Context(starts=starts, reporting=reports, incidents=self.incidents.verdicts(client.key))
+        starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
+        own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
+        return Context(starts=own, reporting=reports, incidents=self.incidents.verdicts(client.key))
 
     def _entered(
         self,

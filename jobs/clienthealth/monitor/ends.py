@@ -35,20 +35,15 @@ class Silence(NamedTuple):
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
     """Return a client's log lines on its beginning and end, and later entries that show its process running."""
     client = silent.client
-    logs = _of_its_end(
-        lifecycle_lines(bucket.state, client, bucket.alone(client)), bucket.lives[client.process], silent
-    )
+    said = lifecycle_lines(bucket.state, client, bucket.alone(client))
+    logs = _of_its_end(said, bucket.lives[client.process], silent)
     ends = [event.ts_ms for event in logs if event.signature in telling("loses")]
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
-    spoke = [
-        entry
-        for entry in bucket.log_entries[client.process]
-        if entry.ts_ms > since
+    later = [entry for entry in bucket.log_entries[client.process] if entry.ts_ms > since]
+    if ends:
         # The process may go on after the client has ended; so only later lines of the client itself refute its end.
-        and (not ends or (entry.event is not None and entry.event.client_id == client.client_id))
-        and _goes_on(bucket, entry, silent)
-    ]
-    return logs, spoke
+        later = [entry for entry in later if entry.event is not None and entry.event.client_id == client.client_id]
+    return logs, [entry for entry in later if _goes_on(bucket, entry, silent)]
 
 
 def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
@@ -56,23 +51,17 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
     event, client = entry.event, silent.client
     lives = bucket.lives[client.process]
     name = event.client_id if event is not None else None
-    if (event is not None and event.signature in telling() | CONFIG_LOGGED) or owner(
-        entry.instance, entry.ts_ms, client, lives, name
-    ) != "mine":
+    about_life = event is not None and event.signature in telling() | CONFIG_LOGGED
+    if about_life or owner(entry.instance, entry.ts_ms, client, lives, name) != "mine":
         return False
-    own = bool(entry.instance) and entry.instance == client.instance
-    others = [life for life in lives if life.client.instance != client.instance]
-    if not own and name != client.client_id and any(life.at(entry.ts_ms) for life in others):
+    named = name == client.client_id or (bool(entry.instance) and entry.instance == client.instance)
+    if not named and any(life.at(entry.ts_ms) for life in lives if life.client.instance != client.instance):
         return False
     # After any later start, an entry may be of the next process. But if the entry names the client, only a start of
     # that client counts.
-    later = [
-        start.ts_ms
-        for start in bucket.starts[client.process]
-        if start.ts_ms > silent.settled_ms
-        and (not (own or name == client.client_id) or start.client_id == client.client_id)
-    ]
-    return entry.ts_ms < min(later, default=EVER)
+    later = (start for start in bucket.starts[client.process] if start.ts_ms > silent.settled_ms)
+    counting = (start.ts_ms for start in later if not named or start.client_id == client.client_id)
+    return entry.ts_ms < min(counting, default=EVER)
 
 
 def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence) -> tuple[LogEvent, ...]:
@@ -83,16 +72,12 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in said)
-    foreign = {life.client.instance for life in lives} - {client.instance}
+    elsewhere = [life for life in lives if life.client.instance != client.instance]
+    foreign = {life.client.instance for life in elsewhere}
     begin, close, lose = telling("begins"), telling("closes", "closed"), telling("loses")
-    own_lines = [
-        (instance == client.instance, event)
-        for instance, event in said
-        if instance in ("", client.instance) or (not own and instance not in foreign)
-    ]
-    rivals = [
-        life for life in lives if life.client.client_id == client.client_id and life.client.instance != client.instance
-    ]
+    fitting = [(i, event) for i, event in said if i in ("", client.instance) or not (own or i in foreign)]
+    own_lines = [(instance == client.instance, event) for instance, event in fitting]
+    rivals = [life for life in elsewhere if life.client.client_id == client.client_id]
     begins = [event.ts_ms for _, event in own_lines if event.signature in begin]
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
@@ -147,12 +132,9 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
 
 def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
     """Return the lifetimes of clients of the same name and kind in other processes on the client's host."""
-    return [
-        life
-        for life in bucket.lives[client.process]
-        if (life.client.client_id, life.client.kind) == (client.client_id, client.kind)
-        and life.client.instance != client.instance
-    ]
+    elsewhere = (life for life in bucket.lives[client.process] if life.client.instance != client.instance)
+    name = client.client_id, client.kind
+    return [life for life in elsewhere if (life.client.client_id, life.client.kind) == name]
 
 
 def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: int) -> bool:

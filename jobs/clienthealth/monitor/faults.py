@@ -166,10 +166,8 @@ _logged: set[tuple[object, ...]] = set()
 
 def log_once(mistake: Exception) -> None:
     """Log an error with its traceback, once per place."""
-    place = (
-        type(mistake).__name__,
-        *((raised.filename, raised.lineno) for raised in extract_tb(mistake.__traceback__)[-1:]),
-    )
+    raised = extract_tb(mistake.__traceback__)[-1:]
+    place = type(mistake).__name__, *((frame.filename, frame.lineno) for frame in raised)
     if place not in _logged:
         _logged.add(place)
         log.error("a process cannot be judged: %s", mistake, exc_info=mistake)

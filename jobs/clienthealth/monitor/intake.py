@@ -149,15 +149,11 @@ def without_room(
     """Return the new clients and groups that must be left out, because there is no room for them."""
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
-    identities = {client.identity for client in state.all_clients} | {
-        group.client.identity for _, group in state.groups.items()
-    }
-    new = dict.fromkeys(
-        client.identity
-        for chunk in chunks
-        for client in (*chunk.all_clients, *(reading.client for reading in chunk.groups))
-        if client.identity not in identities
-    )
+    identities = {client.identity for client in state.all_clients}
+    identities |= {group.client.identity for _, group in state.groups.items()}
+    arrived = [client.identity for chunk in chunks for client in chunk.all_clients]
+    arrived += [reading.client.identity for chunk in chunks for reading in chunk.groups]
+    new = dict.fromkeys(identity for identity in arrived if identity not in identities)
     if not new:
         # No client is new, so no first report needs to be remembered.
         state.reported_once = Memory()

@@ -59,9 +59,8 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
     """Return the logged starts of the clients of each process."""
     by_process: dict[ProcessKey, list[Start]] = defaultdict(list)
     for (service, host, client_id), lines in state.lifecycle.items():
-        by_process[service, host] += [
-            Start(event.ts_ms, instance, client_id) for instance, event in lines if is_start(event)
-        ]
+        begun = ((instance, event) for instance, event in lines if is_start(event))
+        by_process[service, host] += [Start(event.ts_ms, instance, client_id) for instance, event in begun]
     return by_process
 
 
@@ -80,15 +79,13 @@ def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
     clients = state.clients
     for number in numbers:
         client, until_ms = state.all_clients[number], float(clients.last[number] + OVERDUE * clients.every[number])
-        state.gone.remember(
-            (*client.names, until_ms), Life(client, float(clients.first[number]), until_ms), state.time_ms
-        )
+        life = Life(client, float(clients.first[number]), until_ms)
+        state.gone.remember((*client.names, until_ms), life, state.time_ms)
     if state.gone:
         leaving = set(numbers)
         speak = {entry.process for entry in state.log_entries} | {key[:2] for key in state.lifecycle}
-        state.gone.only(
-            speak | {client.process for number, client in enumerate(state.all_clients) if number not in leaving}
-        )
+        stay = {client.process for number, client in enumerate(state.all_clients) if number not in leaving}
+        state.gone.only(speak | stay)
 
 
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:

@@ -59,11 +59,8 @@ def refresh(
 ) -> None:
     """Prolong open incidents whose symptoms the window has, even if the verdict on it is not unhealthy."""
     for verdict in verdicts:
-        if (
-            verdict.mode in incidents.of_client(key)
-            and not verdict.unhealthy
-            and shows(modes()[verdict.mode], window())
-        ):
+        goes_on = verdict.mode in incidents.of_client(key) and not verdict.unhealthy
+        if goes_on and shows(modes()[verdict.mode], window()):
             incidents.seen(key, verdict.mode, end_ms)
 
 

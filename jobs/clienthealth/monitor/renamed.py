@@ -117,10 +117,8 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
     gap = first - last
     if gap > INTERVALS * clients.every[old] or (last - clients.first[old]) < LONGER * gap:
         return False
-    if any(
-        is_start(event) and last < event.ts_ms < first + START_MS
-        for _, event in state.lifecycle.get((*client.process, client.client_id)) or ()
-    ):
+    lines = state.lifecycle.get((*client.process, client.client_id)) or ()
+    if any(is_start(event) and last < event.ts_ms < first + START_MS for _, event in lines):
         return False
     before, after = _totals(state, old), _totals(state, new)
     if len(before) < 2 or not len(after):

@@ -214,13 +214,9 @@ class ProcessLog:
     ) -> list[Client]:
         """Return those of the clients that this instance, client id and kind in a line of the process can mean."""
         known = any(life.client.instance == instance for life in self.lives)
-        return [
-            client
-            for client in clients
-            if client_id in (None, client.client_id)
-            and client.kind == kind
-            and (client.instance == instance or not (known or (instance and client.instance in self.instances)))
-        ]
+        named = (client for client in clients if client.kind == kind and client_id in (None, client.client_id))
+        others = self.instances if instance else ()
+        return [c for c in named if c.instance == instance or not (known or c.instance in others)]
 
     def _only(self, kind: str | None) -> str | None:
         """Return the name of the process's only client of a kind."""

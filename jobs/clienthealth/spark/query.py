@@ -45,9 +45,8 @@ def rows(
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Every bucket gets an empty chunk, so that time passes in it without input too.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
-    nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(
-        F.lit(bytearray(compressed(encode(Chunk()))))
-    )
+    empty = F.lit(bytearray(compressed(encode(Chunk()))))
+    nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(empty)
     passing = ticks(spark).select(F.explode(F.array(*map(F.lit, buckets))).alias("bucket")).withColumn("data", nothing)
     return (
         decoded.unionByName(passing)

@@ -133,9 +133,8 @@ class Restored:
             more = counted - held
             held -= counted
             if more:
-                left.append(
-                    Quality(row.minute_ms, row.topic, more["records"], more["rejected"], more["late"], row.batches)
-                )
+                numbers = more["records"], more["rejected"], more["late"]
+                left.append(Quality(row.minute_ms, row.topic, *numbers, row.batches))
         return left
 
     def written(self, batch: int) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -120,9 +121,8 @@ class SelfMetrics:
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}
-        Info(f"{PREFIX}_build", "Version of the monitor.", registry=self.registry).info(
-            {"version": version("kafka-client-health")}
-        )
+        build = Info(f"{PREFIX}_build", "Version of the monitor.", registry=self.registry)
+        build.info({"version": version("kafka-client-health")})
 
     def serve(self, host: str, port: int, labels: Mapping[str, str]) -> None:
         """Serve /metrics and the probes, with `labels` on every series. Raises ServiceError if the port is taken."""
@@ -187,33 +187,30 @@ class SelfMetrics:
                             self.lost.labels(topic).inc(offset)
 
 
+@dataclass
 class Port:
     """Answers HTTP requests. `last_batch`: returns when a batch last ended (epoch s), None before the first."""
 
-    def __init__(
-        self,
-        registry: CollectorRegistry,
-        last_batch: Callable[[], float | None],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._registry = registry
-        self._last_batch = last_batch
-        self._clock = clock
-        self._started = clock()
+    registry: CollectorRegistry
+    last_batch: Callable[[], float | None]
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
 
     def __call__(self, request: Request) -> Response:
         match request.path:
             case "/metrics":
-                return Response(generate_latest(self._registry).decode(), CONTENT_TYPE_LATEST)
+                return Response(generate_latest(self.registry).decode(), CONTENT_TYPE_LATEST)
             case "/healthz":
-                return probe(self._hangs(self._last_batch() or self._started))
+                return probe(self._hangs(self.last_batch() or self._started))
             case "/readyz":
-                last = self._last_batch()
+                last = self.last_batch()
                 return probe("no batch has ended yet" if last is None else self._hangs(last))
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
     def _hangs(self, since: float) -> str | None:
-        silent = self._clock() - since
+        silent = self.clock() - since
         return f"no batch has ended for {silent:.0f} s" if silent > HUNG_SECONDS else None
 
 

@@ -165,9 +165,8 @@ def advance(
 
     def run(state: BucketState, chunks: Sequence[Chunk]) -> tuple[tuple[Published, list[Row], Summary], bytes]:
         published = step(state, chunks, settings, now_ms)
-        return (published, *_rows(published, bucket, settings.topics.max_message_bytes, now_ms)), compressed(
-            save(state, buckets)
-        )
+        rows, summary = _rows(published, bucket, settings.topics.max_message_bytes, now_ms)
+        return (published, rows, summary), compressed(save(state, buckets))
 
     if kept.exists:
         before: bytes | bytearray = decompressed(bytes(kept.get[0]))
@@ -196,9 +195,8 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
     absent = modes()[incident.verdict.mode].absence
     since_ms = now_ms if absent else now_ms - 1000 * settings.monitor.start_seconds_back
-    return dataclasses.replace(
-        incident, seen_ms=max(incident.seen_ms, since_ms), heard_ms=max(incident.heard_ms, now_ms)
-    )
+    heard_ms = max(incident.heard_ms, now_ms)
+    return dataclasses.replace(incident, seen_ms=max(incident.seen_ms, since_ms), heard_ms=heard_ms)
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
@@ -258,11 +256,8 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
     if source is not None:
         added["source_topic"] = source.topic
         added["source_partition"], added["source_offset"] = str(source.partition), str(source.offset)
-    headers = [
-        {"key": name, "value": base64.b64encode(text.encode("utf-8", "replace")).decode()}
-        for name, text in added.items()
-    ]
-    return json.dumps([*before, *headers])
+    encoded = ((name, base64.b64encode(text.encode("utf-8", "replace")).decode()) for name, text in added.items())
+    return json.dumps([*before, *({"key": name, "value": value} for name, value in encoded)])
 
 
 def _fault(fault: Fault) -> Row:
