@@ -138,11 +138,8 @@ def connection(settings: Settings) -> Callable[[], KafkaAdminClient]:
 
 def once(cluster: Cluster, as_json: bool) -> int:
     """Read a cluster once and print it."""
-    reader = cluster.reader()
-    try:
+    with closing(cluster.reader()) as reader:
         reading = reader.read()
-    finally:
-        reader.close()
     if as_json:
         for snapshot in cluster.snapshots().from_reading(reading):
             sys.stdout.write(json.dumps(snapshot, ensure_ascii=False) + "\n")
@@ -150,11 +147,9 @@ def once(cluster: Cluster, as_json: bool) -> int:
         sys.stdout.writelines(table(reading))
     if reading.left_out:
         sys.stderr.write(LEFT_OUT % (cluster.name, reading.left_out) + "\n")
-    for name, reason in sorted(reading.failed_groups.items()):
-        sys.stderr.write(f"group {name} could not be read: {reason}\n")
-    for tp, reason in sorted(reading.failed_partitions.items()):
-        sys.stderr.write(f"the end of {tp.topic}/{tp.partition} could not be read: {reason}\n")
-    return 1 if reading.failed_groups or reading.failed_partitions else 0
+    for what, why in reading.failures.items():
+        sys.stderr.write(f"{what} could not be read: {why}\n")
+    return 1 if reading.failures else 0
 
 
 def serve(settings: Settings, stop: threading.Event) -> None:
@@ -217,16 +212,11 @@ class GroupExporter:
         except ServiceError as error:
             self._note({"the cluster": str(error)})
             return 0
-        self._note(
-            {f"group {name}": reason for name, reason in reading.failed_groups.items()}
-            | {f"the end of {tp.topic}/{tp.partition}": reason for tp, reason in reading.failed_partitions.items()}
-        )
-        topic = self._settings.topics.metrics[0]
-        published = 0
-        for snapshot in self._snapshots.from_reading(reading):
-            self._publisher.send(topic, canonical.key(snapshot), snapshot)
-            published += 1
-        return published
+        self._note(reading.failures)
+        snapshots = list(self._snapshots.from_reading(reading))
+        for snapshot in snapshots:
+            self._publisher.send(self._settings.topics.metrics[0], canonical.key(snapshot), snapshot)
+        return len(snapshots)
 
     def close(self) -> None:
         """Deliver records in flight and close all connections."""
@@ -300,15 +290,9 @@ class Snapshots:
                     "end-offset": end,
                     "start-offset": start,
                 }
-                topics.append(
-                    {
-                        "topic": tp.topic,
-                        "partition": tp.partition,
-                        "thread": None,
-                        "metrics": {name: value for name, value in of_topic.items() if value is not None},
-                        "member": None if owner is None else owner._asdict(),
-                    }
-                )
+                metrics = {name: value for name, value in of_topic.items() if value is not None}
+                member = None if owner is None else owner._asdict()
+                topics.append({**tp._asdict(), "thread": None, "metrics": metrics, "member": member})
             client = Client(self._service, "", self._cluster, group.name, "group", "broker", group.type, group.name)
-            metrics = {} if group.members is None else {"members": len(group.members)}
-            yield canonical.snapshot(client, reading.ts_ms, metrics, topics, {"group.state": group.state})
+            of_group = {} if group.members is None else {"members": len(group.members)}
+            yield canonical.snapshot(client, reading.ts_ms, of_group, topics, {"group.state": group.state})

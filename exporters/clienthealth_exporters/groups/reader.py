@@ -34,6 +34,7 @@ from clienthealth.settings import GroupSettings
 log = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value")
+_Reasons = dict[str, str]
 
 
 def _message(name: str) -> Any:
@@ -115,6 +116,13 @@ class GroupsReading:
     failed_partitions: Mapping[TopicPartition, str]
     left_out: int
 
+    @property
+    def failures(self) -> dict[str, str]:
+        """Return what could not be read, in words, with the reasons."""
+        groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
+        ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
+        return groups | ends
+
 
 @dataclass(slots=True)
 class _Description:
@@ -126,8 +134,10 @@ class _Description:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A reading in progress: its failures so far."""
+    """A reading in progress: its connection, the listed groups, and its failures so far."""
 
+    admin: KafkaAdminClient
+    listed: dict[str, Listed] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
     stale: bool = False
     left_out: int = 0
@@ -145,8 +155,8 @@ class GroupReader:
         self._connect = connect
         self._settings = settings
         self._clock = clock
-        self._include = re.compile(settings.include)
-        self._exclude = re.compile(settings.exclude) if settings.exclude else None
+        # Without `exclude`, a pattern that matches nothing.
+        self._include, self._exclude = re.compile(settings.include), re.compile(settings.exclude or "(?!)")
         self._admin: KafkaAdminClient | None = None
         self._groups_of_broker: dict[int, set[str]] = {}
         self._described: dict[str, _Description] = {}
@@ -163,21 +173,22 @@ class GroupReader:
         """Read all groups that are due. Raises ServiceError if no broker can be reached."""
         if self._admin is None:
             self._admin = self._connect()
-        admin, attempt = self._admin, _Attempt()
+        attempt = _Attempt(self._admin)
         try:
-            listed = self._listed(admin, attempt)
+            listed = attempt.listed = self._listed(attempt)
             states = {name: group.state for name, group in listed.items()}
             names = states.keys() | attempt.groups.keys()
             due = self._pace.due(states, self._clock())
-            asked = {name: group for name, group in listed.items() if name in due}
-            committed = self._committed(admin, asked, attempt)
+            committed = self._committed(attempt, due)
             now = self._clock()
             partitions = {tp for offsets in committed.values() for tp in offsets}
-            limits = extents(admin, {tp.topic for tp in partitions}, partitions, self._threads.map)
-            _, hidden = leaders(admin, [OFFSETS_TOPIC])
-            self._describe(admin, asked, states, attempt)
-        except (KafkaError, OSError) as error:
+            limits = extents(self._admin, {tp.topic for tp in partitions}, partitions, self._threads.map)
+            _, hidden = leaders(self._admin, [OFFSETS_TOPIC])
+            self._describe(attempt, due, states)
+        except (KafkaError, OSError, ServiceError) as error:
             self._disconnect()
+            if isinstance(error, ServiceError):
+                raise
             raise ServiceError(f"consumer groups cannot be read: {error_text(error)}") from error
         if attempt.stale or limits.reconnect:
             self._disconnect()
@@ -199,50 +210,42 @@ class GroupReader:
             with closing(self._admin):
                 self._admin = None
 
-    def _listed(self, admin: KafkaAdminClient, attempt: _Attempt) -> dict[str, Listed]:
+    def _listed(self, attempt: _Attempt) -> dict[str, Listed]:
         """Return all groups that the settings do not exclude."""
-        brokers = [broker["broker_id"] for broker in admin.describe_cluster()["brokers"]]
+        brokers = [broker["broker_id"] for broker in attempt.admin.describe_cluster()["brokers"]]
 
-        def listing(broker: int) -> dict[str, Listed] | Exception:
-            try:
-                rows = admin.list_groups(broker_ids=[broker])
-            except (KafkaError, OSError) as error:
-                return error
-            of_broker: dict[str, Listed] = {}
-            for row in rows:
+        def ask(one: Sequence[int]) -> dict[int, Any]:
+            return {broker: attempt.admin.list_groups(broker_ids=[broker]) for broker in one}
+
+        rows, failed, _ = ask_in_chunks(ask, [[broker] for broker in brokers], self._threads.map)
+        if not rows:
+            why = next(iter(failed.values()), "the cluster has no brokers")
+            raise ServiceError(f"consumer groups cannot be read: {why}")
+        listed: dict[str, Listed] = {}
+        for broker, of_broker in rows.items():
+            self._groups_of_broker[broker] = set()
+            for row in of_broker:
+                name = row["group_id"]
+                if self._exclude.fullmatch(name) or not self._include.fullmatch(name):
+                    attempt.left_out += 1
+                    continue
+                self._groups_of_broker[broker].add(name)
                 # Brokers before 3.8 report no type, because they have only classic groups.
                 group_type = row.get("group_type") or "classic"
                 if group_type == "classic" and row["protocol_type"] not in ("consumer", ""):
                     group_type = row["protocol_type"]
-                of_broker[row["group_id"]] = Listed(broker, group_type, row.get("group_state") or "")
-            return of_broker
-
-        listed: dict[str, Listed] = {}
-        errors: list[Exception] = []
-        for broker, result in zip(brokers, self._threads.map(listing, brokers), strict=True):
-            if isinstance(result, Exception):
-                errors.append(result)
-                missed = self._groups_of_broker.get(broker, ())
-                attempt.groups.update(dict.fromkeys(missed, f"broker {broker}: {error_text(result)}"))
-            else:
-                included = {name: group for name, group in result.items() if self._include.fullmatch(name)}
-                if self._exclude:
-                    included = {name: g for name, g in included.items() if not self._exclude.fullmatch(name)}
-                attempt.left_out += len(result) - len(included)
-                listed |= included
-                self._groups_of_broker[broker] = set(included)
-        attempt.stale = bool(errors)
-        if len(errors) == len(brokers):
-            raise errors[0] if errors else KafkaError("the cluster has no brokers")
+                listed[name] = Listed(broker, group_type, row.get("group_state") or "")
+        for broker, why in failed.items():
+            missed = self._groups_of_broker.get(broker, ())
+            attempt.groups.update(dict.fromkeys(missed, f"broker {broker}: {why}"))
+        attempt.stale = bool(failed)
         for name in listed:
             attempt.groups.pop(name, None)
         return listed
 
-    def _committed(
-        self, admin: KafkaAdminClient, listed: Mapping[str, Listed], attempt: _Attempt
-    ) -> dict[str, dict[TopicPartition, int]]:
+    def _committed(self, attempt: _Attempt, names: Set[str]) -> dict[str, dict[TopicPartition, int]]:
         def ask(groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
-            broker, group_type, _ = listed[groups[0]]
+            broker, group_type, _ = attempt.listed[groups[0]]
             if group_type == "share":
                 asked = [_SHARE_OFFSETS.DescribeShareGroupOffsetsRequestGroup(name, None) for name in groups]
                 response = {
@@ -252,24 +255,18 @@ class GroupReader:
                         for partition in topic.partitions
                         if not _raised(partition)
                     }
-                    for row in _answer(admin, _SHARE_OFFSETS(groups=asked), broker)
+                    for row in _answer(attempt.admin, _SHARE_OFFSETS(groups=asked), broker)
                 }
             else:
                 response = {
                     name: {tp: offset.offset for tp, offset in offsets.items()}
-                    for name, offsets in admin.list_group_offsets(list(groups)).items()
+                    for name, offsets in attempt.admin.list_group_offsets(list(groups)).items()
                 }
             return {name: {tp: at for tp, at in offsets.items() if at >= 0} for name, offsets in response.items()}
 
-        return self._asked(ask, listed, attempt.groups, attempt)
+        return self._asked(ask, names, attempt, attempt.groups)
 
-    def _describe(
-        self,
-        admin: KafkaAdminClient,
-        listed: Mapping[str, Listed],
-        states: Mapping[str, str],
-        attempt: _Attempt,
-    ) -> None:
+    def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
         """Read the members of groups whose state changed; those of other groups every `members_interval_seconds`."""
         now, every = self._clock(), self._settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
@@ -281,13 +278,12 @@ class GroupReader:
             )
 
         def ask(groups: Sequence[str]) -> dict[str, Any]:
-            broker, group_type, _ = listed[groups[0]]
+            broker, group_type, _ = attempt.listed[groups[0]]
             request = _DESCRIBE.get(group_type, DescribeGroupsRequest)(list(groups))
-            return {row.group_id: row for row in _answer(admin, request, broker)}
+            return {row.group_id: row for row in _answer(attempt.admin, request, broker)}
 
         failed: dict[str, str] = {}
-        asked = {name: group for name, group in listed.items() if due(name)}
-        for name, row in self._asked(ask, asked, failed, attempt).items():
+        for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
             # Members of a share group share partitions: the member with the first id is taken as the owner.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
@@ -295,23 +291,19 @@ class GroupReader:
             self._described[name] = _Description(members, owners, states[name], now)
         for name, reason in failed.items():
             self._described[name] = _Description(None, {}, states[name], now)
-            unsupported = {asked[name].type} if IncompatibleBrokerVersion.__name__ in reason else set[str]()
+            unsupported = {attempt.listed[name].type} if IncompatibleBrokerVersion.__name__ in reason else set[str]()
             for group_type in unsupported - self._unsupported:
                 log.warning("members of groups of type %s stay unknown: %s", group_type, reason)
             self._unsupported |= unsupported
             log.debug("members of group %s are not known: %s", name, reason)
 
     def _asked(
-        self,
-        ask: Callable[[Sequence[str]], Mapping[str, _Value]],
-        listed: Mapping[str, Listed],
-        failed: dict[str, str],
-        attempt: _Attempt,
+        self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
         """Ask brokers about groups, several of one type at a time; a group that fails alone goes to `failed`."""
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
-        for name, group in sorted(listed.items()):
-            by_request[group.broker, group.type].append(name)
+        for name in sorted(names):
+            by_request[attempt.listed[name][:2]].append(name)
         size, chunks = self._settings.groups_per_request, list[Sequence[str]]()
         for groups in by_request.values():
             chunks += [groups[start : start + size] for start in range(0, len(groups), size)]
