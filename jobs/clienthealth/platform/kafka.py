@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -38,7 +39,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
 _CLOSED = "socket disconnected"
-#: Uninformative errors, the least informative first. Once a broker has refused us it merely closes later connections,
+#: Uninformative errors, the most informative first. Once a broker has refused us it merely closes later connections,
 #: or they time out.
 _VAGUE = (_CLOSED, "Connection reset", "timed out")
 #: Part of an error of kafka-python → its meaning.
@@ -64,10 +65,7 @@ def producer(settings: Settings, **options: Any) -> KafkaProducer:
 
 def consumer(settings: Settings, *topics: str, **options: Any) -> KafkaConsumer:
     """Return a consumer of bytes, subscribed to `topics` if given. Raises ServiceError."""
-    built = _built(KafkaConsumer, settings, options)
-    if topics:
-        built.subscribe(list(topics))
-    return built
+    return _built(partial(KafkaConsumer, *topics), settings, options)
 
 
 def admin(settings: Settings, **options: Any) -> KafkaAdminClient:
@@ -95,9 +93,9 @@ class Extents(NamedTuple):
     @property
     def trouble(self) -> str:
         """List the partitions that could not be read, by reason; '' if there are none."""
-        by_reason: dict[str, list[str]] = {}
-        for partition, why in sorted(self.unread.items()):
-            by_reason.setdefault(why, []).append(f"{partition.topic}/{partition.partition}")
+        by_reason: defaultdict[str, list[str]] = defaultdict(list)
+        for (topic, number), why in sorted(self.unread.items()):
+            by_reason[why].append(f"{topic}/{number}")
         return "; ".join(f"{', '.join(partitions)}: {why}" for why, partitions in by_reason.items())
 
 
