@@ -145,17 +145,16 @@ def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T
 
 def in_force(settings: Settings, changed_only: bool = False) -> str:
     """Format the settings as equivalent TOML without secrets; thresholds of failure modes are included only if set."""
+    built_in, tables = placed(Settings()), {f"modes.{mode}": table for mode, table in settings.modes.items()}
+    shown: dict[str, Mapping[str, Any]] = {}
+    for name in _SECTIONS:
+        values, defaults = vars(getattr(settings, name)), vars(getattr(built_in, name))
+        chosen = {key: value for key, value in values.items() if not changed_only or value != defaults[key]}
+        shown[name] = {key: _public(value) for key, value in chosen.items()}
     lines: list[str] = []
-    built_in = placed(Settings())
-    for section in dataclasses.fields(settings):
-        if section.name == "modes":
-            continue
-        values, defaults = vars(getattr(settings, section.name)), vars(getattr(built_in, section.name))
-        shown = {name: _public(value) for name, value in values.items() if not changed_only or value != defaults[name]}
-        if shown:
-            lines += [f"[{section.name}]", *(f"{key} = {toml(value)}" for key, value in shown.items()), ""]
-    for mode, thresholds in settings.modes.items():
-        lines += [f"[modes.{mode}]", *(f"{key} = {toml(value)}" for key, value in thresholds.items()), ""]
+    for name, table in (shown | tables).items():
+        if table:
+            lines += [f"[{name}]", *(f"{key} = {toml(value)}" for key, value in table.items()), ""]
     return "\n".join(lines)
 
 

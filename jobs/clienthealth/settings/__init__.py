@@ -27,9 +27,11 @@ from clienthealth.settings.fields import (
 )
 
 DAY, YEAR = 86_400, 31_536_000
-#: Kinds of settings: a time in seconds, up to a day; and a count, at least 1.
+#: Kinds of settings: a time in seconds, up to a day or a year; a count, at least 1; a port, 0 for none or any.
 seconds = partial(setting, at_least=0, at_most=DAY)
+long_seconds = partial(setting, at_least=0, at_most=YEAR)
 count = partial(setting, at_least=1)
+port_number = partial(setting, at_least=0, at_most=65_535)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class MonitorSettings(Checked):
     quality_seconds: int = seconds(
         60, "how often counts of input records go to the history: a commit of a table costs more than a small batch"
     )
-    start_seconds_back: int = setting(900, "how far back a new checkpoint starts reading", at_least=0, at_most=YEAR)
+    start_seconds_back: int = long_seconds(900, "how far back a new checkpoint starts reading")
     max_offsets_per_trigger: int = count(400_000, "most records in a batch, so that a backlog is worked off in steps")
     shuffle_partitions: int = setting(
         2, "state partitions; about the number of cores; fixed with the checkpoint", at_least=1, at_most=10_000
@@ -120,9 +122,7 @@ class MonitorSettings(Checked):
     max_events: int = count(1_000_000, "most log events kept of all processes together")
     max_readings_per_second: int = count(2, "most samples of a client within a second; the newest stay")
     metrics_host: str = setting("127.0.0.1", "address of the monitor's own metrics", form=HOST)
-    metrics_port: int = setting(
-        9308, "port of the monitor's own metrics; 0 switches them off", at_least=0, at_most=65_535
-    )
+    metrics_port: int = port_number(9308, "port of the monitor's own metrics; 0 switches them off")
 
 
 @dataclass(frozen=True)
@@ -139,28 +139,26 @@ class AbsenceSettings(Checked):
         45, "a client without data for this long (or 3 of its intervals) is gone", at_least=1
     )
     watermark_seconds: int = seconds(20, "how late a record may be before its client counts as gone")
-    shown_seconds: int = setting(
+    shown_seconds: int = long_seconds(
         3600,
         "how long the verdict of a client that ended or fell silent is shown, unless it returns or is known to have "
         "ended",
-        at_least=0,
-        at_most=YEAR,
     )
 
 
 @dataclass(frozen=True)
 class LagSettings(Checked):
-    window_seconds: int = setting(900, "how far back commits count", at_least="slide_seconds", at_most=YEAR)
-    slide_seconds: int = setting(
-        300, "a new lag window begins this often; the oldest open one is judged", at_least=1, at_most=YEAR
+    window_seconds: int = long_seconds(900, "how far back commits count", at_least="slide_seconds")
+    slide_seconds: int = long_seconds(
+        300, "a new lag window begins this often; the oldest open one is judged", at_least=1
     )
     min_commits: int = count(3, "with fewer commits in the window the state is UNKNOWN")
-    stop_min_seconds: int = setting(
-        60, "a group counts as stopped after this long, or stop_gaps of its commit gaps", at_least=0, at_most=YEAR
+    stop_min_seconds: int = long_seconds(
+        60, "a group counts as stopped after this long, or stop_gaps of its commit gaps"
     )
     stop_gaps: float = setting(3.0, "commit gaps without a commit after which a group counts as stopped", at_least=0)
     dead_band_per_second: float = setting(1.0, "a slower rise of the lag is not a rise", at_least=0)
-    max_extrapolation_seconds: int = setting(600, "longest extrapolation of a lag in seconds", at_least=0, at_most=YEAR)
+    max_extrapolation_seconds: int = long_seconds(600, "longest extrapolation of a lag in seconds")
     allowed_lag: dict[str, int] = setting(
         {},
         "acceptable lag in records, by glob on 'group' or 'group/topic'; the first match counts",
@@ -216,8 +214,8 @@ class RegistrySettings(Checked):
 @dataclass(frozen=True)
 class PrometheusSettings(Checked):
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for all", form=HOST)
-    port: int = setting(9309, "port of /metrics, /healthz and the status page", at_least=0, at_most=65_535)
-    ttl_seconds: int = setting(900, "a client that is silent for this long loses its series", at_least=1, at_most=YEAR)
+    port: int = port_number(9309, "port of /metrics, /healthz and the status page")
+    ttl_seconds: int = long_seconds(900, "a client that is silent for this long loses its series", at_least=1)
     max_series_per_metric: int = count(50_000, "most series of one metric; the rest is counted")
     max_clients: int = count(
         200_000,
@@ -348,7 +346,7 @@ class ReviewSettings(Checked):
     retention_days: int = setting(400, "maintenance deletes older history", at_least=1, at_most=36_500)
     prometheus_url: str = setting("", "Prometheus that 'doctor' checks; empty: it checks none", form=URL)
     smtp_host: str = setting("", "mail server; empty: no mail", form=HOST)
-    smtp_port: int = setting(587, "port of the mail server", at_least=1, at_most=65_535)
+    smtp_port: int = port_number(587, "port of the mail server", at_least=1)
     smtp_user: str = setting("", "user on the mail server", needs="smtp_password_file")
     smtp_password_file: str = setting("", "file that holds that user's password")
     smtp_tls: str = setting("starttls", "starttls, tls or none", one_of=("starttls", "tls", "none"))

@@ -13,7 +13,7 @@ import urllib.parse
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from operator import le
+from operator import gt, le, lt
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -87,24 +87,22 @@ class Key:
     @property
     def number(self) -> type | None:
         """The type of its numbers (int or float), also within a list or table; None if it holds no numbers."""
-        inner = self._inner
-        return inner if inner in (int, float) else None
+        return self._inner if self._inner in (int, float) else None
 
     @property
     def _inner(self) -> Any:
-        arguments = typing.get_args(self.kind)
-        if not arguments:
-            return self.kind
-        return arguments[1] if typing.get_origin(self.kind) is dict else arguments[0]
+        # Of dict[str, int] the second, of tuple[int, ...] the first.
+        arguments = [one for one in typing.get_args(self.kind) if one is not Ellipsis]
+        return arguments[-1] if arguments else self.kind
 
     @property
     def range(self) -> str:
         """The setting's bounds in words; '' if it has none."""
         low, high = self.bounds.at_least, self.bounds.at_most
-        if low is not None and high is not None:
-            return f"{_shown(low)} to {_shown(high)}"
-        if low is not None or high is not None:
-            return f"at least {_shown(low)}" if low is not None else f"at most {_shown(high)}"
+        if low is not None:
+            return f"at least {_shown(low)}" if high is None else f"{_shown(low)} to {_shown(high)}"
+        if high is not None:
+            return f"at most {_shown(high)}"
         return f"one of {', '.join(self.bounds.one_of)}" if self.bounds.one_of else ""
 
     @property
@@ -118,12 +116,8 @@ class Key:
         else:
             what = f"a {'table' if origin is dict else 'list'} of {inner}s"
         form = self.bounds.form
-        parts = [
-            what,
-            *([f"{'each ' if origin else ''}{form.words}"] if form else []),
-            *([self.range] * bool(self.range)),
-        ]
-        return ", ".join(parts)
+        words = f"{'each ' if origin else ''}{form.words}" if form else ""
+        return ", ".join(filter(None, (what, words, self.range)))
 
     @functools.cached_property
     def checked(self) -> Any:
@@ -163,9 +157,7 @@ def _keys(section: type) -> Mapping[str, Key]:
     by_name = {}
     for field in dataclasses.fields(section):
         default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        by_name[field.name] = Key(
-            field.name, kinds[field.name], default, field.metadata["reason"], field.metadata["bounds"]
-        )
+        by_name[field.name] = Key(field.name, kinds[field.name], default, **field.metadata)
     return by_name
 
 
@@ -181,12 +173,10 @@ def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | Non
         except ValueError:
             return name, f"must be {key.wanted}{_but(key, values[name])}"
     for name, key in fields.items():
-        for bound, word in ((key.bounds.at_least, "least"), (key.bounds.at_most, "most")):
-            if isinstance(bound, str):
-                beyond = fitted[name] < fitted[bound] if word == "least" else fitted[name] > fitted[bound]
-                if beyond:
-                    there = f"{bound} ({_shown(fitted[bound])})"
-                    return name, f"must be at {word} {there}{_but(key, fitted[name])}"
+        for bound, word, beyond in ((key.bounds.at_least, "least", lt), (key.bounds.at_most, "most", gt)):
+            if isinstance(bound, str) and beyond(fitted[name], fitted[bound]):
+                there = f"{bound} ({_shown(fitted[bound])})"
+                return name, f"must be at {word} {there}{_but(key, fitted[name])}"
         if fitted[name] and key.bounds.needs and not fitted[key.bounds.needs]:
             return name, f"is set, but {key.bounds.needs} is not"
     return None
