@@ -17,7 +17,7 @@ from clienthealth.configuration.installation import fixed_labels
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import HealthRecord
 from clienthealth.settings import Settings
-from clienthealth_exporters.prometheus.series import FAMILIES, SCOPES, Family, Sample, Scope
+from clienthealth_exporters.prometheus.series import FAMILIES, SCOPES, Family, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -36,20 +36,14 @@ _BY_INDICATOR = {
 class Lines:
     """The lines of one record on the page.
 
-    `labels`: the text of the labels of each of its scopes. `ends`: for each metric, in the order of FAMILIES, the rest
-    of its lines after these labels; '' for a metric without a value.
+    `client`, `group`, `partition`: the text of the labels with which every line of that scope begins. `ends`: for each
+    metric, in the order of FAMILIES, the rest of its lines after these labels; '' for a metric without a value.
     """
 
-    client_labels: str
-    group_labels: str
-    partition_labels: str
+    client: str
+    group: str
+    partition: str
     ends: tuple[str, ...]
-
-    def labels(self, scope: Scope) -> str:
-        """Return the text of the labels with which every line of a scope begins."""
-        if scope == "client":
-            return self.client_labels
-        return self.group_labels if scope == "group" else self.partition_labels
 
 
 class Shown(NamedTuple):
@@ -92,15 +86,12 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     if client.kind == "group":
         cluster = client.instance
     ends = list(_NOTHING)
-    for position, family in _BY_INDICATOR[""]:
-        if samples := family.read(record):
-            ends[position] = _ends(family.extra, samples)
-    for name, value in record.indicators.items():
-        # An empty list or mapping is unknown, a zero is a value.
-        if value or type(value) not in (list, dict):
-            for position, family in _BY_INDICATOR.get(name, ()):
-                if samples := family.read(record):
-                    ends[position] = _ends(family.extra, samples)
+    # An empty list or mapping is unknown, a zero is a value.
+    known = [name for name, value in record.indicators.items() if value or type(value) not in (list, dict)]
+    for name in ("", *known):
+        for position, family in _BY_INDICATOR.get(name, ()):
+            if samples := family.read(record):
+                ends[position] = _ends(family.extra, samples)
     ref = (client.service, client.host, client.instance, client.client_id)
     group = (cluster, group_of(client), *((client.version,) if client.kind == "group" and client.version else ()))
     return Lines(
@@ -140,7 +131,7 @@ def _each(
             dropped[family.name] = dropped.get(family.name, 0) + count
             continue
         cap -= count
-        begin = f"{family.name}{{{of_record.labels(family.scope)}"
+        begin = f"{family.name}{{{getattr(of_record, family.scope)}"
         block.append(f"{begin}{ends}" if count == 1 else f"{begin}{ends[:-1].replace(chr(10), chr(10) + begin)}\n")
         if len(block) == _BLOCK_CLIENTS:
             yield "".join(block)
@@ -157,7 +148,7 @@ def _once(
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:
             extra, _, value = end.rpartition(" ")
-            series = f"{family.name}{{{of_record.labels(family.scope)}{extra}"
+            series = f"{family.name}{{{of_record.partition}{extra}"
             if series in values or len(values) < cap:
                 values[series] = value
             else:

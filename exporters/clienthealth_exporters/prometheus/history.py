@@ -108,9 +108,8 @@ class History:
             if state.key in self._tracks or len(self._tracks) < MAX_CLIENTS:
                 self._tracks.setdefault(state.key, Track()).add(at, state)
             service, hour = state.client.service, int(at // HOUR_SECONDS)
-            if state.client.kind == "group" or state.standing in ("unknown", "gone"):
-                return
-            if service not in self._hours and len(self._hours) >= MAX_SERVICES:
+            full = service not in self._hours and len(self._hours) >= MAX_SERVICES
+            if full or state.client.kind == "group" or state.standing in ("unknown", "gone"):
                 return
             hours = self._hours.setdefault(service, {})
             count = hours.setdefault(hour, [0, 0])
@@ -180,9 +179,6 @@ class Recall:
             if len(self._records) >= MAX_RECALLED:
                 del self._records[next(iter(self._records))]
             self._records[names] = key, strict(raw), written
-
-    def __contains__(self, names: Names) -> bool:
-        return names in self._records
 
     def get(self, names: Names) -> tuple[str, bytes, float] | None:
         """Return a client's key, its record, and when the record was written (epoch seconds)."""

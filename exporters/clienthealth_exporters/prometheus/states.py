@@ -193,8 +193,7 @@ class States:
     @property
     def newest(self) -> float | None:
         """Return the newest event time of clients' records, else of groups' (epoch s); None before the first."""
-        newest_of = self.newest_of
-        return newest_of.get(CLIENTS, newest_of.get(GROUPS))
+        return self._newest.get(CLIENTS, self._newest.get(GROUPS))
 
     @property
     def newest_of(self) -> Mapping[str, float]:
@@ -211,16 +210,17 @@ class States:
         with self._lock:
             # A client is unknown once it is stale, and dropped after its time to live.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
-            for key in [key for key, state in self._states.items() if state.written < oldest]:
+            old = [key for key, state in self._states.items() if state.written < oldest]
+            for key in old:
                 self._forgotten(self._states.pop(key))
-                self._version += 1
-            for key in [key for key, (_, written) in self._elsewhere.items() if written < oldest]:
+            old_elsewhere = [key for key, (_, written) in self._elsewhere.items() if written < oldest]
+            for key in old_elsewhere:
                 del self._elsewhere[key]
-                self._version += 1
-            for key, state in [item for item in self._states.items() if item[1].silent_from < now]:
+            silent = [state for state in self._states.values() if state.silent_from < now]
+            for state in silent:
                 reason = f"nothing was heard of it after {wording.moment(state.seen, now)}"
-                self._states[key] = self._state(key, aged(state.raw, reason), round(1000 * state.written))
-                self._version += 1
+                self._states[state.key] = self._state(state.key, aged(state.raw, reason), round(1000 * state.written))
+            self._version += len(old) + len(old_elsewhere) + len(silent)
             version, states = self._live
             if version == self._version:
                 return states
@@ -246,7 +246,7 @@ class States:
         """Keep the record of a client that is dropped, because an alert may have named the client."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
-        if state.urgency >= _URGENCY["suspected"] or names in self._recall or (track and track.unhealthy_at):
+        if state.urgency >= _URGENCY["suspected"] or self._recall.get(names) or (track and track.unhealthy_at):
             self._recall.keep(names, state.key, state.raw, state.written)
 
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
@@ -308,7 +308,7 @@ class States:
             # The client is counted by the shard that serves it.
             return
         client = record.client
-        if record.worst in ("suspected", "confirmed") or client.names in self._recall:
+        if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):
             self._recall.keep(client.names, key, value, written)
         with self._lock:
             self._written = max(self._written, written)
@@ -324,6 +324,7 @@ class States:
         written = timestamp_ms / 1000 if timestamp_ms > 0 else record.window_end / 1000
         patience = max(SILENT_SECONDS, (record.window_end - record.window_start) / 1000 + SILENT_SECONDS / 2)
         between = self._settings.monitor.publish_seconds
+        failing = [verdict for verdict in record.verdicts if verdict.unhealthy]
         return State(
             key=key,
             raw=strict(value),
@@ -336,10 +337,8 @@ class States:
             stale=record.stale,
             urgency=urgent,
             standing=standing(record),
-            statuses=tuple([(verdict.mode, verdict.status) for verdict in record.verdicts if verdict.status != "ok"]),
-            failures=tuple(
-                [(v.mode, v.status, str(v.detail.get("cause") or "")) for v in record.verdicts if v.unhealthy]
-            ),
+            statuses=tuple([(v.mode, v.status) for v in record.verdicts if v.status != "ok"]),
+            failures=tuple([(v.mode, v.status, str(v.detail.get("cause") or "")) for v in failing]),
             largest=most,
             lag=lag_of(record),
             sent=sent(record),
