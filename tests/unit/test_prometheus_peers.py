@@ -137,7 +137,7 @@ def test_slow_readers_share_one_copy_and_others_must_retry() -> None:
         assert memory() - before < 40e6
         assert server.places._value == 0
         for connection in list(server._deadlines):
-            server.allow(connection, -1.0)
+            server.allow(connection, -1.0, waiting=False)
         eventually(lambda: server.places._value == web.MAX_ANSWERS)
         assert exchange(server, b"GET /metrics HTTP/1.0\r\n\r\n").endswith(b"last 1\n")
 

@@ -23,6 +23,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -201,15 +202,13 @@ class Server(ThreadingHTTPServer):
             return True
         if self.access.tls is None:
             request.setblocking(False)
-            try:
+            with suppress(OSError):
                 request.send(_BUSY)
-            except OSError:
-                log.debug("a connection had ended by itself", exc_info=True)
         return False
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a connection in a thread of its own."""
-        self.await_request(request)
+        self.allow(request, REQUEST_SECONDS, waiting=True)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
@@ -218,19 +217,11 @@ class Server(ThreadingHTTPServer):
         self._deadlines.pop(request, None)
         super().shutdown_request(request)
 
-    def await_request(self, connection: socket.socket) -> None:
-        """Start the time within which a connection's next request must arrive."""
+    def allow(self, connection: socket.socket, seconds: float, waiting: bool) -> None:
+        """Let a connection live for this many seconds from now on. `waiting`: its next request must arrive within."""
         self._waiting.pop(connection, None)
-        self._waiting[connection] = None
-        self.allow(connection, REQUEST_SECONDS)
-
-    def answering(self, connection: socket.socket) -> None:
-        """Start the time within which the peer must read the answer."""
-        self._waiting.pop(connection, None)
-        self.allow(connection, ANSWER_SECONDS)
-
-    def allow(self, connection: socket.socket, seconds: float) -> None:
-        """Let a connection live for this many seconds from now on."""
+        if waiting:
+            self._waiting[connection] = None
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
@@ -246,11 +237,9 @@ class Server(ThreadingHTTPServer):
 
 
 def _end(connection: socket.socket) -> None:
-    try:
-        # Use the plain socket: TLS would wait for the peer.
+    # Use the plain socket: TLS would wait for the peer. The connection may have ended by itself.
+    with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
-    except OSError:
-        log.debug("a connection had ended by itself", exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -261,7 +250,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def handle_one_request(self) -> None:
-        self.server.await_request(self.connection)
+        self.server.allow(self.connection, REQUEST_SECONDS, waiting=True)
         super().handle_one_request()
 
     def parse_request(self) -> bool:
@@ -279,7 +268,7 @@ class _Handler(BaseHTTPRequestHandler):
         return parsed
 
     def do_GET(self) -> None:
-        self.server.answering(self.connection)
+        self.server.allow(self.connection, ANSWER_SECONDS, waiting=False)
         try:
             address = urlsplit(self.path)
             query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=100))
@@ -334,9 +323,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(pieces, tuple | Page):
             length = pieces.size if isinstance(pieces, Page) else sum(map(len, pieces))
         headers = {"Content-Type": response.content_type, "Vary": "Accept-Encoding"}
-        headers |= {**SECURITY_HEADERS, **response.headers}
-        if packed:
-            headers["Content-Encoding"] = "gzip"
+        headers |= {**SECURITY_HEADERS, **response.headers, **({"Content-Encoding": "gzip"} if packed else {})}
         chunked = length is None and self.request_version == "HTTP/1.1"
         if length is not None:
             headers["Content-Length"] = str(length)
