@@ -36,11 +36,10 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     """Return the parts of a client's page that the overview lacks, by their names in the template."""
-    record = state.record
-    drawn = None
+    record, drawn = state.record, None
     if track is not None:
-        series = {name: track.series(name, view.now - HOUR_SECONDS) for name in PLOTTED}
-        drawn = [of_hour for name, points in series.items() if (of_hour := plot(name, points, view.now))]
+        plots = (plot(name, track.series(name, view.now - HOUR_SECONDS), view.now) for name in PLOTTED)
+        drawn = [of_hour for of_hour in plots if of_hour]
     # Lasting failures come from the record, ended ones from the exporter's memory.
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: {v.status}, and still is") for v, since in lasting]
@@ -85,20 +84,12 @@ def _measured(record: HealthRecord) -> dict[str, str]:
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
     """Return everything in a client's record besides verdicts: its identity, and every figure."""
     client = record.client
-    ref = {
-        "service": client.service,
-        "client id": client.client_id,
-        "kind": client.kind,
-        "library": f"{client.library or ''} {client.version or ''}".strip(),
-        "host": client.host,
-        "instance": client.instance,
-        "group": client.group,
-        "readings in its window": str(record.samples),
-    }
-    yield from ((name, str(value)) for name, value in ref.items() if value)
-    for name, value in record.indicators.items():
-        if not isinstance(value, list):
-            yield name, json.dumps(value)
+    library = f"{client.library or ''} {client.version or ''}".strip()
+    known = [("service", client.service), ("client id", client.client_id), ("kind", client.kind), ("library", library)]
+    known += [("host", client.host), ("instance", client.instance), ("group", client.group)]
+    yield from ((name, value) for name, value in known if value)
+    yield "readings in its window", str(record.samples)
+    yield from ((name, json.dumps(one)) for name, one in record.indicators.items() if not isinstance(one, list))
 
 
 def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
@@ -121,10 +112,9 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
         last = at
     # The times of the axis are in UTC, the newest first.
     quarters = range(int(now - now % _QUARTER_SECONDS), int(now) - HOUR_SECONDS, -_QUARTER_SECONDS)
+    times = [(round(_across(end, now), 2), f"{datetime.fromtimestamp(end, UTC):%H:%M}") for end in quarters]
     body = [
-        *grid(
-            [(round(_across(end, now), 2), f"{datetime.fromtimestamp(end, UTC):%H:%M}") for end in quarters], 0, _HEIGHT
-        ),
+        *grid(times, 0, _HEIGHT),
         *(line("grid", "0", "100%", y, y) for y in (0.5, _HEIGHT - 0.5)),
         tick(words(top), x=2, y=12),
         curves(_HEIGHT, [("curve", stretch) for stretch in stretches if len(stretch) > 1]),

@@ -51,9 +51,8 @@ class Webhook:
     ) -> None:
         self._url = settings.prometheus.incident_webhook
         secret = secret_in(settings.prometheus.incident_webhook_secret_file, "incident_webhook_secret_file")
-        self._secret = (
-            base64.b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
-        )
+        encoded = secret.startswith("whsec_")
+        self._secret = base64.b64decode(secret.removeprefix("whsec_")) if encoded else secret.encode()
         self._source = f"/kafka-client-health/{settings.monitor.cluster or settings.prometheus.cluster_name}"
         self._pages = settings.links.status_page.rstrip("/")
         self._trouble, self._pauses = trouble, pauses
@@ -100,10 +99,10 @@ class Webhook:
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]
         if state is None or not changed:
             return
-        verdicts = {verdict.mode: verdict for verdict in state.record.verdicts}
+        failing = {verdict.mode: verdict for verdict in state.record.verdicts if verdict.mode in now}
         for mode in changed:
-            verdict = verdicts.get(mode)
-            facts = [evidence_json(fact) for fact in verdict.evidence[:MAX_FACTS]] if verdict and mode in now else []
+            verdict = failing.get(mode)
+            facts = map(evidence_json, verdict.evidence[:MAX_FACTS] if verdict else ())
             same = json.dumps([state.key, mode, was.get(mode), now.get(mode), state.window_end])
             yield {
                 "specversion": "1.0",
@@ -118,8 +117,8 @@ class Webhook:
                     "mode": mode,
                     "status": now.get(mode),
                     "was": was.get(mode),
-                    "since": verdict.since_ms if verdict and mode in now else None,
-                    "cause": verdict.detail.get("cause") if verdict and mode in now else None,
+                    "since": verdict.since_ms if verdict else None,
+                    "cause": verdict.detail.get("cause") if verdict else None,
                     "evidence": [{**fact, "text": redacted(fact["text"])[:MAX_TEXT]} for fact in facts],
                     "page": f"{self._pages}/{address(state.client)}" if self._pages else None,
                 },
