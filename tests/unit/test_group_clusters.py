@@ -70,7 +70,7 @@ def test_a_mistake_in_one_ends_all_with_a_message(tmp_path: Path, monkeypatch: p
 
 def test_snapshots_are_of_their_cluster() -> None:
     home = exporter.Cluster("eu", dataclasses.replace(Settings(), groups=GroupSettings(service="lag")))
-    assert (home.snapshots()._cluster, home.snapshots()._service) == ("eu", "lag")
+    assert (home.snapshots().cluster, home.snapshots().service) == ("eu", "lag")
 
 
 @pytest.mark.parametrize(

@@ -359,9 +359,7 @@ def test_a_bar_in_a_name_does_not_make_two_clients_one() -> None:
     assert (canonical.key(one), canonical.key(other)) == (r"s|i|a\|b", r"s\|i|a|b")
     assert key_parts(canonical.key(one)) == ("s", "i", "a|b")
     assert ClientProcess("s|i", "h", "a").key == r"s\|i|a|", "of a process's own log lines and dumps"
-    reporter = object.__new__(Reporter)
-    reporter._process = ClientProcess("shop|eu", "h", "h:1")
-    reporter.dropped_total = 0
+    reporter = Reporter(ClientProcess("shop|eu", "h", "h:1"), "client-metrics", None, 10.0, 1.0)
     gone = weakref.ref(Producer())
     key, value = reporter._encoded(Watched(gone, "p", ProducerProbe(), "kafka-python", "3.0"))
     assert key == rb"shop\|eu|h:1|p"

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient, TopicPartition
@@ -259,6 +259,7 @@ class _Commit(NamedTuple):
     seen_to_change_ms: int | None
 
 
+@dataclass
 class Snapshots:
     """Make canonical snapshots from readings of one cluster, with the age of each commit.
 
@@ -266,10 +267,9 @@ class Snapshots:
     changed offset. It is missing for a commit that is older than the exporter.
     """
 
-    def __init__(self, cluster: str, service: str) -> None:
-        self._cluster = cluster
-        self._service = service
-        self._commits: dict[str, dict[TopicPartition, _Commit]] = {}
+    cluster: str
+    service: str
+    _commits: dict[str, dict[TopicPartition, _Commit]] = field(default_factory=dict)
 
     def from_reading(self, reading: GroupsReading) -> Iterator[dict[str, Any]]:
         """Yield one snapshot per group that was read."""
@@ -293,6 +293,6 @@ class Snapshots:
                 metrics = {name: value for name, value in of_topic.items() if value is not None}
                 member = None if owner is None else owner._asdict()
                 topics.append({**tp._asdict(), "thread": None, "metrics": metrics, "member": member})
-            client = Client(self._service, "", self._cluster, group.name, "group", "broker", group.type, group.name)
+            client = Client(self.service, "", self.cluster, group.name, "group", "broker", group.type, group.name)
             of_group = {} if group.members is None else {"members": len(group.members)}
             yield canonical.snapshot(client, reading.ts_ms, of_group, topics, {"group.state": group.state})

@@ -143,26 +143,23 @@ class _Attempt:
     left_out: int = 0
 
 
+@dataclass(eq=False)
 class GroupReader:
     """Read groups repeatedly over one connection. Not thread-safe."""
 
-    def __init__(
-        self,
-        connect: Callable[[], KafkaAdminClient],
-        settings: GroupSettings,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._connect = connect
-        self._settings = settings
-        self._clock = clock
+    connect: Callable[[], KafkaAdminClient]
+    settings: GroupSettings
+    clock: Callable[[], float] = time.time
+    _admin: KafkaAdminClient | None = None
+    _groups_of_broker: dict[int, set[str]] = field(default_factory=dict)
+    _described: dict[str, _Description] = field(default_factory=dict)
+    _unsupported: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
         # Without `exclude`, a pattern that matches nothing.
-        self._include, self._exclude = re.compile(settings.include), re.compile(settings.exclude or "(?!)")
-        self._admin: KafkaAdminClient | None = None
-        self._groups_of_broker: dict[int, set[str]] = {}
-        self._described: dict[str, _Description] = {}
-        self._unsupported: set[str] = set()
-        self._pace = Pace(settings.idle_interval_seconds)
-        self._threads = ThreadPoolExecutor(settings.concurrency, "group-offsets")
+        self._include, self._exclude = re.compile(self.settings.include), re.compile(self.settings.exclude or "(?!)")
+        self._pace = Pace(self.settings.idle_interval_seconds)
+        self._threads = ThreadPoolExecutor(self.settings.concurrency, "group-offsets")
 
     def close(self) -> None:
         """Close the connection and end the threads."""
@@ -172,15 +169,15 @@ class GroupReader:
     def read(self) -> GroupsReading:
         """Read all groups that are due. Raises ServiceError if no broker can be reached."""
         if self._admin is None:
-            self._admin = self._connect()
+            self._admin = self.connect()
         attempt = _Attempt(self._admin)
         try:
             listed = attempt.listed = self._listed(attempt)
             states = {name: group.state for name, group in listed.items()}
             names = states.keys() | attempt.groups.keys()
-            due = self._pace.due(states, self._clock())
+            due = self._pace.due(states, self.clock())
             committed = self._committed(attempt, due)
-            now = self._clock()
+            now = self.clock()
             partitions = {tp for offsets in committed.values() for tp in offsets}
             limits = extents(self._admin, {tp.topic for tp in partitions}, partitions, self._threads.map)
             _, hidden = leaders(self._admin, [OFFSETS_TOPIC])
@@ -268,7 +265,7 @@ class GroupReader:
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
         """Read the members of groups whose state changed; those of other groups every `members_interval_seconds`."""
-        now, every = self._clock(), self._settings.members_interval_seconds
+        now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 
         def due(name: str) -> bool:
@@ -304,7 +301,7 @@ class GroupReader:
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
             by_request[attempt.listed[name][:2]].append(name)
-        size, chunks = self._settings.groups_per_request, list[Sequence[str]]()
+        size, chunks = self.settings.groups_per_request, list[Sequence[str]]()
         for groups in by_request.values():
             chunks += [groups[start : start + size] for start in range(0, len(groups), size)]
         known, failures, reconnect = ask_in_chunks(ask, chunks, self._threads.map)

@@ -124,26 +124,26 @@ def _targets(file: Path) -> tuple[Target, ...]:
     return targets
 
 
+@dataclass
 class Exporter:
     """Reads every target at its interval."""
 
-    def __init__(self, settings: Settings, targets: Targets, publisher: Publisher) -> None:
-        self._settings = settings
-        self._targets = targets
-        self._publisher = publisher
+    settings: Settings
+    targets: Targets
+    publisher: Publisher
 
     def run(self, stop: threading.Event) -> None:
         """Read until `stop` is set. Targets that appear at the same time are spread over the interval."""
         watched: dict[Target, Watch] = {}
         under_way: dict[Target, Future[None]] = {}
-        budget = DumpBudget(self._settings.jvm.dumps_per_minute)
+        budget = DumpBudget(self.settings.jvm.dumps_per_minute)
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="jvm") as pool:
             while not stop.is_set():
-                targets = self._targets.now()
+                targets = self.targets.now()
                 new = [target for target in targets if target not in watched]
                 for position, target in enumerate(new):
-                    delay = self._settings.jvm.interval_seconds * position / len(new)
-                    watched[target] = Watch(target, self._settings, self._publisher, budget, delay)
+                    delay = self.settings.jvm.interval_seconds * position / len(new)
+                    watched[target] = Watch(target, self.settings, self.publisher, budget, delay)
                 watched = {target: watched[target] for target in targets}
                 under_way = {target: task for target, task in under_way.items() if not task.done()}
                 for target, watch in watched.items():
@@ -158,37 +158,34 @@ class Sink(Protocol):
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None: ...
 
 
+@dataclass(eq=False)
 class Watch:
     """The reader of one JVM. `due`: time of the next read in seconds of `clock`; the first is after `delay`."""
 
-    def __init__(
-        self,
-        target: Target,
-        settings: Settings,
-        publisher: Sink,
-        budget: DumpBudget,
-        delay: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._target = target
-        self._settings = settings
-        self._publisher = publisher
-        self._clock = clock
-        password = secret_in(settings.jvm.password_file, "[jvm] password_file")
-        self._agent = Jolokia(target.url, settings.jvm.timeout_seconds, settings.jvm.user, password)
-        self._failures = 0
-        self._pause = 0.0
-        #: The JVM; None until the first read.
-        self.process: ClientProcess | None = None
-        self._reads_without_clients = 0
-        self._suspicion = Suspicion()
-        self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
-        self.due = clock() + delay
+    target: Target
+    settings: Settings
+    publisher: Sink
+    budget: DumpBudget
+    delay: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    #: The JVM; None until the first read.
+    process: ClientProcess | None = None
+    _failures: int = 0
+    _pause: float = 0.0
+    _reads_without_clients: int = 0
+    _suspicion: Suspicion = field(default_factory=Suspicion)
+
+    def __post_init__(self) -> None:
+        jvm = self.settings.jvm
+        password = secret_in(jvm.password_file, "[jvm] password_file")
+        self._agent = Jolokia(self.target.url, jvm.timeout_seconds, jvm.user, password)
+        self._plan = DumpPlan(jvm.dump_min_seconds, self.budget)
+        self.due = self.clock() + self.delay
 
     def read(self) -> None:
         """Read the JVM once and publish the result; never raises."""
-        begin = self._clock()
-        interval = self._settings.jvm.interval_seconds
+        begin = self.clock()
+        interval = self.settings.jvm.interval_seconds
         try:
             self.publish()
         except JolokiaError as error:
@@ -197,38 +194,38 @@ class Watch:
             interval = min(interval * 2 ** (self._failures - 1), longest)
             # A JVM that does not answer is logged once: a thousand such JVMs would fill the log.
             if self._failures == 1 or self._pause < longest:
-                log.warning("%s is silent: %s; next try in %.0f s", self._target.service, error, interval)
+                log.warning("%s is silent: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval
         except Exception:
-            log.exception("%s (%s) could not be read", self._target.service, self._target.url)
+            log.exception("%s (%s) could not be read", self.target.service, self.target.url)
         else:
             if self._failures:
-                log.info("%s answers again after %d tries", self._target.service, self._failures)
+                log.info("%s answers again after %d tries", self.target.service, self._failures)
             self._failures = 0
         self.due = begin + interval
 
     def publish(self) -> None:
         """Read the JVM once and publish the result. Raises JolokiaError if the JVM does not answer."""
         mbeans = self._agent.read(PATTERNS)
-        found = process_of(self._target.service, mbeans, self._target.config)
+        found = process_of(self.target.service, mbeans, self.target.config)
         if found is None:
-            raise JolokiaError(f"{self._target.url}: the process does not say its name")
+            raise JolokiaError(f"{self.target.url}: the process does not say its name")
         if found != self.process:
-            log.info("%s is %s", self._target.service, found.instance)
+            log.info("%s is %s", self.target.service, found.instance)
             self.process, self._suspicion = found, Suspicion()
         clients = snapshots(mbeans, found, int(time.time() * 1000))
-        for snapshot in () if self._target.pushed else map(canonical.written, clients):
-            self._publisher.send(self._settings.topics.metrics[0], canonical.key(snapshot), snapshot)
+        for snapshot in () if self.target.pushed else map(canonical.written, clients):
+            self.publisher.send(self.settings.topics.metrics[0], canonical.key(snapshot), snapshot)
         self._reads_without_clients = 0 if clients else self._reads_without_clients + 1
         if self._reads_without_clients == READS_WITHOUT_CLIENTS:
             log.warning(
                 "%s shows no Kafka client: none runs in it, or its metric.reporters leaves out "
                 "org.apache.kafka.common.metrics.JmxReporter, as the OpenTelemetry agent does with kafka-clients 4.x",
-                self._target.service,
+                self.target.service,
             )
         reasons = self._suspicion.reasons(clients)
-        if self._settings.jvm.thread_dumps and self._plan.due(reasons, self._clock()):
+        if self.settings.jvm.thread_dumps and self._plan.due(reasons, self.clock()):
             why = "; ".join(reason.text for reason in reasons)
             log.info("thread dump of %s: %s", found.instance, why)
             record = dump_record(found, int(time.time() * 1000), self._agent.thread_dump(), why)
-            self._publisher.send(self._settings.topics.logs[0], found.key, record)
+            self.publisher.send(self.settings.topics.logs[0], found.key, record)

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
 from clienthealth.configuration.installation import RUNBOOKS, own_page, place
@@ -71,6 +71,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+@dataclass(eq=False)
 class Exporter:
     """Answers the requests.
 
@@ -78,25 +79,19 @@ class Exporter:
     SettingsError if the owners' files cannot be read.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        states: States,
-        trouble: Callable[[], str | None],
-        clock: Callable[[], float] = time.time,
-        idle: Callable[[], float] = lambda: 0.0,
-    ) -> None:
-        self._settings = settings
-        self._begin = exposition.beginning(settings)
-        self._states = states
-        self._trouble = trouble
-        self._clock = clock
-        self._idle = idle
-        self._dropped: Counter[str] = Counter()
-        self._complete = False
-        self._making = threading.Lock()
-        self._api = api.Api(states, self._view)
-        files = settings.owners.files
+    settings: Settings
+    states: States
+    trouble: Callable[[], str | None]
+    clock: Callable[[], float] = time.time
+    idle: Callable[[], float] = lambda: 0.0
+    _complete: bool = False
+    _making: threading.Lock = field(default_factory=threading.Lock)
+    _dropped: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._begin = exposition.beginning(self.settings)
+        self._api = api.Api(self.states, self._view)
+        files = self.settings.owners.files
         self._owners = Reread("owners", files, lambda: read_owners(files))
         self._facets: tuple[list[State] | None, Owners, Facets] = (None, Owners(), {})
         self._made: tuple[list[State] | None, Owners, Packed, dict[str, int]] = (None, Owners(), Packed.pack(()), {})
@@ -104,7 +99,7 @@ class Exporter:
     def __call__(self, request: Request) -> Response:
         match request.path:
             case "/":
-                states, view = self._states.live(), self._view()
+                states, view = self.states.live(), self._view()
                 counts, filters = self._facets_of(states, view.owners), Filters.from_query(request.query)
                 return Response(status_page.overview(view, states, counts, filters))
             case "/metrics":
@@ -115,19 +110,19 @@ class Exporter:
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
-                return probe(self._trouble())
+                return probe(self.trouble())
             case "/livez":
-                idle = self._idle()
+                idle = self.idle()
                 return probe(f"the topic was last looked at {idle:.0f} s ago" if idle > STUCK_SECONDS else None)
             case "/client":
                 return self._client(request)
             case "/fleet":
-                return Response(status_page.fleet(self._view(), self._states.live(), self._states.history))
+                return Response(status_page.fleet(self._view(), self.states.live(), self.states.history))
             case html_page.SCRIPT_PATH:
                 return Response(html_page.script(), "text/javascript; charset=utf-8")
             case "/clients.json":
                 # Return the record exactly as the monitor wrote it.
-                records = ((b", " if number else b"") + state.raw for number, state in enumerate(self._states.live()))
+                records = ((b", " if number else b"") + state.raw for number, state in enumerate(self.states.live()))
                 return Response(itertools.chain((b"[",), records, (b"]",)), "application/json")
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
@@ -145,21 +140,21 @@ class Exporter:
 
     def metrics(self) -> Page:
         """Return the page for Prometheus. Before the whole topic is read it shows the exporter alone."""
-        trouble = self._trouble()
+        trouble = self.trouble()
         self._complete = self._complete or trouble is None
         kept = Packed.pack(())
         if self._complete:
             kept, lacking = self._clients()
             self._dropped.update(lacking)
-        left_out = Counter({EVERYBODY: self._states.left_out}) if self._states.left_out else Counter[str]()
+        left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
-        newest: list[Sample] = [((subject,), at) for subject, at in self._states.newest_of.items()]
+        newest: list[Sample] = [((subject,), at) for subject, at in self.states.newest_of.items()]
         own: Mapping[str, list[Sample]] = {
             "exporter_up": [((), int(trouble is None))],
-            "exporter_decode_errors_total": [((), self._states.decode_errors)],
+            "exporter_decode_errors_total": [((), self.states.decode_errors)],
             "series_dropped_total": dropped,
             "exporter_newest_record_timestamp_seconds": newest,
-            "exporter_owners_read": [((), int(self._owners.readable))] if self._settings.owners.files else [],
+            "exporter_owners_read": [((), int(self._owners.readable))] if self.settings.owners.files else [],
         }
         families = ((METRICS[f"kafka_client_health_{name}"], samples) for name, samples in own.items())
         return Page(kept, "".join(self._rendered(families)))
@@ -174,13 +169,13 @@ class Exporter:
         The part is made only after a change, and then once for all requests.
         """
         with self._making:
-            states, owners = self._states.live(), self._owners.current()
+            states, owners = self.states.live(), self._owners.current()
             made, made_for, kept, lacking = self._made
             if made is not states or made_for is not owners:
                 lacking = {}
-                cap = self._settings.prometheus.max_series_per_metric
-                clients = exposition.page(self._states.shown(states, cap, lacking), cap, lacking)
-                owned = services.owners_of(states, owners, self._settings.prometheus.cluster_name)
+                cap = self.settings.prometheus.max_series_per_metric
+                clients = exposition.page(self.states.shown(states, cap, lacking), cap, lacking)
+                owned = services.owners_of(states, owners, self.settings.prometheus.cluster_name)
                 sums = self._rendered(services.samples(states))
                 kept = Packed.pack(itertools.chain(clients, sums, self._rendered(owned)))
                 self._made = (states, owners, kept, lacking)
@@ -192,42 +187,42 @@ class Exporter:
 
     def _view(self) -> status_page.View:
         return status_page.View(
-            self._settings,
-            self._clock(),
-            self._trouble(),
-            self._states.newest,
-            self._states.left_out,
+            self.settings,
+            self.clock(),
+            self.trouble(),
+            self.states.newest,
+            self.states.left_out,
             self._owners.current(),
         )
 
     def _facets_of(self, states: list[State], owners: Owners) -> Facets:
         """Return the values to filter by, counted once for all requests."""
         if self._facets[0] is not states or self._facets[1] is not owners:
-            self._facets = (states, owners, facets(states, self._settings, owners))
+            self._facets = (states, owners, facets(states, self.settings, owners))
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
         """Return a client's page, also for a stale client or one of another shard: an alert may have named it."""
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id
-        for state in self._states.live():
+        for state in self.states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
-                return Response(status_page.client(self._view(), state, self._states.history.track(state.key)))
+                return Response(status_page.client(self._view(), state, self.states.history.track(state.key)))
         # The other shard that serves it, as 2/4, and its status page; each '' if unknown.
-        shard, page, ours = "", "", self._settings.prometheus
+        shard, page, ours = "", "", self.settings.prometheus
         asked = Client(service, "", instance, client_id)
         number = place(asked.key.encode("utf-8", "replace"), ours)
         if ours.shard and not ours.shard.startswith(f"{number}/"):
             shard = f"{number}/{ours.shard.partition('/')[2]}"
-            page = own_page(self._settings, str(number)) if "{shard}" in self._settings.links.status_page else ""
+            page = own_page(self.settings, str(number)) if "{shard}" in self.settings.links.status_page else ""
         if page:
             return Response("", status=HTTPStatus.FOUND, headers={"Location": f"{page}/{address(asked)}"})
-        if (recalled := self._states.recalled(names)) is not None:
-            last = wording.moment(recalled.seen, self._clock())
+        if (recalled := self.states.recalled(names)) is not None:
+            last = wording.moment(recalled.seen, self.clock())
             note = f"Nothing was heard of it after {last}: this is its last record."
             if shard:
                 note = f"Shard {shard} serves it; this is its newest record."
-            track = self._states.history.track(recalled.key)
+            track = self.states.history.track(recalled.key)
             return Response(status_page.client(self._view(), recalled, track, note))
         status = HTTPStatus.OK if shard else HTTPStatus.NOT_FOUND
         return Response(status_page.missing(self._view(), " · ".join(names), shard), status=status)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass, field
 
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import KafkaError, UnsupportedCodecError
@@ -30,6 +31,7 @@ CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
 
+@dataclass
 class HealthTopic:
     """Feeds every record of the topic to `put(key, value, timestamp_ms)`.
 
@@ -39,32 +41,19 @@ class HealthTopic:
     up: answers that were prepared need no time.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        put: Put,
-        connect: Callable[..., KafkaConsumer] = consumer,
-        ask: Callable[..., KafkaAdminClient] = admin,
-        prepare: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._settings = settings
-        self._topic = settings.topics.health
-        self._put = put
-        self._connect = connect
-        self._ask = ask
-        self._prepare = prepare
-        self._trouble: str | None = "starting"
-        self._looked = time.monotonic()
+    settings: Settings
+    put: Put
+    connect: Callable[..., KafkaConsumer] = consumer
+    ask: Callable[..., KafkaAdminClient] = admin
+    prepare: Callable[[], None] = lambda: None
+    #: Why the state cannot be trusted; None while the whole topic is read and Kafka answers.
+    trouble: str | None = "starting"
+    _looked: float = field(default_factory=time.monotonic)
 
     @property
     def idle_seconds(self) -> float:
         """Return the seconds since the topic was last polled, or a poll was attempted."""
         return time.monotonic() - self._looked
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the state cannot be trusted; None while the whole topic is read and Kafka answers."""
-        return self._trouble
 
     def run(self, stop: threading.Event) -> None:
         """Read until `stop` is set, also while brokers are lost; only errors in our own code raise."""
@@ -73,10 +62,10 @@ class HealthTopic:
             try:
                 self._read(stop)
             except UnsupportedCodecError as error:
-                self._lost(f"{self._topic} cannot be unpacked: {error}; {CODECS}")
+                self._lost(f"{self.settings.topics.health} cannot be unpacked: {error}; {CODECS}")
                 stop.wait(RETRY_SECONDS)
             except (KafkaError, ServiceError, OSError) as error:
-                servers = self._settings.kafka.bootstrap_servers
+                servers = self.settings.kafka.bootstrap_servers
                 self._lost(f"Kafka at {servers} is lost: {str(error) or type(error).__name__}")
                 stop.wait(RETRY_SECONDS)
 
@@ -89,46 +78,46 @@ class HealthTopic:
             **CONNECTING,
         }
         with (
-            closing(self._connect(self._settings, **options)) as reader,
-            closing(self._ask(self._settings, **ASKING, **CONNECTING)) as asking,
+            closing(self.connect(self.settings, **options)) as reader,
+            closing(self.ask(self.settings, **ASKING, **CONNECTING)) as asking,
         ):
             checked = 0.0
             while not stop.is_set():
                 self._looked = time.monotonic()
-                if time.monotonic() - checked >= CHECK_SECONDS or self._trouble is not None:
-                    self._compare(reader, extents(asking, [self._topic]))
+                if time.monotonic() - checked >= CHECK_SECONDS or self.trouble is not None:
+                    self._compare(reader, extents(asking, [self.settings.topics.health]))
                     checked = time.monotonic()
                 if not reader.assignment():
                     stop.wait(RETRY_SECONDS)
                     continue
                 for records in reader.poll(timeout_ms=POLL_MS, max_records=5_000).values():
                     for record in records:
-                        self._put(record.key, record.value, record.timestamp)
+                        self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
         """Read new partitions from their beginning, and find out whether the whole topic has been read."""
-        assigned = reader.assignment()
+        topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))
             for partition in new:
                 reader.seek(partition, there.known[partition].begin)
         if there.trouble:
-            self._lost(f"a part of {self._topic} cannot be read: {there.trouble}")
+            self._lost(f"a part of {topic} cannot be read: {there.trouble}")
         elif not there.known:
-            self._lost(f"the topic {self._topic} does not exist yet: has the monitor been started?")
-        elif self._trouble is not None:
+            self._lost(f"the topic {topic} does not exist yet: has the monitor been started?")
+        elif self.trouble is not None:
             left = sum(
                 max(0, extent.end - (reader.position(partition, ANSWER_MS) or extent.begin))
                 for partition, extent in there.known.items()
             )
             if left:
-                self._lost(f"reading {self._topic}: {left} records left")
+                self._lost(f"reading {topic}: {left} records left")
             else:
-                self._prepare()
-                log.info("all of %s has been read", self._topic)
-                self._trouble = None
+                self.prepare()
+                log.info("all of %s has been read", topic)
+                self.trouble = None
 
     def _lost(self, trouble: str) -> None:
-        if self._trouble is None or self._trouble.split(":")[0] != trouble.split(":")[0]:
+        if self.trouble is None or self.trouble.split(":")[0] != trouble.split(":")[0]:
             log.warning("%s", trouble)
-        self._trouble = trouble
+        self.trouble = trouble

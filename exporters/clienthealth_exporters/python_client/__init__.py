@@ -47,6 +47,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -58,8 +59,8 @@ log = logging.getLogger(__name__)
 
 #: Package of a client's class → the module here that handles this library.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
-#: Environment variables for service and instance; the first one that is set counts.
-SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), ("KAFKA_HEALTH_INSTANCE",)
+#: Environment variables for service (the first one that is set counts) and instance.
+SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 #: Maximum number of waiting log lines; beyond it the oldest are dropped.
 MAX_LINES = 1000
 #: A topic that rejects log lines is not tried again for this long (s).
@@ -93,14 +94,15 @@ def report(
     if not clients:
         raise TypeError("no client to report on")
     service = service or next((os.environ[name] for name in SERVICE if os.environ.get(name)), None)
-    instance = instance or next((os.environ[name] for name in INSTANCE if os.environ.get(name)), None)
     if service is None:
         raise TypeError(f"no service: give service=, or set {SERVICE[0]}")
+    host = socket.gethostname()
+    process = ClientProcess(service, host, instance or os.environ.get(INSTANCE) or f"{host}:{os.getpid()}")
     first, module = clients[0], _module_of(clients[0])
     by_class = isinstance(first, type)
     if logs_topic is None and by_class:
         logs_topic = "client-logs"
-    reporter = Reporter(service, instance, topic, logs_topic, interval_seconds, close_seconds)
+    reporter = Reporter(process, topic, logs_topic, interval_seconds, close_seconds)
     if by_class:
 
         def start(watched: Watched, connection: Mapping[str, Any], said: Any) -> None:
@@ -137,47 +139,40 @@ def _module_of(client: Any) -> Any:
     raise TypeError(f"{of.__name__} is neither a producer nor a consumer of kafka-python, aiokafka or confluent-kafka")
 
 
+@dataclass(eq=False)
 class Reporter:
     """Publishes snapshots of the clients of one process from its own thread."""
 
-    def __init__(
-        self,
-        service: str,
-        instance: str | None,
-        topic: str,
-        logs_topic: str | None,
-        interval_seconds: float,
-        close_seconds: float,
-    ) -> None:
-        host = socket.gethostname()
-        self._process = ClientProcess(service, host, instance or f"{host}:{os.getpid()}")
-        self._topic, self._logs_topic = topic, logs_topic
-        self._interval = interval_seconds
-        self._close_seconds = close_seconds
-        self._watched: list[Watched] = []
-        self._last: deque[tuple[bytes, bytes, threading.Event]] = deque()
-        self._lines: deque[bytes] = deque(maxlen=MAX_LINES)
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._no_lines_before = 0.0
-        self.sender: Sender | None = None
-        self.at_end: Callable[[], None] = lambda: None
-        #: Number of snapshots that were delivered, and of those that were dropped.
-        self.delivered_total = self.dropped_total = 0
+    process: ClientProcess
+    topic: str
+    logs_topic: str | None
+    interval_seconds: float
+    close_seconds: float
+    sender: Sender | None = None
+    at_end: Callable[[], None] = lambda: None
+    #: Number of snapshots that were delivered, and of those that were dropped.
+    delivered_total: int = 0
+    dropped_total: int = 0
+    _watched: list[Watched] = field(default_factory=list)
+    _last: deque[tuple[bytes, bytes, threading.Event]] = field(default_factory=deque)
+    _lines: deque[bytes] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
+    _wake: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+    _no_lines_before: float = 0.0
 
     def watch(self, watched: Watched) -> None:
         """Report on one more client. If its client id is already in use, a number is appended."""
         wanted, number = watched.client_id, 1
         with _LOCK:
-            while (self._process.instance, watched.client_id) in _TAKEN:
+            while (self.process.instance, watched.client_id) in _TAKEN:
                 number += 1
                 watched.client_id = f"{wanted}-{number}"
-            _TAKEN.add((self._process.instance, watched.client_id))
+            _TAKEN.add((self.process.instance, watched.client_id))
             self._watched.append(watched)
             watched.probe.closed = lambda: self._finish(watched)
             if self._thread is None:
                 atexit.register(self._at_exit)
-                name = f"kafka-health {self._process.service}"
+                name = f"kafka-health {self.process.service}"
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
         self._wake.set()
@@ -186,12 +181,12 @@ class Reporter:
         """Take a line (level, text) of a library; without a line, note that new statistics exist."""
         if not line:
             self._wake.set()
-        elif self._logs_topic:
+        elif self.logs_topic:
             self.keep(logger, line[0], line[1])
 
     def keep(self, logger: str, level: int, text: str, more: Mapping[str, Any] | None = None) -> None:
         """Keep a log line until the next report."""
-        process = self._process
+        process = self.process
         client = {"service": process.service, "host": process.host, "instance": process.instance}
         line = {"time": time.time(), "level": logging.getLevelName(level), "logger": logger, "message": text}
         self._lines.append(json.dumps({**client, **line, **(more or {})}).encode())
@@ -208,7 +203,7 @@ class Reporter:
                 log.debug("metrics of %s failed", watched.client_id, exc_info=True)
         if self.dropped_total:
             metrics["reporter-dropped-total"] = self.dropped_total
-        ref = self._process.client(
+        ref = self.process.client(
             watched.client_id, watched.probe.kind, watched.library, watched.version, watched.group
         )
         return canonical.snapshot(ref, round(time.time() * 1000), metrics, topics, watched.config)
@@ -227,12 +222,12 @@ class Reporter:
             self._forget(watched)
         self._wake.set()
         if self._thread is not None and self._thread.is_alive() and threading.current_thread() is not self._thread:
-            delivered.wait(self._close_seconds)
+            delivered.wait(self.close_seconds)
 
     def _forget(self, watched: Watched) -> None:
         with _LOCK:
             self._watched.remove(watched)
-            _TAKEN.discard((self._process.instance, watched.client_id))
+            _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
         # kafka-python closes producers itself at exit, after this; then `_finish` knows the undelivered records.
@@ -247,7 +242,7 @@ class Reporter:
             due = [
                 watched
                 for watched in list(self._watched)
-                if now >= watched.due or (watched.fresh() and now >= watched.due - self._interval)
+                if now >= watched.due or (watched.fresh() and now >= watched.due - self.interval_seconds)
             ]
             try:
                 self._publish(due)
@@ -255,7 +250,7 @@ class Reporter:
                 log.debug("the reporter failed", exc_info=True)
             with _LOCK:
                 for watched in due:
-                    watched.due = now + self._interval * watched.patience
+                    watched.due = now + self.interval_seconds * watched.patience
                     if watched.client() is None and watched in self._watched:
                         # The client is gone without a close(); this was its last known state.
                         self._forget(watched)
@@ -276,15 +271,15 @@ class Reporter:
         snapshots = [(key, value) for key, value, _ in ended] + [self._encoded(watched) for watched in due]
         delivered = 0
         try:
-            delivered = self._delivered(self._topic, snapshots)
+            delivered = self._delivered(self.topic, snapshots)
         finally:
             self.delivered_total += delivered
             self.dropped_total += len(snapshots) - delivered
             for *_, event in ended:
                 event.set()
-        lines, key = [self._lines.popleft() for _ in range(len(self._lines))], self._process.key.encode()
-        if self._logs_topic and lines and time.monotonic() >= self._no_lines_before:
-            taken = self._delivered(self._logs_topic, [(key, line) for line in lines])
+        lines, key = [self._lines.popleft() for _ in range(len(self._lines))], self.process.key.encode()
+        if self.logs_topic and lines and time.monotonic() >= self._no_lines_before:
+            taken = self._delivered(self.logs_topic, [(key, line) for line in lines])
             self._no_lines_before = time.monotonic() + (0 if taken else PAUSE_SECONDS)
 
     def _delivered(self, topic: str, records: list[tuple[bytes, bytes]]) -> int:
