@@ -98,10 +98,9 @@ def grid(marks: Iterable[tuple[float, str]], top: int, bottom: int, names: bool 
     """Return a vertical line for each mark of the time axis, with its name below."""
     for x, name in marks:
         yield line("grid", f"{x}%", f"{x}%", top, bottom)
-        if names and x > _LATE:
-            yield tick(name, x=f"{x}%", dx=-3, y=bottom + 14, text_anchor="end")
-        elif names:
-            yield tick(name, x=f"{x}%", dx=3, y=bottom + 14)
+        if names:
+            late = x > _LATE
+            yield tick(name, x=f"{x}%", dx=-3 if late else 3, y=bottom + 14, text_anchor="end" if late else None)
 
 
 def curves(height: int, drawn: Iterable[tuple[str, Sequence[tuple[float, float]]]]) -> Markup:

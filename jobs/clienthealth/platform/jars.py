@@ -140,7 +140,7 @@ def java() -> str:
 def version(path: str) -> int:
     """Return the major version of a Java. Raises DependencyError if it does not run or is too old."""
     # macOS has a program named java that only prints how to get one.
-    done = subprocess.run([path, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = _asked(path, "-version")
     number = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     if done.returncode != 0 or number is None:
         raise DependencyError(f"{path} does not tell its version; {_HOW}")
@@ -151,10 +151,11 @@ def version(path: str) -> int:
 
 def has_compiler(path: str) -> bool:
     """True if it is a development kit, which runs a program from its source file, as the demo's clients need it."""
-    done = subprocess.run(
-        [path, "--list-modules"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    return "jdk.compiler@" in done.stdout
+    return "jdk.compiler@" in _asked(path, "--list-modules").stdout
+
+
+def _asked(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
 def _read(listing: Path) -> list[Path] | None:

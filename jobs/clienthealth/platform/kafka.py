@@ -197,17 +197,15 @@ def _attempts() -> Iterator[list[str]]:
     failures: list[str] = []
     log = logging.getLogger("kafka.net.manager")
 
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if failure := _FAILURE.search(record.getMessage()):
-                failures.append(failure.group(1))
+    def note(record: logging.LogRecord) -> bool:
+        failures.extend(_FAILURE.findall(record.getMessage()))
+        return True
 
-    listener = Listener(logging.WARNING)
-    log.addHandler(listener)
+    log.addFilter(note)
     try:
         yield failures
     finally:
-        log.removeHandler(listener)
+        log.removeFilter(note)
 
 
 def _reason(failures: Sequence[str]) -> str | None:

@@ -124,15 +124,12 @@ class _Client:
 
     def _ask(self, path: str) -> Mapping[str, Any]:
         """Return the registry's answer; retries for up to `patience_seconds`."""
-        url = f"{self._settings.url.rstrip('/')}/{path}"
-        deadline = time.monotonic() + self._settings.patience_seconds
-        pause = _FIRST_PAUSE
+        url, seconds = f"{self._settings.url.rstrip('/')}/{path}", self._settings.timeout_seconds
+        deadline, pause = time.monotonic() + self._settings.patience_seconds, _FIRST_PAUSE
         while True:
             try:
                 request = urllib.request.Request(url, headers=self._headers)
-                with urllib.request.urlopen(
-                    request, timeout=self._settings.timeout_seconds, context=self._tls
-                ) as response:
+                with urllib.request.urlopen(request, timeout=seconds, context=self._tls) as response:
                     document: Mapping[str, Any] = json.load(response)
                     return document
             except urllib.error.HTTPError as error:
