@@ -241,8 +241,6 @@ def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
     return named.union(*of_recordings)
 
 
-#: A page with more alerts than this covers several failures: then only the firing alert is to be silenced.
-MOST_NAMES = 4
 #: Placeholder of a label in commands of runbooks.
 PLACEHOLDERS = {
     "cluster": "C",
@@ -268,23 +266,10 @@ def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
     mode = modes().get(name)
     table = mode.thresholds if mode else LIMITS
     used = frozenset().union(*(alert.limits for alert in about))
-    head = (
-        _templates(FILES / "parts")
-        .get_template("head.md.j2")
-        .render(
-            name=name,
-            about=about,
-            silences=silences,
-            most_names=MOST_NAMES,
-            placeholders=PLACEHOLDERS,
-            mode=mode,
-            limits=[
-                (f.name, getattr(table, f.name), f.metadata["reason"])
-                for f in dataclasses.fields(table)
-                if mode or f.name in used
-            ],
-        )
-    )
+    fields = [f for f in dataclasses.fields(table) if mode or f.name in used]
+    limits = [(f.name, getattr(table, f.name), f.metadata["reason"]) for f in fields]
+    values = {"name": name, "about": about, "silences": silences, "mode": mode, "limits": limits}
+    head = _templates(FILES / "parts").get_template("head.md.j2").render(values, placeholders=PLACEHOLDERS)
     page = _BLOCK.sub(lambda _: f"{BEGIN}\n\n{head}\n{END}", text, count=1)
     parts = {part: (FILES / "parts" / f"{part}.md").read_text(encoding="utf-8") for part in ("process", "access")}
     return _PARTS.sub(lambda match: f"<!-- generated: {match[1]} -->\n{parts[match[1]]}<!-- end -->", page)
