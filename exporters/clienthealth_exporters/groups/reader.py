@@ -48,11 +48,7 @@ def _message(name: str) -> Any:
 
 _MESSAGES: list[Any] = []
 #: Type of a group → the request that describes it. Groups of all other types are described as classic groups.
-_DESCRIBE = {
-    "consumer": _message("ConsumerGroupDescribe"),
-    "streams": _message("StreamsGroupDescribe"),
-    "share": _message("ShareGroupDescribe"),
-}
+_DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 #: States of an empty group.
 MEMBERLESS = ("Empty", "Dead")
@@ -255,10 +251,8 @@ class GroupReader:
                     for row in _answer(attempt.admin, _SHARE_OFFSETS(groups=asked), broker)
                 }
             else:
-                response = {
-                    name: {tp: offset.offset for tp, offset in offsets.items()}
-                    for name, offsets in attempt.admin.list_group_offsets(list(groups)).items()
-                }
+                found = attempt.admin.list_group_offsets(list(groups))
+                response = {name: {tp: one.offset for tp, one in of_group.items()} for name, of_group in found.items()}
             return {name: {tp: at for tp, at in offsets.items() if at >= 0} for name, offsets in response.items()}
 
         return self._asked(ask, names, attempt, attempt.groups)

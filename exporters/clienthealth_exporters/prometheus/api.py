@@ -360,11 +360,9 @@ def _answer(value: Any, status: HTTPStatus = HTTPStatus.OK, etag: str = "") -> R
 @cache
 def openapi() -> Mapping[str, Any]:
     """Return the OpenAPI 3.1 document of the types and routes above."""
-    answered = [route.answers for route in ROUTES.values() if route.answers is not None]
-    references, schemas = msgspec.json.schema_components(
-        [*answered, Problem], ref_template="#/components/schemas/{name}"
-    )
-    schema_of = dict(zip([*answered, Problem], references, strict=True))
+    types = [*(route.answers for route in ROUTES.values() if route.answers is not None), Problem]
+    references, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schema_of = dict(zip(types, references, strict=True))
 
     def content(schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"application/json": {"schema": schema}}
@@ -387,9 +385,8 @@ def openapi() -> Mapping[str, Any]:
             "404": problem,
         }
         name = path.replace("/{key}", "_by_key").replace(".json", "")
-        paths[f"{PREFIX}{path}"] = {
-            "get": {"operationId": name, "summary": route.says, "parameters": parameters, "responses": answers}
-        }
+        get = {"operationId": name, "summary": route.says, "parameters": parameters, "responses": answers}
+        paths[f"{PREFIX}{path}"] = {"get": get}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Kafka Client Health", "version": version("kafka-client-health")},

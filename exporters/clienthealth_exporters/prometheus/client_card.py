@@ -104,12 +104,10 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
     The newest fact of each kind decides, then the newest of the rest: facts of different kinds that agree weigh more
     than repetitions.
     """
-    newest = list(reversed(verdict.evidence))
-    of_each_kind = {fact.kind: fact for fact in verdict.evidence}.values()
-    first = [*of_each_kind, *(fact for fact in newest if fact not in of_each_kind)][:DECIDING]
-    return [fact for fact in verdict.evidence if fact in first], [
-        fact for fact in verdict.evidence if fact not in first
-    ]
+    facts = verdict.evidence
+    of_each_kind = {fact.kind: fact for fact in facts}.values()
+    first = [*of_each_kind, *(fact for fact in reversed(facts) if fact not in of_each_kind)][:DECIDING]
+    return [fact for fact in facts if fact in first], [fact for fact in facts if fact not in first]
 
 
 def what_is_wrong(record: HealthRecord) -> str:
@@ -212,9 +210,7 @@ def measurements(record: HealthRecord) -> list[Measurement]:
         ("Topic queue", queues or kind not in ("group", "producer"), _queue),
         ("Lag", kind != "producer", _lag),
     )
-    return [
-        measure(name, record) if applies else Measurement(name, applies=False) for name, applies, measure in readers
-    ]
+    return [read(name, record) if applies else Measurement(name, applies=False) for name, applies, read in readers]
 
 
 def _buffer(name: str, record: HealthRecord) -> Measurement:

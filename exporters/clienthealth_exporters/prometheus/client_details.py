@@ -70,10 +70,8 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 def _measured(record: HealthRecord) -> dict[str, str]:
     """Return the measurements with which a client's options are compared, by names that begin with `measured.`."""
-    figures = {
-        "buffer_used_ratio": record.value("buffer_used_ratio", "last"),
-        "waiting_threads": record.value("buffer", "waiting_threads"),
-    }
+    figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
+    figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")
     most = option(record.config.get("max.poll.records"))
     if idle is not None and rate and most:

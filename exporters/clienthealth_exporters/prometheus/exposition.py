@@ -8,6 +8,7 @@ client share are kept once; the ends of lines (`} 1`) are the same for most heal
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from sys import intern
@@ -26,10 +27,9 @@ _NOTHING = ("",) * len(FAMILIES)
 
 
 #: Indicator → the metrics that come from it, with their places.
-_BY_INDICATOR = {
-    name: [(position, family) for position, family in enumerate(FAMILIES) if family.needs == name]
-    for name in {family.needs for family in FAMILIES}
-}
+_BY_INDICATOR: defaultdict[str, list[tuple[int, Family]]] = defaultdict(list)
+for _position, _family in enumerate(FAMILIES):
+    _BY_INDICATOR[_family.needs].append((_position, _family))
 
 
 @dataclass(frozen=True, slots=True)

@@ -376,9 +376,8 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
     if record.client.kind == "group":
         shares = [amount(row.get("retention_used_ratio")) for row in record.rows("lag")]
         return any(share is not None and share > LIMITS.retention_used_ratio for share in shares)
-    return any(
-        value is not None and limit is not None and value > limit for value, limit in zip(most, _LIMITS, strict=True)
-    )
+    pairs = zip(most, _LIMITS, strict=True)
+    return any(value is not None and limit is not None and value > limit for value, limit in pairs)
 
 
 def urgency(record: HealthRecord) -> int:

@@ -193,8 +193,8 @@ class Reporter:
 
     def snapshot(self, watched: Watched) -> dict[str, Any]:
         """Return a client's snapshot in the canonical form."""
-        client = watched.client()
-        metrics, topics = watched.probe.metrics(), watched.probe.topics()
+        client, probe = watched.client(), watched.probe
+        metrics, topics = probe.metrics(), probe.topics()
         if client is not None:
             try:
                 measured, by_topic = watched.more(client)
@@ -203,9 +203,7 @@ class Reporter:
                 log.debug("metrics of %s failed", watched.client_id, exc_info=True)
         if self.dropped_total:
             metrics["reporter-dropped-total"] = self.dropped_total
-        ref = self.process.client(
-            watched.client_id, watched.probe.kind, watched.library, watched.version, watched.group
-        )
+        ref = self.process.client(watched.client_id, probe.kind, watched.library, watched.version, watched.group)
         return canonical.snapshot(ref, round(time.time() * 1000), metrics, topics, watched.config)
 
     def _encoded(self, watched: Watched) -> tuple[bytes, bytes]:
@@ -239,11 +237,8 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            due = [
-                watched
-                for watched in list(self._watched)
-                if now >= watched.due or (watched.fresh() and now >= watched.due - self.interval_seconds)
-            ]
+            # New measurements are due an interval earlier.
+            due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)
             except Exception:

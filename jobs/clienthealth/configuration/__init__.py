@@ -78,12 +78,8 @@ def placed(settings: Settings, folder: str = "") -> Settings:
     sections = {}
     for name, kind in _SECTIONS.items():
         section = getattr(settings, name)
-        places = {
-            key.name: there(getattr(section, key.name))
-            for key in keys(kind).values()
-            if key.bounds.form in (PLACE, FILE)
-        }
-        sections[name] = dataclasses.replace(section, **places)
+        located = [key for key, one in keys(kind).items() if one.bounds.form in (PLACE, FILE)]
+        sections[name] = dataclasses.replace(section, **{key: there(getattr(section, key)) for key in located})
     return dataclasses.replace(settings, **sections)
 
 
