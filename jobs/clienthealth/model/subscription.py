@@ -25,6 +25,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from clienthealth.model.errors import ServiceError
 from clienthealth.model.metric_names import JAVA, kip714, spellings
+from clienthealth.model.metrics import SPELLINGS
 
 NAME = "kafka-client-health"
 #: Which clients the subscription is for: the client must match all regular expressions of the list in full.
@@ -35,16 +36,7 @@ MATCH_LIBRDKAFKA = (
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
 #: Prefixes of the librdkafka metrics that are read, and of the counters from which a push's interval is seen.
-OF_LIBRDKAFKA = (
-    "org.apache.kafka.consumer.connection.creation.total",
-    "org.apache.kafka.consumer.coordinator.",
-    "org.apache.kafka.consumer.poll.idle.ratio.avg",
-    "org.apache.kafka.producer.connection.creation.total",
-    "org.apache.kafka.producer.node.request.latency",
-    "org.apache.kafka.producer.produce.throttle.time.avg",
-    "org.apache.kafka.producer.record.queue.time",
-    "org.apache.kafka.producer.request.latency",
-)
+OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
 #: Interval (s) between pushes. Twice as long would delay an incident by half a minute and halve the load.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from clienthealth.model.errors import DependencyError
+from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Stream
 
 #: Maximum number of attribute sets in the cache, whose key is the set's bytes.
@@ -23,47 +25,8 @@ DELTA = 1
 #: Flag of a data point that has no recorded value.
 NO_VALUE = 1
 
-#: Message → field → its number and type. `*` marks a repeated field; a type with a capital letter is a message of this
-#: table.
-_SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = {
-    "Metrics": {"resources": (1, "ResourceMetrics*")},
-    "ResourceMetrics": {"resource": (1, "bytes"), "scopes": (2, "bytes*")},
-    "Resource": {"attributes": (1, "bytes*")},
-    "ScopeMetrics": {"metrics": (2, "bytes*")},
-    "Metric": {"name": (1, "bytes"), "gauge": (5, "Numbers"), "sum": (7, "Numbers")},
-    "Numbers": {"points": (1, "Point*"), "temporality": (2, "int32")},
-    "Point": {
-        "start": (2, "fixed64"),
-        "time": (3, "fixed64"),
-        "as_double": (4, "double"),
-        "as_int": (6, "sfixed64"),
-        "attributes": (7, "bytes*"),
-        "flags": (8, "uint32"),
-    },
-    "Logs": {"resources": (1, "ResourceLogs*")},
-    "ResourceLogs": {"resource": (1, "Resource"), "scopes": (2, "ScopeLogs*")},
-    "ScopeLogs": {"scope": (1, "Scope"), "records": (2, "LogRecord*")},
-    "Scope": {"name": (1, "bytes")},
-    "LogRecord": {
-        "time": (1, "fixed64"),
-        "severity": (2, "int32"),
-        "level": (3, "bytes"),
-        "body": (5, "bytes"),
-        "attributes": (6, "bytes*"),
-        "observed": (11, "fixed64"),
-    },
-    "KeyValue": {"key": (1, "bytes"), "value": (2, "bytes")},
-    "Value": {
-        "text": (1, "bytes"),
-        "yes": (2, "bool"),
-        "whole": (3, "int64"),
-        "real": (4, "double"),
-        "values": (5, "Values"),
-        "pairs": (6, "KeyValues"),
-    },
-    "Values": {"values": (1, "bytes*")},
-    "KeyValues": {"pairs": (1, "bytes*")},
-}
+#: Message → field → its number and type.
+_SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = table(Path(__file__).with_suffix(".toml"))
 
 _LEN, _FIXED64 = 2, 1
 #: Wire type → length of its values in bytes.

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent, Source, Thread, ThreadDump
 from clienthealth.model.telemetry import LogLine
-from clienthealth.model.values import integer
+from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dump_formats import DEADLOCK, HOLDER, dumps_in
+from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_THREAD
 
 MAX_DUMPS = 64
@@ -71,9 +72,7 @@ def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
     begins, where the dump ends, or where more than MAX_GAP bytes are missing. Threads without a dump's title are
     dropped.
     """
-    files: dict[str | None, list[LogEvent]] = {}
-    for line in lines:
-        files.setdefault(line.captures.get("file"), []).append(line)
+    files = grouped(lines, lambda line: line.captures.get("file"))
     return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]
 
 
@@ -102,33 +101,9 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 
 
 #: Parts of frames that identify a kind of client; the kinds are tried in this order.
-_FRAMES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
-    ("producer", ("clients.producer.KafkaProducer.", "clients.producer.internals.")),
-    (
-        "legacy-consumer",
-        (
-            "kafka.consumer.ConsumerIterator.",
-            "kafka.consumer.ConsumerFetcherThread.",
-            "kafka.consumer.ZookeeperConsumerConnector",
-            "kafka.client.ClientUtils$.channelToOffsetManager",
-        ),
-    ),
-    (
-        "consumer",
-        (
-            "clients.consumer.KafkaConsumer.",
-            "clients.consumer.KafkaShareConsumer.",
-            "clients.consumer.internals.",
-        ),
-    ),
-)
+_FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 #: Frames of frameworks whose threads poll a consumer and call the application's handler between two polls.
-_CONTAINERS = (
-    "KafkaMessageListenerContainer$ListenerConsumer.run",
-    "org.apache.camel.component.kafka.KafkaFetchRecords.run",
-    "org.apache.kafka.connect.runtime.WorkerSinkTask.execute",
-    "org.apache.kafka.streams.processor.internals.StreamThread.run",
-)
+_CONTAINERS: list[str] = TABLES["containers"]["frames"]
 #: For frameworks whose threads Kafka itself names: the thread's name, the names of consumers for which it can be told
 #: whether the thread polls them, and the default name of the consumer that it polls. Kafka Streams names its consumers
 #: itself, so its threads poll no other consumers.
@@ -168,7 +143,7 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     for consumer in polled:
         yield consumer, "consumer"
     any_client = bool(named or polled)
-    for kind, parts in _FRAMES:
+    for kind, parts in _FRAMES.items():
         named_already = named if kind == "producer" else any_client if kind == "consumer" else False
         fetches = kind == "legacy-consumer" and any(t.name.startswith(FETCHER_THREAD) for t in dump.threads)
         shown = any(part in frame for thread in dump.threads for frame in thread.frames for part in parts)

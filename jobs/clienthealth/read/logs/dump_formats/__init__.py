@@ -17,33 +17,14 @@ from clienthealth.read.logs.dump_formats.scan import DEADLOCK as DEADLOCK
 from clienthealth.read.logs.dump_formats.scan import HOLDER as HOLDER
 from clienthealth.read.logs.dump_formats.scan import bare_stacks, scan
 from clienthealth.read.logs.dump_formats.shapes import HINTS
+from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.dump_formats.threads import dumps_of_document as dumps_of_document
 from clienthealth.read.logs.dump_formats.threads import is_dump_document as is_dump_document
 
 #: Every dump that may stand amid a long log contains one of these texts, whatever its shape.
-LITERALS = (
-    "Full thread dump ",
-    "java.lang.Thread.State: ",
-    "3XMTHREADINFO",
-    "(most recent call first):",
-    ' (active): "',
-    ' (idle): "',
-    "Total blocked: ",
-)
+LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
 #: Every dump of any shape contains one of these texts, even if the dump is a string within JSON.
-SHIPPED = (
-    *(literal.removesuffix('"') for literal in LITERALS),
-    " (active)",
-    '" Id=',
-    "Thread[",
-    ": (state = ",
-    '#1 "main"',
-    '#1 \\"main\\"',
-    " java.base",
-    "threadContainers",
-    "stackTrace",
-    "short_filename",
-)
+SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
 
 
 def may_begin_dump(text: str) -> bool:

@@ -42,13 +42,9 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     python: bool = False
 
 
-def _compiled(_: type, text: str) -> Pattern:
-    for name, part in TABLES["parts"].items():
-        text = text.replace(f"%{name}%", part)
-    return pattern(text.replace("\n", ""))
-
-
-_BY_NAME = converted(TABLES["shape"], dict[str, Shape], "dump_formats/shapes.toml", _compiled)
+_BY_NAME = converted(
+    TABLES["shape"], dict[str, Shape], "dump_formats/shapes.toml", lambda _, expression: pattern(expression)
+)
 SHAPES = tuple(_BY_NAME.values())
 HOTSPOT, _TO_FILE = _BY_NAME["hotspot"], _BY_NAME["to-file"]
 #: Every dump of any of the shapes contains one of these texts. `Thread.dump_to_file` has no typical text: its line with

@@ -139,8 +139,10 @@ Pattern = re.Pattern[str]
 
 
 def pattern(text: str) -> Pattern:
-    """Compile an expression for ASCII text."""
-    return re.compile(text, re.ASCII)
+    """Compile an expression of `shapes.toml` for ASCII text."""
+    for name, part in TABLES["parts"].items():
+        text = text.replace(f"%{name}%", part)
+    return re.compile(text.replace("\n", ""), re.ASCII)
 
 
 Add = Callable[[Block, re.Match[str]], None]
@@ -158,34 +160,12 @@ def _add_j9(block: Block, match: re.Match[str]) -> None:
     block.add(match["method"].replace("/", "."), match["location"].partition("(")[0].rpartition("/")[2])
 
 
-_LOADER = r"(?:[^\s(/]{0,200}/(?!0x)){0,2}"
-_AT = pattern(rf"[ \t]*at {_LOADER}(?P<method>[^\s(][^(]{{0,999}})\((?P<location>[^()]{{0,300}})")
-_LOCATION = (
-    r"(?:[\w.]{1,80}(?:@[\w.+-]{1,40})?/)?"
-    r"(?:Native Method|Unknown Source|Redefined|[^\s()]{1,200}\.\w{1,10}(?::-?\d{1,7})?)"
-)
-#: A frame without `at`. Only texts that can be nothing else match.
-BARE = pattern(
-    rf"[ \t]*(?:at )?{_LOADER}(?P<method>[\w$][\w$.<>/+-]{{2,999}})\((?P<location>{_LOCATION})\)[ \t~\[\]\w.?!:+-]*\Z"
-)
-#: A frame as a profiler prints it: the place follows the arguments.
-ASIDE = pattern(
-    r"[ \t]*(?:at )?(?P<method>[\w$][\w$.<>/+-]{2,999})\([^()]{0,300}\)[ \t]+"
-    r"(?P<location>(?:line:? ?\d{1,7}|[\w$]{1,200}\.(?:java|scala|kt|groovy|clj)(?::\d{1,7})?))[ \t]*\Z"
-)
-_FORCED = pattern(r"[ \t]*- (?P<method>[\w$.<>/]{3,999})\([^()]{0,999}\) @bci=-?\d{1,7}(?:, line=(?P<line>\d{1,7}))?")
-_FILE_LINE = pattern(r"[ \t]+File \"(?P<file>[^\"]{1,1000})\", line (?P<line>\d{1,7}) in (?P<method>.{1,300})\Z")
-_FUNCTION_FILE = pattern(r" {4}(?P<method>[^\s(][^(]{0,299}) \((?P<file>[^()]{1,1000}?)(?::(?P<line>\d{1,7}))?\)\Z")
-_J9 = pattern(r"4XESTACKTRACE +at (?P<method>[^\s(]{1,1000})\((?P<location>[^)]{0,300})")
+_ADD: Mapping[str, Add] = {"java": _add_java, "forced": _add_forced, "j9": _add_j9, "python": _add_python}
+#: The lines that are frames, by name: a pattern, and how to add such a frame to its thread.
 FRAMES: Mapping[str, tuple[Pattern, Add]] = {
-    **{
-        "at": (_AT, _add_java),
-        "bare": (BARE, _add_java),
-        "aside": (ASIDE, _add_java),
-        "forced": (_FORCED, _add_forced),
-    },
-    **{"j9": (_J9, _add_j9), "file-line": (_FILE_LINE, _add_python), "function-file": (_FUNCTION_FILE, _add_python)},
+    name: (pattern(frame["pattern"]), _ADD[frame["added_as"]]) for name, frame in TABLES["frame"].items()
 }
+BARE, ASIDE = FRAMES["bare"][0], FRAMES["aside"][0]
 
 MAX_DEPTH = 8
 
