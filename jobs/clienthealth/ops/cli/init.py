@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from clienthealth.model.subscription import Subscription
     from clienthealth.ops.initialise import Answers
-    from clienthealth.platform.topics import Topic
     from clienthealth.settings import Settings
 
 HELP = "write the settings for a cluster, test the connection, create missing topics, ask clients for their metrics"
@@ -90,13 +88,8 @@ def run(args: argparse.Namespace) -> int:
     if answers:
         print(f"\nTo be written, {path}:\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
     servers = settings.kafka.bootstrap_servers
-    wanted: dict[str, Sequence[Topic | Subscription]] = {
-        "Topics to be created": topics.missing,
-        "Clients to be asked for their metrics": unasked,
-    }
-    for what, missing in wanted.items():
-        if missing:
-            print(f"\n{what}, as if by:", *(f"  {one.command(servers)}" for one in missing), sep="\n")
+    _show("Topics to be created", [topic.command(servers) for topic in topics.missing])
+    _show("Clients to be asked for their metrics", [subscription.command(servers) for subscription in unasked])
     if args.dry_run:
         print("\nNothing was changed (--dry-run).")
         return 0
@@ -116,6 +109,11 @@ def run(args: argparse.Namespace) -> int:
     for what in ("monitor", "export groups", "export prometheus"):
         print(f"  kafka-health {what} --config {path}")
     return int(bool(lacking))
+
+
+def _show(what: str, commands: Sequence[str]) -> None:
+    if commands:
+        print(f"\n{what}, as if by:", *(f"  {command}" for command in commands), sep="\n")
 
 
 def _kept(args: argparse.Namespace, path: Path) -> Settings:

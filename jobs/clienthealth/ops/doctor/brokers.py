@@ -18,6 +18,7 @@ from kafka.errors import (
 from clienthealth.model.errors import HealthError
 from clienthealth.model.subscription import Subscription, brokers_with_plugin, subscriptions, takes_pushes
 from clienthealth.model.telemetry import Stream
+from clienthealth.model.wording import listing
 from clienthealth.ops.doctor import Finding, State, machine
 from clienthealth.ops.doctor.records import CLIENT, clocks_agree, newest, records_readable, who_pushes
 from clienthealth.platform import topics as declared
@@ -64,32 +65,25 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
 
 
 def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Iterator[Finding]:
-    topics = settings.topics
-    inputs = (*topics.metrics, *topics.logs)
-    copies = declared.usual_replicas(brokers)
-    declared_topics = (*declared.inputs(topics, replicas=copies), *declared.outputs(topics, copies))
-    ours = {topic.name: topic for topic in declared_topics}
+    topics, copies = settings.topics, declared.usual_replicas(brokers)
     existing = {topic["name"]: topic for topic in client.describe_topics()}
-    for name in dict.fromkeys((*inputs, topics.health, topics.rejects)):
-        if name in existing:
-            yield from _topic(settings, client, existing[name], brokers)
+    for topic in (*declared.inputs(topics, replicas=copies), *declared.outputs(topics, copies)):
+        if topic.name in existing:
+            yield from _topic(settings, client, existing[topic.name], brokers)
             continue
-        command = ours[name].command(settings.kafka.bootstrap_servers)
+        command = topic.command(settings.kafka.bootstrap_servers)
         text = f"It does not exist, or this user may not see it. 'kafka-health init' creates it, or: {command}"
-        yield Finding(f"topic {name}", "failed", text)
+        yield Finding(f"topic {topic.name}", "failed", text)
     streams: dict[str, Stream] = {**dict.fromkeys(topics.metrics, "metrics"), **dict.fromkeys(topics.logs, "logs")}
-    for name, stream in streams.items():
-        if name not in existing:
-            continue
+    for name in filter(existing.__contains__, streams):
         try:
             records, _ = newest(settings, name, NEWEST)
-            yield from records_readable(settings, name, stream, records)
+            yield from records_readable(settings, name, streams[name], records)
+            if streams[name] == "metrics":
+                yield from clocks_agree(settings, name, records)
+                yield from who_pushes(name, records)
         except HealthError as error:
             yield Finding(f"topic {name}", "warning", f"Its records could not be looked at: {error}.")
-            continue
-        if stream == "metrics":
-            yield from clocks_agree(settings, name, records)
-            yield from who_pushes(name, records)
 
 
 def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any], brokers: int) -> Iterator[Finding]:
@@ -132,10 +126,8 @@ def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
-    lacking = sorted(needed - set(allowed) if "ALL" not in allowed else ())
-    if lacking:
-        text = f"This user lacks the right to {' and '.join(lacking)}; grant it: kafka-acls.sh."
-        yield Finding(about, "failed", text)
+    if lacking := sorted(needed - set(allowed)) if "ALL" not in allowed else []:
+        yield Finding(about, "failed", f"This user lacks the right to {listing(lacking)}; grant it: kafka-acls.sh.")
     else:
         yield Finding(about, "ok", f"This user may {' and '.join(sorted(needed)).lower()}.")
 
@@ -179,11 +171,9 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
     except KafkaError as failed:
         return "warning", f"Groups could not be listed: {type(failed).__name__}: {failed}."
     if seen:
-        return "ok", f"This user sees {len(seen)} consumer group(s), whose lag can be told."
-    return (
-        "skipped",
-        f"This user sees no consumer group: there is none, or it lacks the right to Describe them. {DESCRIBE}",
-    )
+        return "ok", f"This user sees {len(seen)} consumer group(s), whose lag can be measured."
+    why = "there is none, or it lacks the right to Describe them"
+    return "skipped", f"This user sees no consumer group: {why}. {DESCRIBE}"
 
 
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
@@ -195,20 +185,18 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
     except KafkaError as error:
         yield Finding(PUSHES, "skipped", f"{UNSEEN} ({type(error).__name__}); {GRANT}")
         return
-    if with_plugin is None:
-        yield Finding(PUSHES, "skipped", f"{UNSEEN}; {GRANT}")
-        return
-    if present is None:
-        yield Finding(PUSHES, "skipped", "The brokers are older than 3.7: clients cannot push their metrics.")
-        return
-    if not with_plugin:
+    if not with_plugin or present is None:
         text = "No broker has our plugin, so no client pushes. deploy/broker-plugin/README.md says how to install it."
+        if with_plugin is None:
+            text = f"{UNSEEN}; {GRANT}"
+        elif present is None:
+            text = "The brokers are older than 3.7: clients cannot push their metrics."
         yield Finding(PUSHES, "skipped", text)
         return
     lacking = [node for node in nodes if node not in with_plugin]
     if lacking:
         text = f"Of {len(nodes)} brokers {len(lacking)} lack our plugin ({', '.join(map(str, lacking))})"
-        yield Finding(PUSHES, "warning", f"{text}: clients that push to them are not heard. Restart them with it.")
+        yield Finding(PUSHES, "warning", f"{text}: what clients push to them is lost. Restart them with it.")
     if idle:
         text = f"The plugin of broker(s) {', '.join(map(str, idle))} takes no pushes: its settings are wrong"
         yield Finding(PUSHES, "failed", f"{text}. The log of the broker names them ('Client telemetry is not taken').")

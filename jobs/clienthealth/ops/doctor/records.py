@@ -184,9 +184,6 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
     """Check the newest samples of a topic: none may be in the future, and none much older than its record."""
-    if not records:
-        yield Finding(CLOCK, "skipped", f"{topic} has no records yet, so clocks cannot be compared.")
-        return
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # Seconds by client: the most that its samples are ahead of our clock, and the least that they are behind their
@@ -201,7 +198,10 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
                 ahead[client] = max(snapshot.ts_ms / 1000 - now, ahead.get(client, -math.inf))
                 behind[client] = min((record.ts_ms - snapshot.ts_ms) / 1000, behind.get(client, math.inf))
     if not ahead:
-        yield Finding(CLOCK, "skipped", f"None of the newest {len(records)} records of {topic} has a reading's time.")
+        text = f"None of the newest {len(records)} records of {topic} has a reading's time."
+        if not records:
+            text = f"{topic} has no records yet, so clocks cannot be compared."
+        yield Finding(CLOCK, "skipped", text)
         return
     future_seconds = settings.monitor.future_seconds
     rejected = {client: by for client, by in ahead.items() if by > future_seconds}
