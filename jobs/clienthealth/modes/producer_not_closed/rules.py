@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.producer import used_ratios
@@ -14,7 +11,7 @@ from clienthealth.model.readings import LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import AbsenceMode, Limits, mode_file
-from clienthealth.modes._evidence import Fact, conclude, events, used_bytes, version
+from clienthealth.modes._evidence import Fact, conclude, events, number_or_none, used_bytes, version
 from clienthealth.modes._looks import Look
 from clienthealth.modes._polls import CLOSES, pushes, pushes_on, told_in_poll
 
@@ -49,19 +46,38 @@ class Thresholds(Limits, of=FILE):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The undelivered records at the last sample."""
+    """The undelivered records at the last sample before the client began to close; None if it does not report them."""
 
-    bytes: float | None
-    records: float | None
-    ratio: float
+    reading: Reading | None = None
+    bytes: float | None = None
+    records: float | None = None
+    ratio: float = 0.0
 
     @property
-    def nothing(self) -> bool:
-        return not self.bytes and not self.records
+    def known(self) -> bool:
+        return self.bytes is not None or self.records is not None
+
+    @property
+    def none_left(self) -> bool:
+        return self.known and not self.some_left
+
+    @property
+    def some_left(self) -> bool:
+        return bool(self.bytes or self.records)
 
     def large(self, limits: Thresholds) -> bool:
         by_bytes = (self.bytes or 0) >= limits.confirm_bytes and self.ratio >= limits.confirm_ratio
         return by_bytes or (self.records or 0) >= limits.confirm_records
+
+    def loss(self) -> dict[str, Any]:
+        """Return least and most lost. The least is 0: all may have been delivered after the last sample."""
+        most = {"lost_bytes": self.bytes, "lost_records": self.records}
+        return {name: [0, round(value)] for name, value in most.items() if value is not None}
+
+    def facts(self) -> list[Fact]:
+        if self.reading is None or not self.some_left:
+            return []
+        return [Fact.of("metric", self.reading, f"at its last sample it still had to deliver {self}")]
 
     def __str__(self) -> str:
         parts = [count_of(self.records, "record")] if self.records is not None else []
@@ -72,42 +88,37 @@ class _Pending:
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Judge by the rules in `background` of mode.toml. Without `departed_ms` the client still exists: unknown."""
+    terminating, died = events(window, TERMINATING), events(window, DIED)
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
     if window.spoke_ms is not None:
         return Verdict(ID, "unknown", reason=SPEAKS)
-    if window.alive and told_in_poll(window) and not events(window, TERMINATING):
-        return Verdict(ID, "unknown", reason=BESIDE)
-    readings = _before_the_end(window)
-    pending = _pending(window, readings) if readings else None
-    terminating = events(window, TERMINATING)
     if terminating:
         return _terminated(terminating[-1])
+    if window.alive and told_in_poll(window):
+        return Verdict(ID, "unknown", reason=BESIDE)
+    pending = _pending(window)
     # The line that says most: records were given up; else: the close was forced.
     forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
-    if forced and (waited or (inside and not (pending and pending.nothing))):
+    if forced and (waited or (inside and not pending.none_left)):
         fact = Fact.of("log", forced, f"the client logged {quoted(forced.text)}", waited)
-        return conclude(ID, [fact, *_left(window, pending)], {"cause": "forced-close", **_loss(pending)})
+        return conclude(ID, [fact, *pending.facts()], {"cause": "forced-close", **pending.loss()})
     if events(window, CLOSING, CLOSED) and not forced:
-        unfinished = _unfinished(window, pending, thresholds)
-        if _delivering(window) or (not unfinished and _amid_close(window, pending)):
-            return Verdict(ID, "unknown", reason=DELIVERING, detail=_loss(pending))
-        return conclude(ID, unfinished, {"cause": "killed", **_loss(pending)})
+        return _begun(window, pending, thresholds)
     unclosed = [Fact.of("log", e, quoted(e.text)) for e in events(window, UNCLOSED)[-1:]]
-    if readings and readings[-1].get(CLOSES) and not (forced or unclosed or events(window, DIED)):
+    if window.readings and window.readings[-1].get(CLOSES) and not (forced or unclosed or died):
         return _closing_at_the_end(pending)
-    if pending is None:
-        died = events(window, DIED)[-1:]
-        blind = f"the process ended ({quoted(died[0].text)}), and {BLIND}" if died else BLIND
+    if not pending.known:
+        blind = f"the process ended ({quoted(died[-1].text)}), and {BLIND}" if died else BLIND
         return conclude(ID, unclosed, {"cause": "exit-without-close"}, otherwise=blind)
-    if pending.nothing and not unclosed:
-        if inside or (events(window, DIED) and window.table.rose("record-send-total")[0]):
+    if pending.none_left and not unclosed:
+        if inside or (died and window.table.rose("record-send-total")[0]):
             return Verdict(ID, "unknown", reason=CLOSED_SENDING if inside else DIED_SENDING)
         return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver at its last sample"})
-    if told_in_poll(window) and not events(window, DIED):
-        return Verdict(ID, "unknown", reason=FLUSHED.format(pending), detail=_loss(pending))
+    if told_in_poll(window) and not died:
+        return Verdict(ID, "unknown", reason=FLUSHED.format(pending), detail=pending.loss())
     return _missed(window, pending, forced, unclosed, thresholds)
 
 
@@ -117,43 +128,31 @@ def explicable(verdict: Verdict) -> bool:
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
 
 
-def _closing_at_the_end(pending: _Pending | None) -> Verdict:
+def _closing_at_the_end(pending: _Pending) -> Verdict:
     """Return the verdict on a last push with `terminating`: close() sends this push before it delivers the rest."""
-    if pending is None:
+    if not pending.known:
         return Verdict(ID, "unknown", reason=f"its last push announced a close, and {BLIND}")
-    if pending.nothing:
+    if pending.none_left:
         return Verdict(ID, "ok", detail={"note": "its last push announced a close, with nothing left to deliver"})
-    return Verdict(ID, "unknown", reason=f"{LEAVING} {pending} to deliver", detail=_loss(pending))
+    return Verdict(ID, "unknown", reason=f"{LEAVING} {pending} to deliver", detail=pending.loss())
 
 
-def _delivering(window: ClientWindow) -> bool:
-    """True if, at the client's last sign of life, a close() was still delivering and its end is unknown."""
-    begun = events(window, CLOSING)
-    if not begun or events(window, CLOSED):
-        return False
-    left = [value for r in window.readings if r.ts_ms >= begun[-1].ts_ms and (value := used_bytes(r)) is not None]
-    return len(left) > 1 and 0 < left[-1] < left[0]
-
-
-def _amid_close(window: ClientWindow, pending: _Pending | None) -> bool:
-    """True if the last sign of life lies between the start and the end of close(), with records to deliver."""
-    if pending is None or pending.nothing or events(window, CLOSED):
-        return False
-    return window.readings[-1].ts_ms > events(window, CLOSING)[-1].ts_ms
-
-
-def _unfinished(window: ClientWindow, pending: _Pending | None, limits: Thresholds) -> list[Fact]:
-    """Return facts on a close() that had not returned at the last sign of life, with records to deliver."""
-    begun, last = events(window, CLOSING), window.readings[-1] if window.readings else None
-    if events(window, CLOSED) or not begun or last is None or pending is None:
-        return []
-    waited = (last.ts_ms - begun[-1].ts_ms) / 1000
-    if pending.nothing or waited < limits.closing_seconds:
-        return []
+def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
+    """Judge a close() that waits for records. It is no fault unless it had not returned at the last sign of life."""
+    cause = {"cause": "killed", **pending.loss()}
+    if events(window, CLOSED):
+        return conclude(ID, [], cause)
+    begun = events(window, CLOSING)[-1]
+    left = [used for r in window.readings if r.ts_ms >= begun.ts_ms and (used := used_bytes(r)) is not None]
+    waited = (window.readings[-1].ts_ms - begun.ts_ms) / 1000 if pending.some_left else 0.0
+    if (len(left) > 1 and 0 < left[-1] < left[0]) or 0 < waited < limits.closing_seconds:
+        return Verdict(ID, "unknown", reason=DELIVERING, detail=pending.loss())
+    if waited < limits.closing_seconds:
+        return conclude(ID, [], cause)
     text = (
         f"{elapsed(waited)} after close() began it still had to deliver {pending}, and no line shows that it finished"
     )
-    return [Fact.of("metric", last, text, since=begun[-1])]
+    return conclude(ID, [Fact.of("metric", window.readings[-1], text, since=begun)], cause)
 
 
 def _missed(
@@ -162,29 +161,28 @@ def _missed(
     """Judge a client that is gone with records to deliver, without a close that waited for them."""
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     is_logged = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
-    died = events(window, DIED)
-    pushed = pushes(window)
-    if pushed and window.alive and not (died or forced or unclosed):
-        return Verdict(ID, "unknown", reason=NEIGHBOURS, detail=_loss(pending))
-    may_live = pushed and _may_live_on(window)
-    if may_live and not (died or forced or unclosed or pending.large(limits)):
-        return Verdict(ID, "unknown", reason=CUT_OFF, detail=_loss(pending))
-    if not is_logged and not died and not unclosed and not pending.large(limits):
-        return Verdict(ID, "unknown", reason=NAMELESS if nameless else UNREAD, detail=_loss(pending))
-    if not window.outlived and not (died or forced or unclosed or pending.large(limits)):
-        return Verdict(ID, "unknown", reason=ENDS, detail=_loss(pending))
-    facts = [*_left(window, pending), *unclosed]
+    died, pushed, large = events(window, DIED), pushes(window), pending.large(limits)
+    ended, may_live = bool(died or forced or unclosed), pushed and _may_live_on(window)
+    innocent = (
+        (NEIGHBOURS, pushed and window.alive and not ended),
+        (CUT_OFF, may_live and not (ended or large)),
+        (NAMELESS if nameless else UNREAD, not (is_logged or died or unclosed or large)),
+        (ENDS, not (window.outlived or ended or large)),
+    )
+    if reason := next((reason for reason, applies in innocent if applies), ""):
+        return Verdict(ID, "unknown", reason=reason, detail=pending.loss())
+    facts = [*pending.facts(), *unclosed]
     if forced:
         facts.append(Fact.of("log", forced, "its close() waited 0 s"))
     elif died:
         facts.append(Fact.of("log", died[-1], quoted(died[-1].text)))
-    elif is_logged and window.client.library not in CLOSES_UNTOLD and not may_live and pending.large(limits):
+    elif is_logged and window.client.library not in CLOSES_UNTOLD and not may_live and large:
         gone = window.departed_ms or window.end_ms
         text = "no data came since, and its log, which shows its start, shows no close"
         text += ", nor had its last push" if pushed else ""
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"
-    return conclude(ID, facts, {"cause": cause, **_loss(pending)})
+    return conclude(ID, facts, {"cause": cause, **pending.loss()})
 
 
 def _may_live_on(window: ClientWindow) -> bool:
@@ -195,37 +193,18 @@ def _may_live_on(window: ClientWindow) -> bool:
     return len(sent) < 2 or None in sent or sent[0] != sent[1]
 
 
-def _pending(window: ClientWindow, readings: Sequence[Reading]) -> _Pending | None:
-    """Return the undelivered records at the last of `readings`, which are the first samples of the window."""
-    reading, ratio = readings[-1], used_ratios(window.table).values[len(readings) - 1]
-    used = used_bytes(reading)
+def _pending(window: ClientWindow) -> _Pending:
+    """Return the undelivered records before the client began to close: a forced close drops the buffer."""
+    ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
+    before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms] or window.readings
+    if not before:
+        return _Pending()
+    reading, ratio = before[-1], number_or_none(used_ratios(window.table).values[len(before) - 1])
     sent, acknowledged = reading.get("record-send-total"), reading.get("record-ack-total")
     records = reading.get("queue-records")
     if sent is not None and acknowledged is not None:
         records = max(0.0, sent - acknowledged - (reading.get("record-error-total") or 0.0))
-    if used is None and records is None:
-        return None
-    return _Pending(used, records, 0.0 if np.isnan(ratio) else float(ratio))
-
-
-def _left(window: ClientWindow, pending: _Pending | None) -> list[Fact]:
-    if pending is None or pending.nothing:
-        return []
-    last = _before_the_end(window)[-1]
-    text = f"at its last sample it still had to deliver {pending}"
-    return [Fact.of("metric", last, text)]
-
-
-def _loss(pending: _Pending | None) -> dict[str, Any]:
-    """Return least and most records lost. The least is 0: all may have been delivered after the last sample."""
-    if pending is None:
-        return {}
-    loss: dict[str, Any] = {}
-    if pending.bytes is not None:
-        loss["lost_bytes"] = [0, round(pending.bytes)]
-    if pending.records is not None:
-        loss["lost_records"] = [0, round(pending.records)]
-    return loss
+    return _Pending(reading, used_bytes(reading), records, ratio or 0.0)
 
 
 def _terminated(event: LogEvent) -> Verdict:
@@ -235,13 +214,6 @@ def _terminated(event: LogEvent) -> Verdict:
     text = f"librdkafka logged that it ended with {left} still in its queue or under way"
     lost = {"cause": "exit-without-close", "lost_records": [0, records], "lost_bytes": [0, in_bytes]}
     return conclude(ID, [Fact.of("log", event, text, True)], lost)
-
-
-def _before_the_end(window: ClientWindow) -> Sequence[Reading]:
-    """Return the samples before the client began to close. Later ones may mislead: a forced close drops the buffer."""
-    ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
-    before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms]
-    return before or window.readings
 
 
 def _waited(window: ClientWindow) -> bool:
