@@ -20,6 +20,7 @@ from clienthealth.model.readings import LogEvent, Reading, Sign, Source, Thread,
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Proof, Verdict
+from clienthealth.model.wording import count_of
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
@@ -192,7 +193,7 @@ class Run:
     @property
     def seconds(self) -> float:
         """Time from the first sample to the last."""
-        return (self.last.ts_ms - self.first.ts_ms) / 1000
+        return spanned(self.readings)
 
     def values(self, name: str) -> list[float]:
         """Return the known values of a metric over the run."""
@@ -256,6 +257,21 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:
             separate.append(event)
     return separate
+
+
+def captured(event: LogEvent, name: str) -> float:
+    """Return the number that a line states, 0 if it states none."""
+    return float(event.captures.get(name) or 0)
+
+
+def spanned(dated: Sequence[Dated]) -> float:
+    """Return the time (s) from the first to the last of some input in order of time."""
+    return (dated[-1].ts_ms - dated[0].ts_ms) / 1000 if dated else 0.0
+
+
+def at_least(number: int, one: str) -> str:
+    """Format a number of occurrences, of which the log may lack some: `at least 3 sends`, `1 send`."""
+    return f"{'at least ' if number > 1 else ''}{count_of(number, one)}"
 
 
 def has_frame(thread: Thread, *parts: str) -> bool:

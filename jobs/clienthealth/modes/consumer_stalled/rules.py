@@ -15,6 +15,7 @@ from clienthealth.model.wording import count_of, elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, lasted, mode_file
 from clienthealth.modes._evidence import (
     Fact,
+    captured,
     conclude,
     counted,
     events,
@@ -302,7 +303,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not expired:
         return []
     first, last = expired[0], expired[-1]
-    logged = float(first.captures.get("limitMs", 0)) / 1000
+    logged = captured(first, "limitMs") / 1000
     most = number_or_none(interval(w)[0]) or logged or limits.assumed_poll_interval_seconds
     text = f"the client left its group, as its application had not called poll() in time: {quoted(last.text)}"
     if expired[1:]:

@@ -17,12 +17,14 @@ from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, firs
 from clienthealth.modes._evidence import (
     Fact,
     Happened,
+    captured,
     conclude,
     counted,
     events,
     increases,
     number_of,
     option,
+    spanned,
     with_counts,
 )
 
@@ -37,6 +39,8 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION = FILE.reads("also-seen.authentication")
 TLS = FILE.reads("also-seen.tls")
 
+#: Counters that rise while deliveries fail.
+TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
 #: Lost connections per second above which brokers refuse connections at once; otherwise these run into a time-out.
 REFUSED_PER_SECOND = 0.2
 #: How log lines spell that too few replicas are in sync: error code, exception and plain words, letters only.
@@ -97,9 +101,8 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 
 def troubled(w: Windows, since: Ints) -> Bools:
     """True if something failed since a row: lost or missing connections, open requests, retries, or failed records."""
-    counters = ("connection-close-total", "record-retry-total", "record-error-total")
     signs: Bools = (w.last("requests-in-flight") > 0) | (w.last("connection-count") == 0)
-    for name in counters:
+    for name in TROUBLES:
         signs |= grown_since(w, name, since) > 0
     return signs
 
@@ -151,11 +154,11 @@ def living(w: Windows, limits: Thresholds) -> tuple[Bools, Bools]:
     """Return two flags per window: records wait too long with a running I/O thread, or with one that stands still."""
 
     def made() -> tuple[Bools, Bools]:
-        goes_on, stands = stalled(w, limits), np.zeros(len(w), np.bool_)
-        some = np.flatnonzero(goes_on)
-        if len(some):
-            stands[some] = frozen(w.at(some), limits)
-        return goes_on & ~stands, stands
+        waits = stalled(w, limits)
+        stands = waits.copy()
+        if waits.any():
+            stands[waits] = frozen(w.at(waits), limits)
+        return waits & ~stands, stands
 
     return w.once(f"delivery: living {limits}", made)
 
@@ -197,19 +200,14 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         return [_refusals(window, w)]
     since, seconds = stalls(w)
     first, last = window.readings[since[0]], window.readings[-1]
-    signs = [
-        f"{name} rose by {grown:,.0f}"
-        for name in ("connection-close-total", "record-retry-total", "record-error-total")
-        if (grown := grown_since(w, name, since)[0]) > 0
-    ]
-    in_flight = w.last("requests-in-flight")[0]
-    if in_flight > 0:
+    rose = {name: grown for name in TROUBLES if (grown := grown_since(w, name, since)[0]) > 0}
+    signs = [f"{name} rose by {grown:,.0f}" for name, grown in rose.items()]
+    if (in_flight := w.last("requests-in-flight")[0]) > 0:
         signs.append(f"{count_of(in_flight, 'request')} without an answer")
     if w.last("connection-count")[0] == 0:
         signs.append("no connection is open")
     text = f"nothing was delivered for {elapsed(seconds[0])} while records waited{_load(w)}: {', '.join(signs)}"
-    lost = grown_since(w, "record-error-total", since)[0] > 0
-    direct = bool(lost and seconds[0] >= limits.confirm_stalled_seconds)
+    direct = "record-error-total" in rose and bool(seconds[0] >= limits.confirm_stalled_seconds)
     return [Fact.of("metric", last, text, direct, since=first)]
 
 
@@ -232,15 +230,13 @@ def _load(w: Windows) -> str:
 
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
     """Return facts from the log. Expired records far apart are proof; other failures explain or suspect a stall."""
-    facts = []
     expired = events(window, EXPIRED)
-    if expired:
-        apart = (expired[-1].ts_ms - expired[0].ts_ms) / 1000
-        if apart >= limits.expiries_apart_seconds or stalls_by_metrics or not delivers:
-            facts.append(_expiries(expired, apart >= limits.expiries_apart_seconds and not delivers))
+    apart = spanned(expired) >= limits.expiries_apart_seconds
+    shown = expired and (apart or stalls_by_metrics or not delivers)
+    facts = [_expiries(expired, apart and not delivers)] if shown else []
     failed = _refused(window) or _unreachable(window) or events(window, TIMED_OUT)
     # When the first line was logged, its records had already waited.
-    span = (failed[-1].ts_ms - failed[0].ts_ms + _number(failed[0], "waitMs")) / 1000 if failed else 0.0
+    span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
     lasting |= _tried_for(failed) >= limits.suspect_stalled_seconds
     if failed and (facts or stalls_by_metrics or (lasting and not delivers)):
@@ -272,7 +268,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
             happened.append((event.ts_ms, event.repeats))
         elif batch not in seen:
             seen.add(batch)
-            happened.append((event.ts_ms, _number(event, "records") or 1))
+            happened.append((event.ts_ms, captured(event, "records") or 1))
     return happened
 
 
@@ -285,18 +281,12 @@ def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
 
 
 def _expiries(expired: Sequence[LogEvent], lasting: bool) -> Fact:
-    records = number_of(_batches(expired)) or 0
-    waited = max((_number(event, "waitMs") for event in expired), default=0)
+    records, last = number_of(_batches(expired)) or 0, expired[-1]
+    waited = max(captured(event, "waitMs") for event in expired)
     text = f"{'at least ' if expired[1:] else ''}{count_of(records, 'record')} expired"
     if waited:
         text += f" after waiting for {elapsed(waited / 1000)}"
-    return Fact.of(
-        "log", expired[-1], f"{text}: {quoted(expired[-1].text)}", lasting, since=expired[0].ts_ms - round(waited)
-    )
-
-
-def _number(event: LogEvent, name: str) -> float:
-    return float(event.captures.get(name) or 0)
+    return Fact.of("log", last, f"{text}: {quoted(last.text)}", lasting, since=expired[0].ts_ms - round(waited))
 
 
 def _refused(window: ClientWindow) -> list[LogEvent]:
@@ -333,18 +323,15 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
 
 def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
     """Return why nothing is acknowledged, and what to look at."""
-    refused, unreachable = _refused(window), _unreachable(window)
-    if refused:
+    if _refused(window):
         return {"cause": "not-enough-replicas"}
-    rejected = events(window, AUTHENTICATION, TLS)
-    if rejected:
-        captures = rejected[-1].captures
-        return {"cause": "authentication", "address": captures.get("address"), "reason": captures.get("reason")}
-    if unreachable:
-        captures = unreachable[-1].captures
-        return {"cause": "unreachable-node", "address": captures.get("address"), "node": captures.get("node")}
-    if events(window, TIMED_OUT):
-        return {"cause": "timeouts", "node": events(window, TIMED_OUT)[-1].captures.get("node")}
+    for cause, lines, names in (
+        ("authentication", events(window, AUTHENTICATION, TLS), ("address", "reason")),
+        ("unreachable-node", _unreachable(window), ("address", "node")),
+        ("timeouts", events(window, TIMED_OUT), ("node",)),
+    ):
+        if lines:
+            return {"cause": cause, **{name: lines[-1].captures.get(name) for name in names}}
     closed, retried = (grown_since(w, n, since)[0] for n in ("connection-close-total", "record-retry-total"))
     if closed >= REFUSED_PER_SECOND * max(1.0, stalls(w).seconds[0]):
         return {"cause": "unreachable-node"}

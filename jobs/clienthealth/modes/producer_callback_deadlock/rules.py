@@ -17,6 +17,7 @@ from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
 from clienthealth.modes._evidence import (
     Fact,
+    at_least,
     conclude,
     events,
     failures,
@@ -87,16 +88,18 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         facts += _logged(window)
     sent = _sent_inside(window)
     facts += refused + sent
-    cause = next((cause for _, cause in dumped), None)
-    if cause is None and sent:
+    cause = None
+    if dumped:
+        cause = dumped[0][1]
+    elif sent:
         cause = "send-in-callback"
-    if cause is None and doubts and measured:
+    elif doubts and measured:
         cause = doubts[-1][1]
-    if cause is None and inside(w)[0] >= thresholds.suspect_inside_seconds:
+    elif inside(w)[0] >= thresholds.suspect_inside_seconds:
         cause = "report-callback-held" if reports_in_poll(window.client.library) else "callback-blocked"
-    if cause is None and values(window, "reply-queue"):
+    elif values(window, "reply-queue"):
         cause = "poll-not-called"
-    if cause is None and refused and not measured:
+    elif refused and not measured:
         cause = "flush-refused"
     held_seconds = _held_for(w, window, thresholds)
     detail = {
@@ -328,8 +331,8 @@ def _logged(window: ClientWindow) -> list[Fact]:
     refused = failures(window, EXHAUSTED)
     if not refused:
         return []
-    sends = f"{'at least ' if refused[1:] else ''}{count_of(len(refused), 'send')}"
-    text = f"{sends} failed for want of buffer memory: {quoted(sentence(refused[0].text))}"
+    sends = at_least(len(refused), "send")
+    text = f"{sends} failed for want of buffer memory: {quoted(_sentence(refused[0].text))}"
     return [Fact.of("log", refused[0], text)]
 
 
@@ -351,14 +354,11 @@ def _sent_inside(window: ClientWindow) -> list[Fact]:
     lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []
-    text = (
-        f"{'at least ' if lines[1:] else ''}{count_of(len(lines), 'call')} of send() in a callback waited for metadata "
-        f"on the I/O thread: {quoted(lines[-1].text)}"
-    )
-    return [Fact.of("log", lines[-1], text, True, since=lines[0])]
+    calls = f"{at_least(len(lines), 'call')} of send() in a callback waited for metadata on the I/O thread"
+    return [Fact.of("log", lines[-1], f"{calls}: {quoted(lines[-1].text)}", True, since=lines[0])]
 
 
-def sentence(text: str) -> str:
+def _sentence(text: str) -> str:
     start = max(text.find("Failed to allocate"), text.find("Local: Queue full"), text.find("You have exhausted"), 0)
     return text[start:]
 
@@ -391,7 +391,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     text = f"its statistics, which come in poll(), ended {away} before {sign.text}"
     ended = Fact.of("absence", sign, text, since=window.departed_ms)
     full = [
-        Fact.of("log", e, f"its queue is full: {quoted(sentence(e.text))}", True)
+        Fact.of("log", e, f"its queue is full: {quoted(_sentence(e.text))}", True)
         for e in events(window, EXHAUSTED)
         if e.ts_ms > window.departed_ms
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +12,7 @@ from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Column, Floats
 from clienthealth.measure.view import Windows
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
+from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
@@ -20,6 +21,8 @@ from clienthealth.modes._evidence import (
     SAME_MOMENT_MS,
     Fact,
     Happened,
+    at_least,
+    captured,
     conclude,
     counted,
     events,
@@ -29,6 +32,7 @@ from clienthealth.modes._evidence import (
     number_of,
     reported,
     run,
+    spanned,
     values,
     with_counts,
 )
@@ -79,7 +83,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if waits or failed or not sends:
         for topic, lines in topics.items():
             text = f"the brokers answered {_error(lines[-1])} for topic {topic} {len(lines)} times in "
-            facts.append(Fact.of("log", lines[0], text + elapsed((lines[-1].ts_ms - lines[0].ts_ms) / 1000)))
+            facts.append(Fact.of("log", lines[0], text + elapsed(spanned(lines))))
     facts += _measured(window, w, thresholds) + _attempts(window, w, thresholds)
     cause, named = _cause(window, failed, topics)
     blocked = Counter(stay.dump.ts_ms for stay in waits)
@@ -106,8 +110,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
     for event in failures:
-        soon = min(SAME_MOMENT_MS, _waited_ms(event))
-        if not event.thread or event.ts_ms - last.get(event.thread, 0) >= soon:
+        if not event.thread or event.ts_ms - last.get(event.thread, 0) >= min(SAME_MOMENT_MS, _waited_ms(event)):
             happened.append((event.ts_ms, 1))
             last[event.thread or ""] = event.ts_ms
     return happened
@@ -136,12 +139,12 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     remain = {stay.thread.name for stay in waiting if stay.seconds >= STAYS_SECONDS}
     alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump in dumps)
     unsent = {dump.ts_ms for dump in dumps if _stands(window, w, dump.ts_ms, limits.min_unsent_seconds)}
-    return held(
-        dumps,
-        lambda dump, thread: (
-            (_is_waiting(thread) and (dump.ts_ms in unsent or (alone and thread.name in remain))) or None
-        ),
-    )
+
+    def place(dump: ThreadDump, thread: Thread) -> str | None:
+        counts = dump.ts_ms in unsent or (alone and thread.name in remain)
+        return WAIT_FRAME if counts and _is_waiting(thread) else None
+
+    return held(dumps, place)
 
 
 def _is_waiting(thread: Thread) -> bool:
@@ -161,7 +164,7 @@ def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> boo
 
 def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
     """Return lines in which brokers say that a topic does not exist, if nothing proves that a caller waits for it."""
-    lines = [e for e in events(window, TOPIC_ERRORS) if _error(e) != LEADERLESS]
+    lines = _refusals(window)
     if not lines or (sends and not topics):
         return []
     last = lines[-1]
@@ -176,26 +179,18 @@ def _error(event: LogEvent) -> str:
 
 
 def _waited_ms(event: LogEvent) -> float:
-    return float(event.captures.get("waitMs") or 1000 * float(event.captures.get("waitS") or 0))
+    return captured(event, "waitMs") if event.captures.get("waitMs") else 1000 * captured(event, "waitS")
 
 
 def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
     if not failures:
         return []
-    longest = max(failures, key=_waited_ms)
+    first, longest = failures[0], max(failures, key=_waited_ms)
     waited = _waited_ms(longest)
-    first = failures[0]
-    number = len(_sends(failures))
-    sends = f"{'at least ' if number > 1 else ''}{count_of(number, 'send')}"
-    text = f"{sends} gave up after {elapsed(waited / 1000)}: {quoted(_sentence(longest.text))}"
+    line = next((line for line in longest.text.split("\n") if "metadata after" in line), longest.text)
+    sentence = line.split("TimeoutException: ")[-1].split("KafkaTimeoutError: ")[-1]
+    text = f"{at_least(len(_sends(failures)), 'send')} gave up after {elapsed(waited / 1000)}: {quoted(sentence)}"
     return [Fact.of("log", first, text, waited >= limits.min_wait_ms, since=round(first.ts_ms - _waited_ms(first)))]
-
-
-def _sentence(text: str) -> str:
-    for line in text.split("\n"):
-        if "metadata after" in line:
-            return line.split("TimeoutException: ")[-1].split("KafkaTimeoutError: ")[-1]
-    return text
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
@@ -219,32 +214,29 @@ def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]
 def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> list[Fact]:
     if not waits:
         return []
-    callers: dict[int, list[str]] = defaultdict(list)
-    for stay in waits:
-        callers[stay.dump.ts_ms].append(stay.thread.name)
-    names = max(callers.values(), key=len)
-    fullest = next(stay.dump for stay in waits if callers[stay.dump.ts_ms] is names)
+    fullest = max(grouped(waits, lambda stay: stay.dump.ts_ms).values(), key=len)
     longest = max(waits, key=lambda stay: stay.seconds)
-    text = f"{count_of(len(names), 'caller')} of send() in KafkaProducer.waitOnMetadata: {listing(names)}"
+    text = f"{count_of(len(fullest), 'caller')} of send() in KafkaProducer.waitOnMetadata: "
+    text += listing(stay.thread.name for stay in fullest)
     if longest.seconds:
         text += f"; {longest.thread.name} was there{longest.repeated}"
         text += ", in several calls: sends failed in between" if same_call is False else ""
     direct = bool(same_call) and longest.seconds >= limits.confirm_blocked_seconds
-    return [Fact.of("thread-dump", fullest, text, direct, since=waits[0].since_ms)]
+    return [Fact.of("thread-dump", fullest[0].dump, text, direct, since=waits[0].since_ms)]
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
     """Return topics that brokers keep refusing. LEADER_NOT_AVAILABLE is left out: it means an outage."""
-    by_topic: dict[str, list[LogEvent]] = defaultdict(list)
-    for event in events(window, TOPIC_ERRORS):
-        if _error(event) != LEADERLESS:
-            by_topic[event.captures.get("topic", "")].append(event)
+    by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
         for topic, lines in by_topic.items()
-        if len(lines) >= limits.min_topic_errors
-        and (lines[-1].ts_ms - lines[0].ts_ms) / 1000 >= limits.topic_error_seconds
+        if len(lines) >= limits.min_topic_errors and spanned(lines) >= limits.topic_error_seconds
     }
+
+
+def _refusals(window: ClientWindow) -> list[LogEvent]:
+    return [event for event in events(window, TOPIC_ERRORS) if _error(event) != LEADERLESS]
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -256,18 +248,15 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         return []
     rejected = events(window, AUTHENTICATION, TLS)
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
-    facts = []
     for lines, what, least in (
         (rejected, "a broker did not let the client in", limits.topic_error_seconds),
         (bootstraps, "no bootstrap broker answered", limits.min_attempts_seconds),
     ):
-        times = sum(line.repeats for line in lines)
-        seconds = (lines[-1].ts_ms - lines[0].ts_ms) / 1000 if lines else 0.0
-        if times >= limits.min_topic_errors and seconds >= least:
+        times, seconds = sum(line.repeats for line in lines), spanned(lines)
+        if lines and times >= limits.min_topic_errors and seconds >= least:
             text = f"{what}, {times} times in {elapsed(seconds)}, and nothing is known to be sent"
-            text = f"{text}: {quoted(lines[-1].text)}"
-            facts.append(Fact.of("log", lines[-1], text, since=lines[0]))
-    return facts[:1]
+            return [Fact.of("log", lines[-1], f"{text}: {quoted(lines[-1].text)}", since=lines[0])]
+    return []
 
 
 # -- conditions on the metrics of any number of windows --------------------------------------------------------------
@@ -404,13 +393,11 @@ def _cause(
     if of_partition:
         captures = of_partition[-1].captures
         return "partition-missing", {name: captures[name] for name in ("topic", "partition") if name in captures}
-    unknown = [e.captures.get("topic", "") for e in events(window, TOPIC_ERRORS)]
+    errors = {event.captures.get("topic", ""): _error(event) for event in events(window, TOPIC_ERRORS)}
     named = [e.captures["topic"] for e in failures if "topic" in e.captures]
-    if topics or set(unknown) & set(named):
+    if topics or errors.keys() & set(named):
         topic = max(topics, key=lambda t: len(topics[t])) if topics else named[-1]
-        lines = [e for e in events(window, TOPIC_ERRORS) if e.captures.get("topic") == topic]
-        denied = bool(lines) and _error(lines[-1]) == DENIED
-        return "topic-denied" if denied else "topic-missing", {"topic": topic}
+        return "topic-denied" if errors.get(topic) == DENIED else "topic-missing", {"topic": topic}
     rejected = events(window, AUTHENTICATION, TLS)
     if rejected:
         captures = rejected[-1].captures
