@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.columns import Bools, Column, Floats
+from clienthealth.measure.columns import Bools, Column, Floats, Ints
 from clienthealth.measure.view import MIN_READINGS as MIN_READINGS
 from clienthealth.measure.view import Windows, per_rows
 from clienthealth.model.errors import CatalogueError
@@ -182,6 +182,17 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
     for text, applies in reversed(cases):
         reasons[applies] = text
     return reasons
+
+
+def flagged(w: Windows, positions: Ints) -> Bools:
+    """Return which windows stand at one of these positions."""
+    return np.bincount(positions, minlength=len(w)) > 0
+
+
+@per_rows
+def lags(w: Windows) -> Column:
+    """Return a consumer's lag at each sample: over all partitions, or of the worst one if only that is reported."""
+    return Column(np.fmax(w.summed("records-lag"), w.col("records-lag-max")))
 
 
 @per_rows

@@ -14,9 +14,10 @@ import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Column, Floats
-from clienthealth.measure.view import Windows
+from clienthealth.measure.view import Windows, per_rows
 from clienthealth.model.readings import Reading, Sign
-from clienthealth.modes._evidence import increases, reported, version
+from clienthealth.model.wording import elapsed
+from clienthealth.modes._evidence import Fact, increases, reported, version
 
 #: Metric of clients that push; 1 in the last push of a client that closes.
 CLOSES = "terminating"
@@ -59,22 +60,19 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
     return reported
 
 
+@per_rows
 def _without_waiting(w: Windows) -> Column:
     """Return for each row how long (s) the client has neither waited in the selector nor fetched; NaN if unknown."""
-
-    def made() -> Column:
-        names = ("io-wait-time-ns-total", "select-total", "fetch-total")
-        waited, selected, fetched = (np.diff(w.col(name), prepend=np.nan) for name in names)
-        passed = np.diff(w.ts, prepend=w.ts[:1]) / 1000
-        away = (passed > 0) & (waited >= 0) & (waited < WAITING_SHARE * 1e9 * passed) & (fetched == 0)
-        away &= (selected > 0) & (selected <= MOST_SELECTS * passed)
-        since = np.maximum.accumulate(np.where(away, 0, np.arange(len(w.ts))))
-        known = ~np.isnan(w.col("io-wait-time-ns-total")) & ~np.isnan(w.col("fetch-total"))
-        # The Java clients 1.0 and 1.1 add the nanoseconds of their waits to select-total.
-        known &= w.col("select-total") != w.col("io-wait-time-ns-total")
-        return Column(np.where(known, (w.ts - w.ts[since]) / 1000, np.nan) if len(w.ts) else np.zeros(0))
-
-    return w.once_for_rows("polls: without waiting", made)
+    names = ("io-wait-time-ns-total", "select-total", "fetch-total")
+    waited, selected, fetched = (np.diff(w.col(name), prepend=np.nan) for name in names)
+    passed = np.diff(w.ts, prepend=w.ts[:1]) / 1000
+    away = (passed > 0) & (waited >= 0) & (waited < WAITING_SHARE * 1e9 * passed) & (fetched == 0)
+    away &= (selected > 0) & (selected <= MOST_SELECTS * passed)
+    since = np.maximum.accumulate(np.where(away, 0, np.arange(len(w.ts))))
+    known = ~np.isnan(w.col("io-wait-time-ns-total")) & ~np.isnan(w.col("fetch-total"))
+    # The Java clients 1.0 and 1.1 add the nanoseconds of their waits to select-total.
+    known &= w.col("select-total") != w.col("io-wait-time-ns-total")
+    return Column(np.where(known, (w.ts - w.ts[since]) / 1000, np.nan))
 
 
 def polled_ms(reading: Reading) -> int | None:
@@ -165,6 +163,16 @@ def pushes_on(window: ClientWindow) -> bool:
 def lived(window: ClientWindow) -> Sign | None:
     """Return the newest sign that the process of a client without data still runs; None if there is none."""
     return max(window.alive, key=lambda sign: sign.ts_ms, default=None)
+
+
+def statistics_ended(window: ClientWindow) -> Fact | None:
+    """Return that statistics, which come in poll(), ended before the newest sign of the process; None without one."""
+    sign, ended_ms = lived(window), window.departed_ms
+    if sign is None or ended_ms is None:
+        return None
+    away = elapsed((sign.ts_ms - ended_ms) / 1000)
+    text = f"its statistics, which come in poll(), ended {away} before {sign.text}"
+    return Fact.of("absence", sign, text, since=ended_ms)
 
 
 ENDED = (

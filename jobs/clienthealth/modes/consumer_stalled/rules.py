@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Set
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from clienthealth.measure.view import Windows
 from clienthealth.model.readings import Thread, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, quoted
-from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, lasted, mode_file
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, lags, lasted, mode_file
 from clienthealth.modes._evidence import (
     Fact,
     captured,
@@ -35,13 +36,13 @@ from clienthealth.modes._polls import (
     SILENT,
     UNREPORTED,
     has_polled,
-    lived,
     outside,
     polled_ms,
     pushes,
     reports_in_poll,
     seconds_away,
     seconds_since,
+    statistics_ended,
     told_in_poll,
 )
 from clienthealth.modes.circumstances import answered_at, coordinator_answers, inside_the_client, unless_away
@@ -94,7 +95,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "cause": _cause(window, w, thresholds),
         **stuck,
         "partitions": number_or_none(w.last("assigned-partitions")[0]),
-        "lag": number_or_none(w.max(_lags(w))[0]),
+        "lag": number_or_none(w.max(lags(w))[0]),
         "seconds_since_poll": number_or_none(w.last("last-poll-seconds-ago")[0]),
         "times_expired": len(expired) or None,
     }
@@ -116,22 +117,17 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
     A client of KIP-848 that leaves its group for lack of polls gives up its partitions itself, so it does not count as
     idle. A Kafka Streams consumer that restores a state has no work to handle.
     """
-    consumed, lag = w.last("records-consumed-total"), w.max(_lags(w))
+    consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
     nothing: Bools = ((consumed == 0) & ~(lag > 0)) | restores
     nothing |= (w.max("assigned-partitions") == 0) & ~left(w, limits)
     return nothing
 
 
-def _lags(w: Windows) -> Column:
-    """Return the lag at each sample: over all partitions, or of the worst partition if only that is reported."""
-    return w.once_for_rows("consumer: lag", lambda: Column(np.fmax(w.summed("records-lag"), w.col("records-lag-max"))))
-
-
 def takes(w: Windows) -> Bools:
     """True if an application on librdkafka takes records, or no records are left."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
-    taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(_lags(w)) == 0))
+    taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(lags(w)) == 0))
     return taken
 
 
@@ -171,7 +167,7 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
-    circles &= (away >= limits.circling_away_seconds) & (w.grown(_lags(w)) > 0)
+    circles &= (away >= limits.circling_away_seconds) & (w.grown(lags(w)) > 0)
     return circles & ((rejoins - 1) * away <= lasted(w))
 
 
@@ -261,7 +257,7 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         refused = count_of(w.grown("acknowledgements-error-total")[0], "acknowledgement")
         text = f"brokers refused {refused} {often}, while it {away}: the locks on its records had expired"
     else:
-        joined, lag = w.grown("rebalance-total")[0], count_of(w.grown(_lags(w))[0], "record")
+        joined, lag = w.grown("rebalance-total")[0], count_of(w.grown(lags(w))[0], "record")
         text = f"it joined its group {joined:.0f} times {often}, {away} in between, and its lag grew by {lag}"
     return _unless_away(window, seconds, text)
 
@@ -404,15 +400,10 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         return Verdict(ID, "unknown", reason=SILENT)
     if not told_in_poll(window):
         return None
-    sign = lived(window)
-    w = window.table
+    ended, w = statistics_ended(window), window.table
     expired = _logged(window, w, thresholds)
-    if sign is None:
+    if ended is None:
         return conclude(ID, expired, {"cause": "handler-hangs"}, ENDED)
-    away = (sign.ts_ms - window.departed_ms) / 1000
-    text = f"its statistics, which come in poll(), ended {elapsed(away)} before {sign.text}"
-    given = coordinator_answers(window, sign.ts_ms)
-    ended = Fact.of("absence", sign, text, since=window.departed_ms, given=given)
     before = places(window.earlier_dumps)
 
     def anew(_: ThreadDump, thread: Thread) -> Hashable:
@@ -421,19 +412,19 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     stays = held(window.dumps, anew, threads=lambda dump: dump.others)
     long = [stay for stay in stays if stay.seconds >= thresholds.same_frames_seconds]
     stuck, threads = _standing(window, [stay for stay in long if stay.thread.name == long[0].thread.name], thresholds)
-    lag, last = number_or_none(w.last(_lags(w))[0]), window.readings[-1:]
+    lag, last = number_or_none(w.last(lags(w))[0]), window.readings[-1:]
     queued = sum(topic.metrics.get("queue-records") or 0.0 for reading in last for topic in reading.topics)
     goes_on = where_they_were(window)
     if not (expired or threads) and (goes_on or not (lag or queued)):
-        why = f"{text}: {UNREPORTED if goes_on else CLOSED}"
-        return conclude(ID, [], doubts=[Fact.of("absence", sign, why, since=window.departed_ms)])
+        return conclude(ID, [], doubts=[replace(ended, text=f"{ended.text}: {UNREPORTED if goes_on else CLOSED}")])
     detail = {
         "cause": "handler-hangs",
         **stuck,
         "partitions": number_or_none(w.last("assigned-partitions")[0]),
         "lag": lag,
-        "seconds_since_poll": round(away, 1),
+        "seconds_since_poll": round((ended.ts_ms - ended.since_ms) / 1000, 1),
     }
+    ended = replace(ended, given=coordinator_answers(window, ended.ts_ms))
     return conclude(ID, [ended, *threads, *expired], detail)
 
 

@@ -17,8 +17,8 @@ from clienthealth.model.readings import Reading, Thread
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing
-from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
-from clienthealth.modes._evidence import Fact, conclude, events, has_frame, option, run, values
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, flagged, lags, mode_file
+from clienthealth.modes._evidence import Fact, conclude, events, has_frame, option, run
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import seconds_away
 from clienthealth.modes.circumstances import coordinator_answers
@@ -79,9 +79,8 @@ def starving(topic_queues: Queues) -> Bools:
 def held_up(w: Windows, limits: Thresholds) -> Bools:
     """True if librdkafka's last sample has one topic with a full queue and another that starves."""
     of_topics = queues(w)
-    culprit, victim = (np.zeros(len(w), np.bool_) for _ in range(2))
-    culprit[of_topics.window[full(of_topics, limits)]] = True
-    victim[of_topics.window[starving(of_topics)]] = True
+    culprit = flagged(w, of_topics.window[full(of_topics, limits)])
+    victim = flagged(w, of_topics.window[starving(of_topics)])
     return culprit & victim & (w.samples >= MIN_READINGS)
 
 
@@ -110,13 +109,10 @@ def stays_away(w: Windows, limits: Thresholds) -> Bools:
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """True if any condition on metrics holds; the judge then examines the single topics."""
-    if w.kind != "legacy-consumer":
-        suspected = held_up(w, thresholds) | in_one_queue(w) | stays_away(w, thresholds)
-        suspected[without_records(w, thresholds).window] = True
-        return suspected
-    suspected = np.zeros(len(w), np.bool_)
-    suspected[without_fetches(w, thresholds).window] = True
-    return suspected
+    if w.kind == "legacy-consumer":
+        return flagged(w, without_fetches(w, thresholds).window)
+    unfetched = flagged(w, without_records(w, thresholds).window)
+    return held_up(w, thresholds) | in_one_queue(w) | stays_away(w, thresholds) | unfetched
 
 
 BLIND_QUEUES = "the consumer does not report the queue of each topic (FetchQueueSize)"
@@ -147,12 +143,11 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 
 
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
-    blockade = _blockade(window, w, limits)
-    facts, detail = blockade if blockade else ([], {})
+    facts, detail = _blockade(window, w, limits) or ([], {})
     # Without samples the dumps decide alone: a consumer that waits beside a parked fetcher has records to wait for.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
-    return conclude(ID, facts, detail, None if facts else GATE.reason(w, limits))
+    return conclude(ID, facts, detail, GATE.reason(w, limits))
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
@@ -232,14 +227,11 @@ def _connector(fetcher: Thread) -> str:
 
 def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     symptom = _prefetched(window, w, limits) or _one_queue(window, w, limits) or _slow_poll(window, w, limits)
-    facts, detail = symptom if symptom else ([], {})
-    if facts:
-        for event in events(window, POLL_EXPIRED)[:1]:
-            text = "the client logged that its application had not called poll() in time"
-            facts = [*facts, Fact.of("log", event, text)]
-    if not facts and (doubts := _in_turn(window, w, limits)):
-        return conclude(ID, [], doubts=doubts)
-    return conclude(ID, facts, detail, None if facts else GATE.reason(w, limits))
+    if symptom is None:
+        return conclude(ID, [], {}, GATE.reason(w, limits), _in_turn(window, w, limits))
+    text = "the client logged that its application had not called poll() in time"
+    facts = [*symptom[0], *(Fact.of("log", event, text) for event in events(window, POLL_EXPIRED)[:1])]
+    return conclude(ID, facts, symptom[1])
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
@@ -315,13 +307,13 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])
-    of_topics = [t for r in window.readings for t in r.topics]
-    data = [(t.topic, t.metrics.get("records-consumed-total") or t.metrics.get("records-lag") or 0) for t in of_topics]
-    topics = sorted({topic for topic, records in data if records > 0})
-    counts = values(window, "records-consumed-total")
-    consumed = max(0.0, counts[-1] - counts[0]) if counts else 0.0
-    lags = [(reading, lag) for reading in window.readings if (lag := _lag(reading)) is not None]
-    (reading, behind), before = (lags[-1], lags[0][1]) if lags else ((window.readings[-1], 0.0), 0.0)
+    records = ("records-consumed-total", "records-lag")
+    topics = sorted(
+        {t.topic for r in window.readings for t in r.topics if any(t.metrics.get(n, 0) > 0 for n in records)}
+    )
+    consumed = np.fmax(0.0, w.grown("records-consumed-total")[0])
+    reading = window.readings[lags(w).last_row(w.lo, w.hi)[0]]
+    before, behind = (np.nan_to_num(value[0]) for value in (w.first(lags(w)), w.last(lags(w))))
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
@@ -346,14 +338,6 @@ def _seconds_away(reading: Reading) -> float:
     """Return the time (s) outside poll() at a sample: since the last poll, or between two polls if that is longer."""
     between = (reading.get("time-between-poll-max") or 0.0) / 1000
     return max(reading.get("last-poll-seconds-ago") or 0.0, between)
-
-
-def _lag(reading: Reading) -> float | None:
-    """Return the consumer's lag over all partitions, or of the worst partition if only that is reported."""
-    by_partition = [t.metrics["records-lag"] for t in reading.topics if "records-lag" in t.metrics]
-    worst = reading.get("records-lag-max")
-    total = [sum(by_partition)] if by_partition else []
-    return max([*total, *([] if worst is None else [worst])], default=None)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy as np
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Column, Floats, Ints
 from clienthealth.measure.producer import used_ratios
-from clienthealth.measure.view import Runs, Windows
+from clienthealth.measure.view import Runs, Windows, per_rows
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
-from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, flagged, mode_file
 from clienthealth.modes._evidence import (
     Fact,
     at_least,
@@ -34,7 +34,17 @@ from clienthealth.modes._io_thread import (
     on_io_thread,
 )
 from clienthealth.modes._looks import Look, TwoReadings, io_thread
-from clienthealth.modes._polls import CLOSED, CLOSES, ENDED, lived, pushes, pushes_on, reports_in_poll, told_in_poll
+from clienthealth.modes._polls import (
+    CLOSED,
+    CLOSES,
+    ENDED,
+    lived,
+    pushes,
+    pushes_on,
+    reports_in_poll,
+    statistics_ended,
+    told_in_poll,
+)
 from clienthealth.modes.producer_callback_deadlock.dumps import deadlocked, died, in_dumps
 
 FILE = mode_file(__file__)
@@ -149,8 +159,6 @@ def _still(w: Windows) -> Runs:
 def frozen(w: Windows, limits: Thresholds) -> Frozen:
     """Return direct evidence: select-total is unchanged while the buffer fills, or while work waits too long."""
     runs = _still(w)
-    if not len(runs):
-        return Frozen(runs, runs.window > 0, runs.window > 0, runs.first, runs.seconds)
     free, busy, idle = _while_counted(w)
     lo, hi = runs.first, runs.last + 1
     filling = (free.falls(lo, hi) >= limits.min_fills) & (runs.seconds >= limits.suspect_frozen_seconds)
@@ -167,20 +175,18 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
     return Frozen(runs.at(proven), filling[proven], overdue[proven], busy_from[proven], timeout[proven])
 
 
+@per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
     """Return three columns for samples with `select-total`: free bytes of the buffer, work waits, no work waits."""
-
-    def made() -> tuple[Column, Column, Column]:
-        counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
-        return (
-            Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
-            Column(np.where(counted & works, 1.0, np.nan)),
-            Column(np.where(counted & ~works, 1.0, np.nan)),
-        )
-
-    return w.once_for_rows("deadlock: while counted", made)
+    counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
+    return (
+        Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
+        Column(np.where(counted & works, 1.0, np.nan)),
+        Column(np.where(counted & ~works, 1.0, np.nan)),
+    )
 
 
+@per_rows
 def _work_waits(w: Windows) -> Bools:
     return (used_ratios(w).values > 0) | (w.col("waiting-threads") > 0)
 
@@ -192,7 +198,7 @@ def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
-    runs = dataclasses.replace(runs, window=uncounted[runs.window])
+    runs = replace(runs, window=uncounted[runs.window])
     stuck = w.once_for_rows("deadlock: stuck", lambda: Column(np.where(_no_rate(w), w.ts, np.nan)))
     lo, hi = runs.first, runs.last + 1
     seconds = (stuck.last(lo, hi) - stuck.first(lo, hi)) / 1000
@@ -230,9 +236,9 @@ def inside(w: Windows) -> Floats:
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """True if any of these conditions holds."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
-    suspected[frozen(w, thresholds).runs.window] = True
+    suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
-        suspected[without_rate(w, thresholds)[0].window] = True
+        suspected |= flagged(w, without_rate(w, thresholds)[0].window)
     return suspected
 
 
@@ -245,10 +251,9 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide: selects or buffer are unknown, or selects stop at the end with work waiting."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
-    runs, stands = _still(w), np.zeros(len(w), np.bool_)
-    if len(runs):
-        at_end = (runs.last == w.last_row[runs.window]) & (runs.seconds >= thresholds.unmoved_seconds)
-        stands[runs.window[at_end & _work_waits(w)[runs.last]]] = True
+    runs = _still(w)
+    at_end = (runs.last == w.last_row[runs.window]) & (runs.seconds >= thresholds.unmoved_seconds)
+    stands = flagged(w, runs.window[at_end & _work_waits(w)[runs.last]])
     return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load), (UNMOVED, stands))
 
 
@@ -290,9 +295,9 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
             continue
         since, configured = window.readings[blockades.busy_from[at]], number_or_none(blockades.timeout[at])
         timeout = elapsed(limits.assumed_request_timeout_seconds if configured is None else configured)
-        waiting = max(stood.values("waiting-threads"), default=0)
+        threads = max(stood.values("waiting-threads"), default=0)
         load = [f"{percent(used)} of the buffer in use"] if used is not None else []
-        load += [f"{count_of(waiting, 'thread')} waiting for memory"] if waiting else []
+        load += [f"{count_of(threads, 'thread')} waiting for memory"] if threads else []
         text += f"{elapsed((stood.last.ts_ms - since.ts_ms) / 1000)} with {' and '.join(load)}; request.timeout.ms is "
         text += f"{timeout}{'' if configured else ' by default'}{bounded}"
         facts.append(Fact.of("metric", stood.last, text, configured is not None, since=since))
@@ -319,10 +324,10 @@ def _without_rate(window: ClientWindow, w: Windows, limits: Thresholds) -> list[
         lo, hi = np.array([row]), np.array([end + 1])
         first, last = (window.readings[at[0]] for at in (stuck.first_row(lo, hi), stuck.last_row(lo, hi)))
         used = number_or_none(used_ratios(w).values[stuck.last_row(lo, hi)[0]])
-        waiting = max(run(window, "select-rate", row, end).values("waiting-threads"), default=0)
+        threads = max(run(window, "select-rate", row, end).values("waiting-threads"), default=0)
         text = f"select-rate and io-wait-ratio are 0 for {elapsed((last.ts_ms - first.ts_ms) / 1000)} with "
         text += f"{percent(used)} of the buffer in use" if used is not None else "work in the buffer"
-        text += f" and {count_of(waiting, 'thread')} waiting for memory"
+        text += f" and {count_of(threads, 'thread')} waiting for memory"
         facts.append(Fact.of("metric", last, text, short, since=first.ts_ms - 30_000))
     return facts
 
@@ -382,22 +387,18 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         return _pushes_no_more(window, window.departed_ms)
     if not told_in_poll(window):
         return None
-    sign = lived(window)
-    if sign is None:
+    ended = statistics_ended(window)
+    if ended is None:
         return Verdict(ID, "unknown", reason=ENDED)
     w = window.table
     queued, limit = (number_or_none(w.last(name)[0]) for name in ("queue-records", "queue-records-limit"))
-    away = elapsed((sign.ts_ms - window.departed_ms) / 1000)
-    text = f"its statistics, which come in poll(), ended {away} before {sign.text}"
-    ended = Fact.of("absence", sign, text, since=window.departed_ms)
     full = [
         Fact.of("log", e, f"its queue is full: {quoted(_sentence(e.text))}", True)
         for e in events(window, EXHAUSTED)
         if e.ts_ms > window.departed_ms
     ]
     if not full and not (queued and limit and queued >= thresholds.silent_queue_ratio * limit):
-        closed = Fact.of("absence", sign, f"{text}: {CLOSED}", since=window.departed_ms)
-        return conclude(ID, [], doubts=[closed])
+        return conclude(ID, [], doubts=[replace(ended, text=f"{ended.text}: {CLOSED}")])
     return conclude(ID, [ended, *full[:1], *full[-1:]], {"cause": "poll-not-called", "queued_records": queued})
 
 
@@ -454,11 +455,11 @@ def doubt(look: Look) -> str:
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
     """Yield in words that select-total is unchanged with work waiting, or that the buffer fills."""
     metrics, used = readings.now.metrics, readings.used_bytes
-    waiting = metrics.get("waiting-threads", 0.0)
-    if (used > 0 or waiting > 0) and readings.risen("select-total") == 0:
+    threads = metrics.get("waiting-threads", 0.0)
+    if (used > 0 or threads > 0) and readings.risen("select-total") == 0:
         yield f"select-total stands at {metrics['select-total']:.0f} with {used:.0f} bytes in the buffer"
-    if waiting > 0:
-        yield f"{waiting:.0f} threads wait for buffer memory"
+    if threads > 0:
+        yield f"{threads:.0f} threads wait for buffer memory"
     ratio = used / metrics["buffer-total-bytes"] if used else 0.0
     if ratio >= (FULL_RATIO if "select-total" in metrics else HALF_FULL_RATIO):
         yield f"the buffer is {ratio:.0%} full"
