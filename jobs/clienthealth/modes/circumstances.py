@@ -17,6 +17,7 @@ from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import catalogue
 from clienthealth.modes._evidence import Circumstance
 from clienthealth.modes._io_thread import in_foreign_code
+from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
 #: Calls inside a client return at most this long (ms) after the brokers are back: request.timeout.ms is 30 s.
@@ -36,7 +37,7 @@ READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """One sign whether brokers served the client between `since_ms` and `ts_ms`. `text`: the place of an error."""
+    """One sign whether brokers served the client between `since_ms` and `ts_ms`; if not, `text` describes it."""
 
     since_ms: int
     ts_ms: int
@@ -131,34 +132,29 @@ def _logged(window: ClientWindow) -> Iterator[_Sign]:
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
     """Yield what each sample shows about the time since the sample before, or since the last answer."""
-    answered: Reading | None = None
-    asks = False
+    answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
-        since_ms, seconds = before.ts_ms, (reading.ts_ms - before.ts_ms) / 1000
-        answered = answered or before
+        since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})
+        asked, answered, selected = (
+            (both.risen(f"{what}-total") or 0) > 0 for what in ("request", "response", "select")
+        )
         if reading.get("connection-count") == 0:
-            yield _Sign(since_ms, reading.ts_ms, False, "no connection to a broker is open")
-        elif _rose("response-total", before, reading):
+            yield _Sign(since_ms, ts_ms, False, "no connection to a broker is open")
+        elif answered:
             silent = reading.get("last-heartbeat-seconds-ago") or 0.0
-            if silent <= seconds + HEARTBEAT_SECONDS:
-                yield _Sign(since_ms, reading.ts_ms, True)
-            elif _rose("request-total", before, reading):
+            if silent <= (ts_ms - since_ms) / 1000 + HEARTBEAT_SECONDS:
+                yield _Sign(since_ms, ts_ms, True)
+            elif asked:
                 text = f"it sent no heartbeat for {elapsed(silent)}, although it asks brokers: no coordinator is known"
-                yield _Sign(since_ms, reading.ts_ms, False, text)
-        if _rose("response-total", before, reading) or not _rose("select-total", before, reading):
+                yield _Sign(since_ms, ts_ms, False, text)
+        if answered or not selected:
             # Until the thread selects again, an answer may lie unread in the socket.
-            answered, asks = reading, False
+            answered_ms, asks = ts_ms, False
             continue
-        waited_ms = reading.ts_ms - answered.ts_ms
-        if asks and waited_ms >= ANSWER_MS:
-            text = f"no broker answered it for {elapsed(waited_ms / 1000)}"
-            yield _Sign(answered.ts_ms, reading.ts_ms, False, text)
-        asks |= _rose("request-total", before, reading)
-
-
-def _rose(name: str, before: Reading, reading: Reading) -> bool:
-    first, last = before.get(name), reading.get(name)
-    return first is not None and last is not None and last > first
+        if asks and ts_ms - answered_ms >= ANSWER_MS:
+            text = f"no broker answered it for {elapsed((ts_ms - answered_ms) / 1000)}"
+            yield _Sign(answered_ms, ts_ms, False, text)
+        asks |= asked
 
 
 #: Circumstances that rule out an innocent explanation, by their name in `mode.toml`. Each is a function: window, moment

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.columns import Bools, Floats
+from clienthealth.measure.columns import Bools
 from clienthealth.measure.view import Windows
 from clienthealth.model.readings import LogEvent, Thread
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
-from clienthealth.modes._evidence import Circumstance, Fact, conclude, events, has_frame, innermost
+from clienthealth.modes._evidence import Circumstance, Fact, conclude, events, has_frame, innermost, spanned
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._looks import NOTHING, Look, TwoReadings, unpolled
 from clienthealth.modes._polls import has_polled, polled_ms
@@ -98,7 +98,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     has_evidence = window.dumps or events(window, CLOSED)
     doubts = []
     if not has_evidence and silent(w, limits)[0]:
-        ago = elapsed(float(polls_ago(w)[0]))
+        ago = elapsed(w.last("last-poll-seconds-ago")[0])
         text = f"it has not called poll() for {ago}, and no dump shows whether it is closed"
         doubts.append(Fact.of("metric", window.readings[-1], text))
     return conclude(ID, [], otherwise=None if has_evidence else GATE.reason(w, limits), doubts=doubts)
@@ -164,12 +164,9 @@ def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, 
 def _storm_facts(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
     if not storm:
         return []
-    seconds = (storm[-1].ts_ms - storm[0].ts_ms) / 1000
-    text = (
-        f"{name or 'a thread'} logged {quoted(storm[0].text)} without a pause: "
-        f"{sum(event.repeats for event in storm):,} times at least "
-        f"{f'in {elapsed(seconds)}' if seconds else 'within a tenth of a second'}"
-    )
+    seconds, times = spanned(storm), sum(event.repeats for event in storm)
+    text = f"{name or 'a thread'} logged {quoted(storm[0].text)} without a pause: {times:,} times at least "
+    text += f"in {elapsed(seconds)}" if seconds else "within a tenth of a second"
     return [Fact.of("log", storm[0], text, direct)]
 
 
@@ -188,7 +185,7 @@ def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEve
     """
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
-    return max(_rows(bursts, limits.gap_seconds), key=lambda row: row[-1].ts_ms - row[0].ts_ms, default=[])
+    return max(_rows(bursts, limits.gap_seconds), key=spanned, default=[])
 
 
 def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEvent]]:
@@ -207,8 +204,7 @@ def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
     by_address: Counter[str | None] = Counter()
     for event in lines:
         by_address[event.captures.get("address")] += event.repeats
-    seconds = (lines[-1].ts_ms - lines[0].ts_ms) / 1000
-    often = sum(by_address.values()) >= limits.min_rate_lines * max(seconds, 0.5)
+    often = sum(by_address.values()) >= limits.min_rate_lines * max(spanned(lines), 0.5)
     return often and max(by_address.values()) >= limits.min_repeats
 
 
@@ -216,14 +212,13 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
     """Return, by name, the threads that dumps find in the look-up and that used CPU time between the dumps."""
     looking = held(window.dumps, lambda _, thread: LOOKUP_FRAME if has_frame(thread, LOOKUP_FRAME) else None)
     runs = [tuple((dump, thread) for dump, thread in stay.seen if _in_lookup(thread)) for stay in looking]
-    spinning: dict[str, Held] = {}
-    for stay in map(Held, filter(None, runs)):
-        ran = stay.cpu_ms is None or stay.cpu_ms >= limits.spin_cpu_share * 1000 * stay.seconds
-        if ran or (stay.cpu_ms and _moves(stay, limits)):
-            spinning[stay.thread.name] = stay
-        else:
-            spinning.pop(stay.thread.name, None)
-    return spinning
+    newest = {stay.thread.name: stay for stay in map(Held, filter(None, runs))}
+
+    def ran(stay: Held) -> bool:
+        used = stay.cpu_ms is None or stay.cpu_ms >= limits.spin_cpu_share * 1000 * stay.seconds
+        return used or bool(stay.cpu_ms and _moves(stay, limits))
+
+    return {name: stay for name, stay in newest.items() if ran(stay)}
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
@@ -294,21 +289,16 @@ BLIND = "nothing is fetched, and neither a log line nor a thread dump shows why;
 BLIND_POLLS = "nothing shows that it polls, and no thread dump whether it is being closed"
 
 
-def polls_ago(w: Windows) -> Floats:
-    """Return the reported seconds since the last poll of Java consumers; NaN if not reported."""
-    return w.last("last-poll-seconds-ago")
-
-
 def silent(w: Windows, limits: Thresholds) -> Bools:
     """True if a consumer of the Java client has not polled for long."""
-    return (polls_ago(w) >= limits.silent_poll_seconds) & (w.samples >= MIN_READINGS)
+    return (w.last("last-poll-seconds-ago") >= limits.silent_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide: fetches or polls are not reported."""
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
-    ago = polls_ago(w)
+    ago = w.last("last-poll-seconds-ago")
     goes_on = w.rose("records-consumed-total") | w.rose("fetch-total") | w.reported("time-between-poll-max")
     polls = np.where(np.isnan(ago), goes_on, ago < thresholds.silent_poll_seconds)
     return first_reason(len(w), (BLIND_POLLS, ~polls))
@@ -326,9 +316,9 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """True if the shutdown completed after the last look-up, or the consumer works without look-ups."""
     w = window.table
     if window.client.kind == "consumer":
-        ended = events(window, CLOSED)
-        polls = polls_ago(w)[0] < thresholds.silent_poll_seconds and w.rose("records-consumed-total")[0]
-        return closing(window) is None and bool(ended or polls)
+        polled = w.last("last-poll-seconds-ago")[0] < thresholds.silent_poll_seconds
+        works = polled and w.rose("records-consumed-total")[0]
+        return closing(window) is None and bool(events(window, CLOSED) or works)
     lookups, ends = events(window, LOOKUPS), events(window, COMPLETED)
     if ends:
         return not events(window, FAILED) and (not lookups or ends[-1].ts_ms >= lookups[-1].ts_ms)

@@ -454,7 +454,7 @@ def doubt(look: Look) -> str:
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
     """Yield in words that select-total is unchanged with work waiting, or that the buffer fills."""
-    metrics, used = readings.now.metrics, readings.used_bytes
+    metrics, used = readings.now.metrics, used_bytes(readings.now) or 0.0
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:
         yield f"select-total stands at {metrics['select-total']:.0f} with {used:.0f} bytes in the buffer"
