@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import Reading, ThreadDump
 from clienthealth.model.wording import elapsed
+from clienthealth.modes._evidence import used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 from clienthealth.modes._polls import longest_between, seconds_since
 
@@ -91,3 +92,8 @@ class TwoReadings:
         """Return by how much a counter rose; None if unknown."""
         first, last = None if self.before is None else self.before.get(name), self.now.get(name)
         return None if first is None or last is None else last - first
+
+    @property
+    def used_bytes(self) -> float:
+        """Return the used bytes of the buffer, 0 if unknown."""
+        return used_bytes(self.now) or 0.0

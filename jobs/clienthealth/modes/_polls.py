@@ -96,10 +96,8 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
     if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
         return True
     # Clients without the metric show polls by fetches, which only poll() sends.
-    names = (
-        ("records-consumed-total",) if any(polled_ms(r) for r in after) else ("records-consumed-total", "fetch-total")
-    )
-    of_names = (reported(after, name) for name in names)
+    fetches = () if any(map(polled_ms, after)) else ("fetch-total",)
+    of_names = (reported(after, name) for name in ("records-consumed-total", *fetches))
     return any(bool(totals) and totals[-1][1] > totals[0][1] for totals in of_names)
 
 

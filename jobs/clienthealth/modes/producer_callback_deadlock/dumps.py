@@ -138,8 +138,13 @@ def _cause_of(thread: Thread) -> str | None:
 
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
     """True if select-total rose after the dump: then another thread delivered what the I/O thread waited for."""
-    later = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms > dump.ts_ms]
-    return bool(later) and later[-1] > later[0]
+    return _rises(window, dump.ts_ms + 1)
+
+
+def _rises(window: ClientWindow, since_ms: int) -> bool:
+    """True if select-total rises from the first sample since a moment to the last."""
+    counts = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms >= since_ms]
+    return bool(counts) and counts[-1] > counts[0]
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
@@ -170,8 +175,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
     None if the thread was elsewhere in between, or if the dumps are too close together.
     """
-    counts = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms >= stay.since_ms]
-    if stay.seconds < APART_SECONDS or (counts and counts[-1] > counts[0]):
+    if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None
     if stay.cpu_ms is None:
         return ""

@@ -374,8 +374,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     rates = values(window, "select-rate")
     moves = len(selects) > 2 and selects[-3] < selects[-2] < selects[-1]
     turns = not selects and len(rates) > 1 and min(rates[-2:]) > 0
-    newest = list(network_threads(window))[-1:]
-    inside = any(in_callback(thread) for _, thread in newest)
+    inside = any(in_callback(thread) for _, thread in [*network_threads(window)][-1:])
     return (moves or turns) and not inside and not events(window, FLUSH_REFUSED)
 
 
@@ -423,11 +422,9 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
     text = f"its buffer filled by {size(filled)} in {elapsed(seconds)}, to {size(used or 0.0)}, and nothing was sent"
     away = (sign.ts_ms - departed_ms) / 1000
     silent = f"it pushes on its I/O thread, and pushed no more; {elapsed(away)} later came {sign.text}"
-    facts = [
-        Fact.of("metric", last, text, since=before),
-        Fact.of("absence", sign, silent, since=departed_ms),
-    ]
-    return conclude(ID, facts)
+    return conclude(
+        ID, [Fact.of("metric", last, text, since=before), Fact.of("absence", sign, silent, since=departed_ms)]
+    )
 
 
 SILENT = (
@@ -454,7 +451,7 @@ def doubt(look: Look) -> str:
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
     """Yield in words that select-total is unchanged with work waiting, or that the buffer fills."""
-    metrics, used = readings.now.metrics, used_bytes(readings.now) or 0.0
+    metrics, used = readings.now.metrics, readings.used_bytes
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:
         yield f"select-total stands at {metrics['select-total']:.0f} with {used:.0f} bytes in the buffer"

@@ -377,11 +377,11 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _metadata_words(why: int, ages: list[float]) -> str:
+    received = [age for age in ages if age < NEVER_SECONDS]
     if why == NEVER:
         return "the producer has never received metadata"
     if why == RENEWED:
         return f"metadata was renewed before every sample (never older than {elapsed(max(ages))})"
-    received = [age for age in ages if age < NEVER_SECONDS]
     return f"no connection is open and metadata is {elapsed(received[-1])} old"
 
 
