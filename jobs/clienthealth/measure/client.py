@@ -62,7 +62,9 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
             columns[f"{total[:-6].replace('-', '_')}_rate"] = _numbers(per_second(w, total))
         columns["batch_size_bytes"] = _numbers(_positive(w.last("batch-size-avg")))
         columns["compression_ratio"] = _numbers(_positive(w.last("compression-rate-avg")))
-        columns["select_rate"] = _numbers(_select_rate(w))
+        # Clients before 1.0 report no total.
+        selects = per_second(w, "select-total")
+        columns["select_rate"] = _numbers(np.where(np.isnan(selects), w.last("select-rate"), selects))
         columns["undelivered_seconds"] = _numbers(np.where(stalls(w).since < 0, np.nan, stalls(w).seconds))
         columns["metadata_age_seconds"] = _numbers(w.last("metadata-age"))
         slowest_seconds = w.last("slowest-node-latency-avg") / 1000
@@ -117,12 +119,6 @@ def per_second(w: Windows, total: str) -> Floats:
     seconds = (w.ts[last] - w.ts[first]) / 1000 if len(w.ts) else np.zeros(len(w))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((grown >= 0) & (seconds > 0), grown / seconds, np.nan)
-
-
-def _select_rate(w: Windows) -> Floats:
-    """Return the I/O thread's selects per second; from `select-rate` for clients before 1.0, which report no total."""
-    counted = per_second(w, "select-total")
-    return np.where(np.isnan(counted), w.last("select-rate"), counted)
 
 
 def _totals(w: Windows) -> Column:

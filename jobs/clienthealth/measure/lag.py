@@ -92,6 +92,10 @@ Partition = tuple[str, int]
 Observation = tuple[int, int | None, int | None, int | None, int | None]
 
 
+#: Observations of each partition, in order of time.
+Histories = Mapping[Partition, Sequence[Observation]]
+
+
 class PartitionLag(NamedTuple):
     """The lag of a group on one partition at the last sample. None: not known.
 
@@ -113,14 +117,14 @@ class PartitionLag(NamedTuple):
 
 def group_lag(
     group: str,
-    histories: Mapping[Partition, Sequence[Observation]],
+    histories: Histories,
     owners: Mapping[Partition, Mapping[str, Any] | None],
     members: float | None,
     limits: LagSettings,
 ) -> dict[str, Any]:
     """Return the indicators `lag` and `group` of a consumer group for the partitions of its last sample.
 
-    `histories` are in order of time. `owners`: the group member assigned to each partition, None if unknown.
+    `owners`: the group member assigned to each partition, None if unknown.
     """
     of_partitions = partitions_lag(group, histories, {where for where, member in owners.items() if member}, limits)
     lags = [
@@ -131,10 +135,7 @@ def group_lag(
 
 
 def partitions_lag(
-    group: str,
-    histories: Mapping[Partition, Sequence[Observation]],
-    owned: set[Partition],
-    limits: LagSettings,
+    group: str, histories: Histories, owned: set[Partition], limits: LagSettings
 ) -> dict[Partition, PartitionLag]:
     """Return the lag of a group on each of its partitions. `owned`: partitions assigned to a member."""
     patterns = tuple(limits.allowed_lag.items())

@@ -117,9 +117,6 @@ def rewound(commits: Sequence[Commit]) -> bool:
 
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise steadily, by more than `dead_band` per second (Theil–Sen slope). `points`: seconds, value."""
-    slopes = sorted(
-        (later[1] - earlier[1]) / (later[0] - earlier[0])
-        for earlier, later in combinations(points, 2)
-        if later[0] > earlier[0]
-    )
+    apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])
+    slopes = sorted((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in apart)
     return bool(slopes) and median(slopes) > dead_band and slopes[int(len(slopes) * FALLING_SHARE)] > 0

@@ -150,12 +150,8 @@ def _stretches(w: Windows) -> _Stretches:
     records = np.fmax(_change(w.col("record-send-total")), 0.0)
     countable = ~np.isnan(selector_ns) & (selects >= 0)
     moved = countable & (selects > 0) & (elapsed_ms > 0)
-    return _Stretches(
-        np.where(moved, elapsed_ms, 0.0),
-        np.where(moved, selector_ns, 0.0),
-        np.where(moved, records, 0.0),
-        counted(countable),
-    )
+    elapsed_ms, selector_ns, records = (np.where(moved, change, 0.0) for change in (elapsed_ms, selector_ns, records))
+    return _Stretches(elapsed_ms, selector_ns, records, counted(countable))
 
 
 def _change(values: Floats) -> Floats:

@@ -316,12 +316,8 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
     """Comes before `explained`, which removes the verdict that holds this evidence."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
         return verdict
-    ends = [
-        fact
-        for other in context.verdicts
-        if other.unhealthy and modes()[other.mode].absence and explains(verdict.mode, verdict.status, other)
-        for fact in other.evidence
-    ]
+    gone = (other for other in context.verdicts if other.unhealthy and modes()[other.mode].absence)
+    ends = [fact for other in gone if explains(verdict.mode, verdict.status, other) for fact in other.evidence]
     if not ends:
         return verdict
     return replace(verdict, evidence=tuple(sorted((*verdict.evidence, *ends), key=lambda fact: fact.ts_ms)))

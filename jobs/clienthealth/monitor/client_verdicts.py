@@ -37,6 +37,8 @@ from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, mer
 
 #: Key and value of a record on `client-health`. If the value is None, readers forget the client.
 Record = tuple[str, bytes | None]
+#: Returns the window of a client at a position.
+WindowAt = Callable[[int], ClientWindow]
 #: Clients, each with its verdicts by the end of their windows (epoch ms), in order of time.
 OverTime = list[tuple[Client, list[tuple[int, list[Verdict]]]]]
 NONE: Mapping[str, Any] = {}
@@ -341,12 +343,7 @@ class _Judgement:
         return Context(starts=own, reporting=reports, incidents=self.incidents.verdicts(client.key))
 
     def _entered(
-        self,
-        client: Client,
-        judged: Sequence[OfWindow],
-        seen: int,
-        offset: int,
-        window_at: Callable[[int], ClientWindow],
+        self, client: Client, judged: Sequence[OfWindow], seen: int, offset: int, window_at: WindowAt
     ) -> list[Verdict]:
         """Enter a client's verdicts into the incidents, and return those that people see.
 

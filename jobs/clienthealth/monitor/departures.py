@@ -134,11 +134,9 @@ def _left_open(
     departed_ms = int(state.clients.last[number])
     lived_ms = max([sign.ts_ms for sign in seen.alive] + [seen.spoke_ms or 0])
     alone = not any(life.at(departed_ms) for life in ends.namesakes(bucket, client))
-    over = (
-        bool(seen.readings and seen.readings[-1].get(TERMINATING))
-        or any(verdict.status == "confirmed" for verdict in of_end)
-        or ends.has_ended(bucket, client, departed_ms, alone)
-    )
+    confirmed = any(verdict.status == "confirmed" for verdict in of_end)
+    terminating = bool(seen.readings and seen.readings[-1].get(TERMINATING))
+    over = terminating or confirmed or ends.has_ended(bucket, client, departed_ms, alone)
     changes: list[Transition] = []
     if lived_ms and not over:
         # The client reports no metrics any more, but its process lives: enter the verdicts on the missing data.

@@ -156,14 +156,12 @@ class ProcessLog:
         Events name the client or no client. Entries of other processes at the same place are left out. An entry that
         also fits another client of the same name is treated as if it named no client.
         """
-        events, dumps = self._about(self.entries, client)
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
-        _, earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client)
-        return WindowLog(events, dumps, earlier, self._about(self.lead, client)[0])
+        earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
+        lead = self._about(self.lead, client).logs
+        return self._about(self.entries, client)._replace(earlier_dumps=earlier, earlier_logs=lead)
 
-    def _about(
-        self, entries: Iterable[LogEntry], client: Client
-    ) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
+    def _about(self, entries: Iterable[LogEntry], client: Client) -> WindowLog:
         events, dumps = [], []
         for entry in entries:
             event = entry.event
@@ -186,7 +184,7 @@ class ProcessLog:
                 events.append(event)
             elif entry.dump is not None and whose == "mine":
                 dumps.append(entry.dump)
-        return tuple(events), tuple(dumps)
+        return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
         """Return whose an entry is: if the log names the client's instance, other instances are not its own."""

@@ -143,9 +143,8 @@ class Batch:
     def _published(self, rows: DataFrame) -> DataFrame:
         topics = self.settings.topics
         topic = F.when(F.col("kind") == HEALTH, topics.health).otherwise(topics.rejects)
-        return rows.filter(F.col("kind").isin(HEALTH, REJECT)).select(
-            topic.alias("topic"), "key", "value", F.from_json("headers", _HEADERS).alias("headers")
-        )
+        records = rows.filter(F.col("kind").isin(HEALTH, REJECT)).withColumn("topic", topic)
+        return records.select("topic", "key", "value", F.from_json("headers", _HEADERS).alias("headers"))
 
 
 def query_id(spark: SparkSession) -> str:

@@ -156,9 +156,8 @@ class _Task:
         if last and self.counts:
             rows.append((COUNTS, msgspec.msgpack.encode([*self.counts.values()])))
         buckets, data = zip(*rows, strict=True) if rows else ((), ())
-        return pa.RecordBatch.from_arrays(
-            [pa.array(buckets, pa.int32()), pa.array(data, pa.binary())], schema=self.schema
-        )
+        columns = [pa.array(buckets, pa.int32()), pa.array(data, pa.binary())]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _batch(self, batch: pa.RecordBatch) -> None:
         import pyarrow as pa

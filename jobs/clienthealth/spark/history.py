@@ -391,6 +391,5 @@ def maintain(
             table.vacuum()
         left = table.detail().select("numFiles", "sizeInBytes").first()
         assert joined is not None and left is not None
-        yield Maintained(
-            name, days, joined["numFilesRemoved"], joined["numFilesAdded"], left["numFiles"], left["sizeInBytes"]
-        )
+        removed, added = joined["numFilesRemoved"], joined["numFilesAdded"]
+        yield Maintained(name, days, removed, added, left["numFiles"], left["sizeInBytes"])
