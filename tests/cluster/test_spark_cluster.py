@@ -232,7 +232,7 @@ def test_every_jvm_runs_with_the_settings(trial: Trial) -> None:
     for command in (*trial.executors, *trial.drivers):
         flags = command.lower().split("\0")
         assert {f"-xmx{HEAP_MB}m", "-xss16m", "-xx:+exitonoutofmemoryerror"} <= {*flags}
-    assert "spark-submit was not told" not in trial.run.monitor.log.read_text()
+    assert "spark-submit did not get" not in trial.run.monitor.log.read_text()
 
 
 def test_executors_log_warnings_and_no_more(trial: Trial) -> None:

@@ -11,7 +11,7 @@ from clienthealth.model.verdicts import Evidence, Proof, Status, Verdict
 from clienthealth.modes import Look, modes
 from clienthealth.modes.circumstances import CIRCUMSTANCES
 from clienthealth.modes.facts import Confusion
-from clienthealth.monitor.adjust import ADJUSTMENTS, NOBODY, UNHEARD, Attached, Context, Reporting, adjust
+from clienthealth.monitor.adjust import ADJUSTMENTS, ALL_SILENT, UNHEARD, Attached, Context, Reporting, adjust
 
 DEADLOCK, NOT_CLOSED, STALLED = "producer-callback-deadlock", "producer-not-closed", "delivery-stalled"
 CLIENT = Client("shop", "h", "h:1", "p", kind="producer")
@@ -124,7 +124,7 @@ def test_a_line_waits_for_the_next_sample_but_not_for_ever() -> None:
 def test_silence_of_all_is_the_end_of_none_but_of_clients_that_logged_it() -> None:
     quiet, logged = Verdict(NOT_CLOSED, "suspected"), Verdict(NOT_CLOSED, "confirmed", evidence=(line(1),))
     first, second = adjust("moment", [quiet, logged], Context(all_silent=True))
-    assert (first.reason, second) == (NOBODY, logged)
+    assert (first.reason, second) == (ALL_SILENT, logged)
 
 
 def test_a_failure_explains_its_symptoms_and_takes_the_evidence_of_the_end_that_it_explains() -> None:

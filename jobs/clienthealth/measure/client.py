@@ -122,7 +122,7 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return the newest totals; absent for clients that report deltas, whose sum does not count from the start."""
+    """Return the newest totals; absent for clients that report deltas: their sum does not count from the start."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})

@@ -64,7 +64,7 @@ class ClientWindow:
 
     @cached_property
     def table(self) -> Windows:
-        """Return this window as an array of one window, whose row r is `readings[r]`."""
+        """Return this window as an array of one window; row r is `readings[r]`."""
         rows: Callable[[], Windows] | None = self.__dict__["_rows"]
         if rows is not None:
             return rows()

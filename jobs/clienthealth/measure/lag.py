@@ -99,7 +99,7 @@ Histories = Mapping[Partition, Sequence[Observation]]
 class PartitionLag(NamedTuple):
     """The lag of a group on one partition at the last sample. None: not known.
 
-    `quality` refers to `seconds`. `clamped`: number of samples whose committed offset was past the end.
+    `quality` refers to `seconds`. `clamped`: number of samples with a committed offset past the end.
     `retention_used_ratio`: unread share of the retained records; at 1 data is lost.
     """
 

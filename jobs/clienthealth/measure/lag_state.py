@@ -45,7 +45,7 @@ class Commit(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The known facts of a partition whose present lag is `lag`. `commits`: in order of time, oldest first.
+    """The known facts of a partition with the present lag `lag`. `commits`: in order of time, oldest first.
 
     silent_seconds  time without a commit while there was something to read
     idle            True if the end offset has not moved

@@ -31,7 +31,7 @@ class Readings(Table):
 
     ts                        epoch ms
     partition, offset, topic  the input record, its topic as position in `names`
-    who, config               client and configuration, as positions in their lists
+    client, config            client and configuration, as positions in their lists
     interval                  reporting interval of the client, ms
     delta                     1: totals count since the sample before, 0: since the client's start
     fresh                     1: new in this batch

@@ -57,7 +57,6 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     return medians[block], np.maximum(spans, 0)[block]
 
 
-_COLUMNS = {kind: tuple(names) for kind, names in CLIENT_METRICS.items()}
 NAN = float("nan")
 #: The numbers of a `GroupPartition`, in its order.
 _OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-ms")
@@ -148,7 +147,7 @@ class Packer:
             self._group(snapshot, client, source)
             return
         metrics = snapshot.metrics
-        values = [metrics.get(name, NAN) for name in _COLUMNS[client.kind or ""]]
+        values = [metrics.get(name, NAN) for name in CLIENT_METRICS[client.kind or ""]]
         where = source.topic, source.partition, source.offset
         every = snapshot.interval_ms or 10_000
         slot = self.slot(client)

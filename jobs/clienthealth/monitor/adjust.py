@@ -47,8 +47,8 @@ class Attached:
     samples  number of its samples
     last_ms  time of its newest sample; 0 if it has none
     unread   why evidence that may be about the client could not be read; '' if all was read
-    untimed  names of inputs whose lines have no time at all
-    undated  names of inputs whose lines have no time of their own
+    untimed  names of inputs with lines without any time
+    undated  names of inputs with lines without a time of their own
     pasted   names of inputs that a person copied in part; their end is where that person stopped reading
     """
 
@@ -67,7 +67,7 @@ class Context:
 
     mode, window  the mode and the window that were judged, with the thresholds in force
     starts        when the client was started according to its log (epoch ms)
-    contradicted  ids of log patterns whose lines the client's own samples contradict
+    contradicted  ids of log patterns with lines that the client's own samples contradict
     reporting     how the client reports; None if it does not, or so seldom that waiting for a sample takes too long
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
@@ -169,7 +169,7 @@ LONGEST_MS = 30_000
 
 @per_windows
 def repeats(w: Windows) -> Bools:
-    """True for windows whose samples are identical, although time alone must have changed them.
+    """True for windows with identical samples, although time alone must have changed them.
 
     A gateway or collector may re-send the last sample of a client that is gone. The I/O thread of a running Java client
     counts its selects. If even that count stands, a producer's metadata age or a consumer's time since its last poll
@@ -277,7 +277,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 
 # ---- Stage "moment": all verdicts on a client at one moment ----
 
-NOBODY = "no client reports: perhaps the collectors or the topic have stopped"
+ALL_SILENT = "no client reports: perhaps the collectors or the topic have stopped"
 #: In a recording, a failure seen at most this long (ms) before the last sample counts as lasting until the end.
 LASTING_MS = 90_000
 
@@ -300,7 +300,7 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
     """First in its stage: if a client is not known to be gone, there is no end that others could explain."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
-    return Verdict(verdict.mode, "unknown", reason=NOBODY)
+    return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
 
 
 @_adjustment("moment", "A recording that ends is not a process that ended: what rests on absence is at most suspected.")

@@ -197,8 +197,8 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Log patterns whose lines the client's samples contradict, so that they do not count; by client and start of
-        #: the window.
+        #: Log patterns with lines that the client's samples contradict, so that they do not count, by client and start
+        #: of the window.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:

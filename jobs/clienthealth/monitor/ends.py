@@ -146,7 +146,7 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def that_were_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the numbers of other clients in the client's process whose samples show that the process lives.
+    """Return the numbers of other clients in the client's process that show by their samples that it lives.
 
     They count only if the missing data is itself the fault.
     """

@@ -65,7 +65,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     chunks, repeated = without_repeated(state, chunks)
     refused = without_room(state, chunks, settings, left_out)
     taken = Taken([without(chunk, refused) for chunk in chunks], left_out=left_out, late=repeated)
-    readings.settle(state)
+    state.readings.fresh[:] = 0
     taken.late += readings.take(state, taken.chunks, settings)
     bound_readings(state, settings, left_out)
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -132,7 +132,7 @@ def due(
 
 Identity = tuple[str, str, str, str]
 
-#: Maximum number of left-out clients whose first report is remembered; the newest are kept.
+#: Maximum number of remembered first reports of left-out clients; the newest are kept.
 REPORTED_ONCE = 2_000_000
 #: Samples at least this far apart (ms) count as two reports; some formats spread one sample over several records.
 APART_MS = 1000

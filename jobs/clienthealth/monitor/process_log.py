@@ -106,19 +106,19 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
             new.append(entry)
     state.log_entries = sorted([*state.log_entries, *new], key=lambda entry: entry.ts_ms)
     if any(entry.dump is not None for entry in new):
-        stale_verdicts = {client.process for client in state.all_clients if reports_in_poll(client.library)}
-        _keep_pollers(state.log_entries, {id(entry) for entry in new}, stale_verdicts)
+        in_poll = {client.process for client in state.all_clients if reports_in_poll(client.library)}
+        _keep_pollers(state.log_entries, {id(entry) for entry in new}, in_poll)
     for entry in new:
         state.has_log_data.remember(entry.process, None, entry.ts_ms)
         _remember(state, entry)
     return new, late
 
 
-def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], stale_verdicts: Set[ProcessKey]) -> None:
+def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
     """In new dumps, keep threads outside any Kafka client if an earlier dump found them inside poll().
 
-    `stale_verdicts`: processes whose clients stop reporting without polls, and whose poll() is invisible in dumps.
-    Their dumps keep all other threads too.
+    `in_poll`: processes with clients that report only while they poll, in a poll() that dumps do not show. Dumps of
+    these processes keep all other threads too.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -126,7 +126,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], stale_verdicts: Se
             known, threads = pollers[entry.process, entry.instance], entry.dump.threads
             if id(entry) in new:
                 threads = tuple(thread for thread in threads if thread.of_kafka or thread.name in known)
-                others = (*entry.dump.threads, *entry.dump.others) if entry.process in stale_verdicts else ()
+                others = (*entry.dump.threads, *entry.dump.others) if entry.process in in_poll else ()
                 others = tuple(thread for thread in others if thread not in threads)
                 entry.dump = replace(entry.dump, threads=threads, others=others)
             known.update(thread.name for thread in threads if thread.polls or not thread.of_kafka)

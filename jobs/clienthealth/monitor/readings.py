@@ -49,11 +49,6 @@ class Grid:
     length: Ints
 
 
-def settle(state: BucketState) -> None:
-    """Mark all samples in the state as not new."""
-    state.readings.fresh[:] = 0
-
-
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> int:
     """Enter the chunks' samples into the state, sorted, at most one per time. Return the number of late ones.
 
@@ -122,19 +117,17 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
 def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
     """Return each client's number in the state; add new clients, and update the names of known ones."""
     numbered = np.empty(len(all_clients), np.int64)
-    new = 0
     for position, client in enumerate(all_clients):
         number = numbers.get(client.identity)
         if number is None:
             number = numbers[client.identity] = len(state.all_clients)
             state.all_clients.append(client)
-            new += 1
         elif state.all_clients[number] != client:
             state.all_clients[number] = client
-            # The record of a client whose names have changed is published at once, see `client_verdicts`.
+            # The record of a client with changed names is published at once, see `client_verdicts`.
             state.clients.published[number : number + 1] = 0
         numbered[position] = number
-    if new:
+    if new := len(state.all_clients) - len(state.clients):
         columns = (np.full(new, value) for value in (EVER_MS, 0, 0, 10_000, 0, -1, 0, 0))
         state.clients = Clients.joined([state.clients, Clients(np.full((new, len(UNDELIVERED)), np.nan), *columns)])
     return numbered
@@ -217,8 +210,7 @@ def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
     """Return the windows of each client: the usual ones, or longer ones if its interval is long."""
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
     every = np.minimum(intervals(state), MAX_INTERVAL_MS)
-    times = np.where(every > USUAL_INTERVAL_MS, np.ceil(INTERVALS * every / length), 1.0)
-    times = np.maximum(times, 1.0).astype(np.int64)
+    times = np.where(every > USUAL_INTERVAL_MS, np.ceil(INTERVALS * every / length), 1.0).astype(np.int64)
     return Grid(slide * times, length * times)
 
 

@@ -57,7 +57,7 @@ def is_over(
 def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
-    """Prolong open incidents whose symptoms the window has, even if the verdict on it is not unhealthy."""
+    """Prolong open incidents with symptoms in the window, even if the verdict on it is not unhealthy."""
     for verdict in verdicts:
         goes_on = verdict.mode in incidents.of_client(key) and not verdict.unhealthy
         if goes_on and shows(modes()[verdict.mode], window()):
@@ -78,7 +78,7 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[OpenIncident], bool]:
     """Return a function that is True if an open incident is over because its client is gone.
 
-    `ended`: keys of clients whose end is proved.
+    `ended`: keys of clients with a proved end.
     """
     shown_ms = 1000 * settings.absence.shown_seconds
     living = {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients}

@@ -84,11 +84,11 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
         client, process = incident.client, incident.client.process
         log = logs.get(process) or ProcessLog(process, (), reporting[process], lives=there[process])
         if ref := spoken_of.get((client.key, client.kind)):
-            whose = log.reports_as(ref)
+            meant = log.reports_as(ref)
         else:
-            whose = log.only(client.kind, client.instance) if client.kind else None
-        if whose is not None:
-            named.append((incident, whose))
+            meant = log.only(client.kind, client.instance) if client.kind else None
+        if meant is not None:
+            named.append((incident, meant))
     return named
 
 

@@ -112,8 +112,8 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess memories: THE list of how long and how much of each a bucket remembers.
 
-    `living`: processes that report or log. Returns the number of clients whose lines on beginning and end were too
-    many.
+    `living`: processes that report or log. Returns the number of clients with too many lines on beginning and
+    end.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)

@@ -4,9 +4,9 @@ Processes with clients of the same name follow each other on a host, or run side
 process's instance belongs to that process, if reporting processes use such names. Otherwise its time decides: it
 belongs to the client that existed then. A line that fits several clients belongs to none of them.
 
-A shipper that reads a file anew gives old lines the present time, and processes of one client id whose lines name no
-instance can be mistaken for one another. So a line that would have moved or stopped a counter does not belong to a
-client whose counter shows otherwise (`contradicted`).
+A shipper that reads a file anew gives old lines the present time, and processes of one client id, with lines that name
+no instance, can be mistaken for one another. So a line that would have moved or stopped a counter does not belong to a
+client with a counter that shows otherwise (`contradicted`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LOGGED_MS = 30_000
 AROUND_MS = 35_000
 #: Lower bound (s) of half the max.poll.interval.ms, for clients of which it is unknown.
 AWAY_SECONDS = 5.0
-#: The only library whose metrics can contradict lines: others count differently, or log what they do not count.
+#: The only library with metrics that can contradict lines: others count differently, or log what they do not count.
 COUNTS = "java"
 
 Owner = Literal["mine", "another's", "anybody's"]
@@ -75,7 +75,7 @@ def _of_processes() -> frozenset[str]:
 
 
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
-    """Return whose a line or dump is that may be of `client`, by its instance and its time.
+    """Return the owner of a line or dump that may be of `client`, by its instance and its time.
 
     `name`: the client id in the line, or None.
     """
@@ -168,11 +168,11 @@ class ProcessLog:
             if event is not None and not self._concerns(event, client):
                 continue
             name = client.client_id if event is None or event.client_id is not None else None
-            whose = self._owner(entry, client, name)
-            if whose == "another's":
+            belongs = self._owner(entry, client, name)
+            if belongs == "another's":
                 continue
             if event is not None:
-                named = whose == "mine" or event.client_id is None
+                named = belongs == "mine" or event.client_id is None
                 if not named or entry.repeats != 1:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
                 unnamed = event.client_id is None and event.signature not in _of_processes()
@@ -182,12 +182,12 @@ class ProcessLog:
                     alike = [(one.kind, one.instance) for one in self.reporting].count((client.kind, client.instance))
                     event = replace(event, own=False) if alike > 1 else event
                 events.append(event)
-            elif entry.dump is not None and whose == "mine":
+            elif entry.dump is not None and belongs == "mine":
                 dumps.append(entry.dump)
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Return whose an entry is: if the log names the client's instance, other instances are not its own."""
+        """Return the owner of an entry: if the log names the client's instance, other instances are not its own."""
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
@@ -281,7 +281,7 @@ class ProcessLog:
 
 
 def kind_named(event: LogEvent) -> Kind | None:
-    """Return the kind of client that logged a line whose log pattern both kinds log; None if unknown."""
+    """Return the kind of client that logged a line of a log pattern of both kinds; None if unknown."""
     return event.kind or kind_of(event.text, event.thread) or None
 
 

@@ -1,4 +1,4 @@
-"""Run the streaming query until the monitor is told to stop, or until the query fails.
+"""Run the streaming query until a signal stops the monitor, or until the query fails.
 
 A failed query ends the monitor with an error that states the reason. Its supervisor (such as `kafka-health monitor`)
 starts the monitor again, and the query continues from its checkpoint.
@@ -50,9 +50,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
     Raises ServiceError if the query fails (HeapError for lack of memory), StateError if a restart does not help.
     """
     for lacking in missing_driver_options(spark, settings) if submitted() else ():
-        log.warning(
-            "spark-submit was not told %s; `kafka-health check-config --spark-submit client` prints it", lacking
-        )
+        log.warning("spark-submit did not get %s; `kafka-health check-config --spark-submit client` prints it", lacking)
     metrics = SelfMetrics()
     if settings.monitor.metrics_port:
         metrics.serve(settings.monitor.metrics_host, settings.monitor.metrics_port, fixed_labels(settings))
@@ -143,7 +141,7 @@ class _Run:
             while not self._stop.is_set():
                 # This call raises the error of a failed query.
                 if running.awaitTermination(1):
-                    raise ServiceError("the streaming query ended without being told to")
+                    raise ServiceError("the streaming query ended by itself")
                 if guard.committed(metrics.batches - batches):
                     break
                 batches = metrics.batches

@@ -103,9 +103,9 @@ class Restored:
             again = Again(int(state.ends.timestamp() * 1000), state.newest_commit_ms)
             checkpoint.write(AGAIN, msgspec.json.encode(again).decode())
         noted = checkpoint.read(AGAIN)
-        again_noted = msgspec.json.decode(noted, type=Again) if noted else None
-        lasts = again_noted is not None and again_noted.until_ms + LASTING_MS > time.time() * 1000
-        self.again = again_noted if lasts else None
+        self.again = msgspec.json.decode(noted, type=Again) if noted else None
+        if self.again is not None and self.again.until_ms + LASTING_MS <= time.time() * 1000:
+            self.again = None
 
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
         """Subtract what the history already has of these minutes and topics; return the rest."""

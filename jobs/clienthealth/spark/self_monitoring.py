@@ -42,7 +42,7 @@ PREFIX = "kafka_client_health"
 QUERY = "monitor"
 #: The limits on the monitor's work and memory: the values of a label of the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: Reason in a reject for a client whose records are fine, but for which the step failed (monitor/faults.py).
+#: Reason in a reject for a client with fine records, for which the step failed (monitor/faults.py).
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -93,7 +93,7 @@ class SelfMetrics:
         self.duration = gauge("batch_duration_seconds", "How long the last batch took.", "query")
         self.last_batch = gauge("last_batch_timestamp_seconds", "When the last batch ended.", "query")
         self.state_rows = gauge("state_rows", "Clients that the query keeps as state.", "query")
-        self.skewed = gauge("skewed_clients", "Clients whose clock is off by more than a minute.", "query")
+        self.skewed = gauge("skewed_clients", "Clients with a clock that is off by more than a minute.", "query")
         self.left_out = counter(
             "left_out", "Clients, readings and events that a limit of [monitor] left out, once in each batch.", "limit"
         )
