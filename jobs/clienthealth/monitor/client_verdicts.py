@@ -189,7 +189,7 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """`collected`: takes the verdicts on all clients, which then are not entered into the incidents."""
+        """`collected`: if given, the clients' data is complete; it takes their verdicts, incidents do not change."""
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -308,7 +308,7 @@ class _Judgement:
         """Return the content of a client's record; judge its windows if necessary. `ids`: of the modes of its kind."""
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
-        if self.bucket.whole or reporter.suspected or self.incidents.of_client(client.key):
+        if self.collected is not None or reporter.suspected or self.incidents.of_client(client.key):
             return Content.of(self._judged(gated, client, reporter), issues)
         return _unsuspected(ids, gated.reasons[reporter.newest], tuple(issues))
 
@@ -317,7 +317,7 @@ class _Judgement:
         clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
         # A log line is compared with the client's next sample, unless samples come too seldom or the data is complete.
-        seldom = self.bucket.whole or every > USUAL_INTERVAL_MS
+        seldom = self.collected is not None or every > USUAL_INTERVAL_MS
         known = self._known(client, None if seldom else Reporting(every, last, self.state.time_ms - last_seen))
 
         @cache
