@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import msgspec
 from kafka import KafkaProducer
@@ -36,12 +36,6 @@ NO_METADATA = (
 )
 
 
-class _Record(NamedTuple):
-    topic: str
-    key: bytes
-    value: bytes
-
-
 class Publisher:
     """Send JSON records from several threads; `close` delivers those in flight.
 
@@ -55,9 +49,9 @@ class Publisher:
         self._capacity = capacity
         self._pause_seconds = pause_seconds
         self._changed = threading.Condition()
-        self._failed: deque[_Record] = deque()
+        self._failed: deque[tuple[str, bytes, bytes]] = deque()
         self._under_way = 0
-        self._not_delivered_since_told = 0
+        self._not_delivered_unlogged = 0
         self._warned: dict[str, float] = {}
         self._closing = threading.Event()
         self._again_thread = threading.Thread(target=self._send_again, name="send again", daemon=True)
@@ -81,14 +75,13 @@ class Publisher:
         except UnicodeEncodeError:
             # Half a surrogate pair, which a log may contain.
             encoded = json.dumps(value, ensure_ascii=False).encode(errors="replace")
-        record = _Record(topic, key.encode(errors="replace"), encoded)
         with self._changed:
             if self._under_way >= self._capacity:
                 if self._due("waits"):
                     log.warning("%d records wait for Kafka; reading waits too", self._under_way)
                 self._changed.wait_for(lambda: self._under_way < self._capacity or self._closing.is_set())
             self._under_way += 1
-        self._hand_over(record)
+        self._hand_over(topic, key.encode(errors="replace"), encoded)
 
     def close(self, timeout: float = 10.0) -> int:
         """Deliver records in flight within about `timeout` seconds; returns how many were not delivered."""
@@ -99,7 +92,7 @@ class Publisher:
         self._again_thread.join(timeout)
         for _ in range(len(self._failed)):
             if time.monotonic() < deadline:
-                self._hand_over(self._failed.popleft())
+                self._hand_over(*self._failed.popleft())
         try:
             self._producer.close(timeout=max(1.0, deadline - time.monotonic()))
         except KafkaError as error:
@@ -120,28 +113,26 @@ class Publisher:
         while not self._closing.wait(self._pause_seconds):
             for _ in range(len(self._failed)):
                 if not self._closing.is_set():
-                    self._hand_over(self._failed.popleft())
+                    self._hand_over(*self._failed.popleft())
 
-    def _hand_over(self, record: _Record) -> None:
+    def _hand_over(self, topic: str, key: bytes, value: bytes) -> None:
         try:
-            future = self._producer.send(record.topic, value=record.value, key=record.key)
+            future = self._producer.send(topic, value=value, key=key)
         except MessageSizeTooLargeError:
-            log.error("a record of %d bytes for %s is too large and was left out", len(record.value), record.topic)
+            log.error("a record of %d bytes for %s is too large and was left out", len(value), topic)
             self._done()
         except KafkaError as error:
-            self._not_delivered(record, error)
+            self._not_delivered((topic, key, value), error)
         else:
             future.add_callback(lambda _: self._done())
-            future.add_errback(lambda error: self._not_delivered(record, error))
+            future.add_errback(lambda error: self._not_delivered((topic, key, value), error))
 
-    def _not_delivered(self, record: _Record, error: BaseException) -> None:
-        self._not_delivered_since_told += 1
-        if self._due(record.topic):
+    def _not_delivered(self, record: tuple[str, bytes, bytes], error: BaseException) -> None:
+        self._not_delivered_unlogged += 1
+        if self._due(topic := record[0]):
             why = NO_METADATA if "Failed to update metadata" in str(error) else error
-            count, self._not_delivered_since_told = self._not_delivered_since_told, 0
-            log.warning(
-                "%d record(s) not delivered, the last for %s (%s); they are sent again", count, record.topic, why
-            )
+            count, self._not_delivered_unlogged = self._not_delivered_unlogged, 0
+            log.warning("%d record(s) not delivered, the last for %s (%s); they are sent again", count, topic, why)
         self._failed.append(record)
 
     def _done(self) -> None:

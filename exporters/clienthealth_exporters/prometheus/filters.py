@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import urlencode
 
@@ -48,10 +48,6 @@ class Filters:
         fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
         query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
         return f"./?{query}" if query else "./"
-
-    def on(self, page: int) -> Filters:
-        """Return the same filters on another page."""
-        return replace(self, page=page)
 
     def among(self, states: Iterable[State], settings: Settings, owners: Owners) -> list[State]:
         """Return the matching clients, in their order."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
     matching = _by_status(filters.among(states, view.settings, view.owners)) if filters else every
     ordered = [state for those in matching.values() for state in those]
     pages = max(1, -(-len(ordered) // PAGE_SIZE))
-    filters = filters.on(min(filters.page, pages))
+    filters = replace(filters, page=min(filters.page, pages))
     shown = _by_status(ordered[(filters.page - 1) * PAGE_SIZE : filters.page * PAGE_SIZE])
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1

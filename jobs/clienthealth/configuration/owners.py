@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import chain, repeat
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -68,7 +69,7 @@ class Owners:
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
         self.rows = rows
-        self._known: dict[tuple[str, str], Owner | None] = {}
+        self._of = lru_cache(_REMEMBERED)(self._first)
 
     def owner_of(self, service: str) -> Owner | None:
         """Return the owner of a service; None if no row matches."""
@@ -82,13 +83,9 @@ class Owners:
         """Return every owner, in the order of the rows."""
         return list(dict.fromkeys(row.owner for row in self.rows if row.owner))
 
-    def _of(self, kind: str, name: str) -> Owner | None:
-        if (kind, name) not in self._known:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            fits = (row.owner for row in self.rows if any(fnmatchcase(name, glob) for glob in getattr(row, kind)))
-            self._known[kind, name] = next(fits, None)
-        return self._known[kind, name]
+    def _first(self, kind: str, name: str) -> Owner | None:
+        fits = (row.owner for row in self.rows if any(fnmatchcase(name, glob) for glob in getattr(row, kind)))
+        return next(fits, None)
 
 
 def read_owners(files: Sequence[str]) -> Owners:
