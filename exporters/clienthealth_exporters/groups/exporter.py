@@ -47,7 +47,7 @@ LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
 
 
 class Cluster(NamedTuple):
-    """A cluster whose groups are read: its name, and the settings that hold its [kafka] and [groups]."""
+    """A cluster to read groups from: its name, and the settings that hold its [kafka] and [groups]."""
 
     name: str
     settings: Settings
@@ -263,7 +263,7 @@ class _Commit(NamedTuple):
 class Snapshots:
     """Make canonical snapshots from readings of one cluster, with the age of each commit.
 
-    Brokers do not tell when an offset was committed. `commit-timestamp-ms` is the time of the first reading that saw a
+    Brokers keep no time of a commit. `commit-timestamp-ms` is the time of the first reading that saw a
     changed offset. It is missing for a commit that is older than the exporter.
     """
 

@@ -258,7 +258,7 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read the members of groups whose state changed; those of other groups every `members_interval_seconds`."""
+        """Read the members of groups with a changed state; those of other groups every `members_interval_seconds`."""
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 

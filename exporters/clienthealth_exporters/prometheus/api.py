@@ -65,7 +65,7 @@ class ClientList(msgspec.Struct):
     """A page of clients, the worst first. `at` is the time of the newest record.
 
     With the parameter `fields`, each client has only those fields. Poll with `since` = the `at` of the last answer to
-    get clients whose record is as new or newer. `trouble` gives the reason if the answer may be incomplete: before the
+    get clients with a record as new or newer. `trouble` gives the reason if the answer may be incomplete: before the
     whole topic is read, and while Kafka does not answer.
     """
 
@@ -224,7 +224,7 @@ _LISTING = {
     **_FILTERS,
     "q": Parameter(_TEXT, "part of a service, instance, client id or group"),
     "unhealthy": Parameter({"type": "boolean"}, "only clients that are suspected or confirmed, and groups that lag"),
-    "since": Parameter({"type": "integer"}, "only clients whose record was written at that time or later, epoch ms"),
+    "since": Parameter({"type": "integer"}, "only clients with a record written at that time or later, epoch ms"),
     "fields": Parameter(_TEXT, "names of fields, comma separated: only these of each client, and its key"),
     "page": Parameter({"type": "integer", "minimum": 1, "default": 1}, "which page"),
     "limit": _LIMIT,

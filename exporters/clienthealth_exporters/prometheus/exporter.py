@@ -2,7 +2,7 @@
 
 /metrics          Prometheus text format          /          status page for people
 /readyz, /healthz 200 while the state is whole     /client    one client (service, instance, client_id)
-/livez            200 while the topic is looked at /fleet     services by hour, versions, who went silent
+/livez            200 while the topic is looked at /fleet     services by hour, versions, clients gone silent
 /clients.json     every client's newest record    /runbooks/ what to do about each alert
 /api/v1/          the API for programs            /api/v1/openapi.json  what it answers
 """

@@ -22,7 +22,7 @@ class Limits:
     retention_used_ratio: float = setting(0.8, "a fifth of the retained log is left before unread records are deleted")
     retention_lost_ratio: float = setting(0.95, "the oldest unread records are about to be deleted")
     retention_gain_ratio: float = setting(
-        0.01, "who reads a hundredth of the retained an hour more than is added gets ahead"
+        0.01, "a group gets ahead if it reads a hundredth of the retained more in an hour than is added"
     )
     fleet_confirmed_ratio: float = setting(0.05, "one in twenty at once is no coincidence: they share a cause")
     fleet_confirmed_clients: float = setting(20, "fewer have their own pages, which say more")
@@ -33,7 +33,7 @@ class Limits:
     storm_services: float = setting(10, "so many services that begin to fail together share a cause")
     storm_clients: float = setting(100, "so many clients that begin to fail together do, too")
     fleet_silent_ratio: float = setting(
-        0.1, "of a fleet that was there, less than a tenth is left: nobody stops so much at once"
+        0.1, "less than a tenth of the fleet is left: no deployment stops so much at once"
     )
     silent_ratio: float = setting(0.2, "autoscalers take away a part within an hour, hardly four in five")
     unjudged_ratio: float = setting(0.33, "a third of a fleet that says too little to be judged was not meant so")

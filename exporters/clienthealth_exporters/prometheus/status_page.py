@@ -1,4 +1,4 @@
-"""The status page: what is wrong and whose it is, then every client, the worst first.
+"""The status page: what is wrong and in which services, then every client, the worst first.
 
 The page is readable without Grafana, at night and on a phone. Log text is hostile: the templates escape everything that
 comes from a record.

@@ -90,7 +90,7 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """Yield an event for each mode whose status changed.
+        """Yield an event for each mode with a changed status.
 
         `unknown` does not end a failure: it goes on until there is evidence that it is over.
         """

@@ -7,7 +7,7 @@
 
     Producer = report(confluent_kafka.Producer, service="orders-api")
 
-The second form is for confluent-kafka: it returns a class in place of the library's, whose clients report. librdkafka
+The second form is for confluent-kafka: it returns a class with reporting clients in place of the library's. librdkafka
 passes its own statistics only to callbacks that exist from the beginning.
 
 From then on the application goes on as before. Every 10 s a snapshot of each client goes to the topic `client-metrics`
@@ -83,7 +83,7 @@ def report(
 ) -> Any:
     """Report on producers and consumers from now on; returns the Reporter.
 
-    For a class of confluent-kafka it returns a class like it instead, whose clients all report.
+    For a class of confluent-kafka it returns a class like it instead; all clients of that class report.
 
     `service`: by default $KAFKA_HEALTH_SERVICE or $OTEL_SERVICE_NAME. `instance` names the process: by default
     $KAFKA_HEALTH_INSTANCE, or host:pid. `logs_topic`: for confluent-kafka by default `client-logs`, else none; `""` for

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka): a class whose clients report, in place of the application's own class.
+"""confluent-kafka (librdkafka): a class with reporting clients, in place of the application's own class.
 
 librdkafka passes statistics, errors and log lines to callbacks in the configuration, and the outcome of a record to the
 callback of `produce()`. All of them are wrapped, and the application's own are called as before. They run in the
@@ -107,7 +107,7 @@ class _Tee:
 
 
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
-    """Return a class like `base` whose clients report.
+    """Return a class like `base` with clients that report.
 
     `start` gets each client as `Watched`, the options for reaching its cluster, and its `Reported`.
     """

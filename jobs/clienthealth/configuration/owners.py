@@ -47,7 +47,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Row:
-    """Patterns (globs) of services and consumer groups, with their owner (None: nobody). `place`: file and line."""
+    """Patterns (globs) of services and consumer groups, with their owner (None: no owner). `place`: file and line."""
 
     owner: Owner | None
     services: tuple[str, ...]

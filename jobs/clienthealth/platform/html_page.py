@@ -3,8 +3,8 @@
 A page that refreshes itself has one script, from our own server, which renews its <main> in place; without scripts the
 browser loads the page again. The templates escape foreign text; `foreign` also isolates its text direction.
 
-Plots are inline SVG whose text keeps its size at any width. Widths are in per cent of the plot, heights in pixels. Each
-page's style colours the classes `plot`, `grid` and `tick`; no meaning is in a colour alone.
+Plots are inline SVG; their text keeps its size at any width. Widths are in per cent of the plot, heights in pixels.
+Each page's style colours the classes `plot`, `grid` and `tick`; no meaning is in a colour alone.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def version(path: str) -> int:
     done = _asked(path, "-version")
     number = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     if done.returncode != 0 or number is None:
-        raise DependencyError(f"{path} does not tell its version; {_HOW}")
+        raise DependencyError(f"{path} does not print its version; {_HOW}")
     if int(number.group(1)) < OLDEST:
         raise DependencyError(f"{path} is Java {number.group(1)}, at least {OLDEST} is needed; {_HOW}")
     return int(number.group(1))

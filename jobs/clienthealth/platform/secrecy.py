@@ -14,7 +14,7 @@ from pathlib import Path
 from clienthealth.model.errors import SettingsError
 
 HIDDEN = "(hidden)"
-#: Names of settings and options whose values are secrets. The syntax is also valid in Java, because Spark uses this
+#: Names of settings and options with secret values. The syntax is also valid in Java, because Spark uses this
 #: pattern to hide values.
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 

@@ -1,4 +1,4 @@
-"""Signals that tell a process to end."""
+"""Signals that end a process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def stop_event() -> threading.Event:
 
 
 def set_by_signal(event: threading.Event) -> None:
-    """Set an event from a signal handler, in a thread whose start takes no lock.
+    """Set an event from a signal handler, in a thread that takes no lock to start.
 
     `Event.set` takes a lock. If a second signal interrupted it (a terminal and a parent process may both send Ctrl-C),
     the second call would wait for the first for ever.

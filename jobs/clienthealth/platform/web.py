@@ -224,7 +224,7 @@ class Server(ThreadingHTTPServer):
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close connections whose time is over; a thread that waits for such a connection then sees it closed."""
+        """Close connections after their time; a thread that waits for such a connection then sees it closed."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS

@@ -28,7 +28,7 @@ _REMEMBERED = 1000
 
 
 class TlsServerConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """The server's certificate and key (PEM), and the CA whose client certificates are accepted."""
+    """The server's certificate and key (PEM), and the CA of accepted client certificates."""
 
     cert_file: str
     key_file: str
@@ -91,7 +91,7 @@ class Access:
 def access(web_config_file: str) -> Access:
     """Read the access rules of a file; without a file access is open.
 
-    Raises SettingsError and DependencyError, whose messages repeat no value.
+    Raises SettingsError and DependencyError; their messages repeat no value.
     """
     if not web_config_file:
         return Access()

@@ -58,7 +58,7 @@ class TopicSettings(Checked):
 
     services: tuple[str, ...] = setting(
         (),
-        "services whose clients a topic may report, as TOPIC=GLOB; a topic without an entry may report all",
+        "services that a topic may report clients of, as TOPIC=GLOB; a topic without an entry may report all",
         form=OF_TOPIC,
     )
 
@@ -280,7 +280,7 @@ class GroupSettings(Checked):
     include: str = setting(".*", "groups to read: a regular expression on the whole name", form=EXPRESSION)
     exclude: str = setting("", "groups to leave out: a regular expression on the whole name", form=EXPRESSION)
     interval_seconds: float = seconds(10.0, "time between two readings", at_least=0.01)
-    groups_per_request: int = count(200, "groups whose committed offsets one request asks for")
+    groups_per_request: int = count(200, "groups that one request asks for committed offsets")
     concurrency: int = setting(4, "requests at the same time", at_least=1, at_most=1000)
     timeout_seconds: float = seconds(10.0, "a request that takes longer has failed; others continue", at_least=0.1)
     idle_interval_seconds: float = seconds(
