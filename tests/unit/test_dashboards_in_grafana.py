@@ -86,7 +86,7 @@ def test_a_table_has_a_row_per_client_and_a_column_per_query(name: str, panel: d
 @pytest.mark.parametrize(("name", "panel"), [pytest.param(*table, id=table[0]) for table in tables()])
 def test_every_override_finds_its_column(name: str, panel: dict[str, Any]) -> None:
     (made,) = transformed()[name]
-    columns = {*made, *LABELS, "mode", "status", "state", "kind"}
+    columns = {*made, *LABELS, "mode", "status", "state", "kind", "client_id"}
     for override in panel["fieldConfig"]["overrides"]:
         if override["matcher"]["id"] == "byName":
             assert override["matcher"]["options"] in columns
