@@ -1,4 +1,4 @@
-"""The documented failure modes: one folder each, whose name, with hyphens, is the mode's id everywhere.
+"""The documented failure modes: one folder each. Its name, with hyphens, is the mode's id everywhere.
 
 The id is the metric label, the name of the runbook and the argument on the command line. Modes are discovered: no list
 names them. All facts of a mode are in its folder.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -110,7 +111,7 @@ def conclude(
 
     Without facts it is ok, or unknown if `otherwise` says what cannot be seen. `doubts` point to the fault and prove
     nothing. Alone they make the verdict unknown and are its evidence. Beside facts they show the guilty code and add no
-    certainty. A fact whose circumstance does not hold becomes a doubt.
+    certainty. A fact with a circumstance that does not hold becomes a doubt.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -287,10 +288,5 @@ def innermost(thread: Thread) -> str:
 
 def version(window: ClientWindow) -> tuple[int, ...] | None:
     """Return the client library's version as numbers, None if unknown."""
-    numbers = []
-    for part in (window.client.version or "").split("."):
-        digits = "".join(itertools.takewhile(str.isdecimal, part))
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers) or None
+    numbers = re.match(r"\d+(?:\.\d+)*", window.client.version or "")
+    return tuple(map(int, numbers[0].split("."))) if numbers else None

@@ -11,7 +11,7 @@ from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
 #: Frames of a caller that waits until an I/O thread has sent its records or fetched metadata.
 SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
-#: Prefixes of frames that do not tell where a thread is: frames of the JVM itself, and frames in which Python waits.
+#: Prefixes of frames that do not show where a thread is: frames of the JVM itself, and frames in which Python waits.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
 #: Frames in which a thread waits for an answer, or for the disk of a log, although the JVM calls the thread RUNNABLE.

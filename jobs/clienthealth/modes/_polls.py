@@ -143,7 +143,7 @@ def reports_in_poll(library: str | None) -> bool:
     return "rdkafka" in (library or "").lower()
 
 
-def told_in_poll(window: ClientWindow) -> bool:
+def reports_only_in_poll(window: ClientWindow) -> bool:
     """True if the client's samples stop without poll(). Pushes of librdkafka go on: its own thread sends them."""
     return reports_in_poll(window.client.library) and not pushes(window)
 

@@ -38,7 +38,7 @@ class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hold: Annotated[str, msgspec.Meta(pattern=r"^(?:[1-9]\d*[smhd])?$")] = ""
 
 
-#: The alerts of a mode whose `mode.toml` defines none.
+#: The alerts of a mode that defines none in its `mode.toml`.
 PAGE, TICKET = Alerting("critical"), Alerting("warning", "2m")
 
 
@@ -116,7 +116,7 @@ class _Filled(dict[str, Any]):
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:
-    """Return the text whose key is a part of the library's name; '' if there is none."""
+    """Return the text with a key that is a part of the library's name; '' if there is none."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
 
 
@@ -139,10 +139,10 @@ class Facts:
     loses          True if the failure implies lost records even if no counter shows them. `detail.lost_records` and
                    `lost_bytes` then hold least and most, if known
     sums           names in `detail` that are summed over the whole incident (`Verdict.counts`), as lower bounds
-    peaks          names in `detail` whose maximum over the incident counts
+    peaks          names in `detail` of which the maximum over the incident counts
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure, '' if they can
-    explains       modes whose symptoms this failure also causes: they are not reported for the client meanwhile
+    explains       modes of which this failure causes the symptoms, too: they are not reported for the client meanwhile
     logs_on        True if the process logs as long as the failure lasts: a process without lines has ended
     confirmed      the alert once confirmed: the monitor has weighed the evidence, so the alert has no further hold
     suspected      the alert while suspected: indirect evidence often clears within a minute or two

@@ -232,7 +232,7 @@ def _in_lookup(thread: Thread) -> bool:
 
 
 def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on fetcher threads that run on after a failed shutdown, in a JVM whose main thread has ended.
+    """Return facts on fetcher threads that run on after a failed shutdown, in a JVM without a main thread.
 
     Such fetchers keep the JVM alive. If the failure itself lies before the window, three things must hold: the JVM
     wants to exit, the fetcher has not run between two dumps, and the connector reports no metrics any more.
@@ -332,7 +332,7 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 class Closing(NamedTuple):
     """A thread that dumps find inside close(), and the last time (epoch ms) at which data shows that it is there.
 
-    That is the time of the last dump, or of a later sample of the client, whose metrics the end of close() takes down.
+    That is the time of the last dump, or of a later sample of the client: the end of close() takes its metrics down.
     """
 
     stay: Held

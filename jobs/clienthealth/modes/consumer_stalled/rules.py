@@ -40,10 +40,10 @@ from clienthealth.modes._polls import (
     polled_ms,
     pushes,
     reports_in_poll,
+    reports_only_in_poll,
     seconds_away,
     seconds_since,
     statistics_ended,
-    told_in_poll,
 )
 from clienthealth.modes.circumstances import answered_at, coordinator_answers, inside_the_client, unless_away
 from clienthealth.modes.held import Held, held
@@ -398,7 +398,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         return None
     if pushes(window) and not (reports_in_poll(window.client.library) or window.readings[-1].get(CLOSES)):
         return Verdict(ID, "unknown", reason=SILENT)
-    if not told_in_poll(window):
+    if not reports_only_in_poll(window):
         return None
     ended, w = statistics_ended(window), window.table
     expired = _logged(window, w, thresholds)

@@ -1,4 +1,4 @@
-"""Find the topic whose handler keeps a consumer's application away from the records of its other topics.
+"""Find the topic with the handler that keeps a consumer's application away from the records of its other topics.
 
 Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
 for the records of the first poll. If one handler is slow, that time is proportional to its topic's records: the time
@@ -19,7 +19,7 @@ from clienthealth.model.readings import Reading
 
 
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
-    """Return the topic whose records are proportional to the times between polls; None if no topic stands out.
+    """Return the topic with records in proportion to the times between polls; None if no topic stands out.
 
     least_seconds   shorter times between polls do not count
     most_variation  how much the time per record of the topic may vary, as a share
@@ -56,7 +56,7 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 
 
 class Alone(NamedTuple):
-    """The only topic whose position moved over some samples, the number of its records, and the topics that starved."""
+    """The one topic with a position that moved over some samples, the number of its records, and those that starved."""
 
     topic: str
     first: Reading

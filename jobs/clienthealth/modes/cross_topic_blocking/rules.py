@@ -158,7 +158,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
     for at in np.argsort(-runs.seconds, kind="stable"):
         stood = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in stood.readings[1:]]
-        # Without a known limit, a queue whose length does not change may be full.
+        # Without a known limit, a queue of constant length may be full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
@@ -213,7 +213,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
 
 
 def _own(fetchers: list[Thread], window: ClientWindow) -> list[Thread]:
-    """Return the fetchers whose consumer id begins with the client's id (by default its group's name); else all."""
+    """Return the fetchers with a consumer id that begins with the client's id (by default its group's); else all."""
     own = [t for t in fetchers if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")]
     return own or fetchers
 

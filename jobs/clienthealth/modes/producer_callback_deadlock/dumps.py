@@ -83,7 +83,7 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 
 
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
-    """Return what a dump proves of a thread in foreign code; None if no data tells whether the thread returns.
+    """Return what a dump proves of a thread in foreign code; None if no data shows whether the thread returns.
 
     A thread that a lock, a queue or a loop holds beyond `overdue_seconds`, without a time limit, does not return. If
     only frames show the place, the thread may have been there in another call each time.

@@ -42,8 +42,8 @@ from clienthealth.modes._polls import (
     pushes,
     pushes_on,
     reports_in_poll,
+    reports_only_in_poll,
     statistics_ended,
-    told_in_poll,
 )
 from clienthealth.modes.producer_callback_deadlock.dumps import deadlocked, died, in_dumps
 
@@ -92,8 +92,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Without other facts the log shows only back-pressure; a client whose stuck thread pushes its metrics has no other
-    # facts.
+    # Without other facts the log shows only back-pressure; a client with a stuck thread that pushes its metrics has
+    # no other facts.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -384,7 +384,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         return None
     if pushes(window) and not reports_in_poll(window.client.library):
         return _pushes_no_more(window, window.departed_ms)
-    if not told_in_poll(window):
+    if not reports_only_in_poll(window):
         return None
     ended = statistics_ended(window)
     if ended is None:
@@ -402,7 +402,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge a client whose pushes stop without a close(), by its last samples and later signs of its process.
+    """Judge a client that stops to push without a close(), by its last samples and later signs of its process.
 
     The client pushes on its I/O thread, so a stuck thread also ends its pushes.
     """

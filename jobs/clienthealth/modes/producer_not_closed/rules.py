@@ -13,7 +13,7 @@ from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import AbsenceMode, Limits, mode_file
 from clienthealth.modes._evidence import Fact, conclude, events, number_or_none, used_bytes, version
 from clienthealth.modes._looks import Look
-from clienthealth.modes._polls import CLOSES, pushes, pushes_on, told_in_poll
+from clienthealth.modes._polls import CLOSES, pushes, pushes_on, reports_only_in_poll
 
 FILE = mode_file(__file__)
 ID = FILE.id
@@ -30,7 +30,7 @@ UNCLOSED = FILE.reads("unclosed")
 DIED = FILE.reads("died")
 
 #: Libraries that close producers at exit without a log line, because their logger prints nothing by then.
-CLOSES_UNTOLD = ("kafka-python",)
+CLOSES_UNLOGGED = ("kafka-python",)
 #: From this version on, log lines of the Java client begin with the client id.
 NAMED_SINCE = (1,)
 
@@ -95,7 +95,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         return Verdict(ID, "unknown", reason=SPEAKS)
     if terminating:
         return _terminated(terminating[-1])
-    if window.alive and told_in_poll(window):
+    if window.alive and reports_only_in_poll(window):
         return Verdict(ID, "unknown", reason=BESIDE)
     pending = _pending(window)
     # The line that says most: records were given up; else: the close was forced.
@@ -117,7 +117,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         if inside or (died and window.table.rose("record-send-total")[0]):
             return Verdict(ID, "unknown", reason=CLOSED_SENDING if inside else DIED_SENDING)
         return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver at its last sample"})
-    if told_in_poll(window) and not died:
+    if reports_only_in_poll(window) and not died:
         return Verdict(ID, "unknown", reason=FLUSHED.format(pending), detail=pending.loss())
     return _missed(window, pending, forced, unclosed, thresholds)
 
@@ -176,7 +176,7 @@ def _missed(
         facts.append(Fact.of("log", forced, "its close() waited 0 s"))
     elif died:
         facts.append(Fact.of("log", died[-1], quoted(died[-1].text)))
-    elif is_logged and window.client.library not in CLOSES_UNTOLD and not may_live and large:
+    elif is_logged and window.client.library not in CLOSES_UNLOGGED and not may_live and large:
         gone = window.departed_ms or window.end_ms
         text = "no data came since, and its log, which shows its start, shows no close"
         text += ", nor had its last push" if pushed else ""

@@ -27,22 +27,13 @@ from clienthealth.platform.secrecy import redacted
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
 #: Commands for developers, described in CONTRIBUTING; the help for users leaves them out.
 OF_THE_PROJECT = frozenset({"generate", "replay"})
-#: Python module that a command may fail to import → the extra that installs it.
+#: Extra → the Python modules that it installs and that a command may fail to import.
 EXTRAS = {
-    "numpy": "diagnose",
-    "jinja2": "diagnose",
-    "markupsafe": "diagnose",
-    "kafka": "diagnose",
-    "prometheus_client": "exporters",
-    "mcp": "mcp",
-    "pyspark": "spark",
-    "py4j": "spark",
-    "delta": "spark",
-    "pandas": "spark",
-    "pyarrow": "spark",
-    "google": "binary",
-    "fastavro": "binary",
-    "markdown_it": "exporters",
+    "diagnose": ("numpy", "jinja2", "markupsafe", "kafka"),
+    "exporters": ("prometheus_client", "markdown_it"),
+    "mcp": ("mcp",),
+    "spark": ("pyspark", "py4j", "delta", "pandas", "pyarrow"),
+    "binary": ("google", "fastavro"),
 }
 #: Modules that `make setup` installs into a checkout and that no extra contains.
 OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothesis", "yaml", "confluent_kafka"})
@@ -124,8 +115,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         module = (error.name or "").split(".")[0]
         if module in OF_A_CHECKOUT:
             why = "works in a checkout: run 'make setup' in it"
-        elif module in EXTRAS:
-            why = f"needs the extra '{EXTRAS[module]}': pip install 'kafka-client-health[{EXTRAS[module]}]'"
+        elif extra := next((extra for extra, installed in EXTRAS.items() if module in installed), ""):
+            why = f"needs the extra '{extra}': pip install 'kafka-client-health[{extra}]'"
         else:
             raise
         print(f"kafka-health: 'kafka-health {name}' {why}", file=sys.stderr)

@@ -26,7 +26,7 @@ def configure_demo(parser: argparse.ArgumentParser) -> None:
         type=duration,
         metavar="SECONDS",
         help="end after this time (default: at Ctrl-C); exit 0 if every failure that goes on is still shown then, with "
-        "one page each, and nobody else was accused or paged, else 1",
+        "one page each, and no other client was accused and no other page sent, else 1",
     )
     parser.add_argument(
         "--expect",
@@ -60,7 +60,9 @@ def configure_replay(parser: argparse.ArgumentParser) -> None:
     """Add the options: what to play, how fast, and onto which topics if the files do not say."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="folder of a recording, or file")
     parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="times as fast as it happened (1)")
-    parser.add_argument("--stream", choices=("metrics", "logs"), help="which topic, for files whose name does not tell")
+    parser.add_argument(
+        "--stream", choices=("metrics", "logs"), help="which topic, for files with a name that does not say"
+    )
     parser.add_argument("--keep-time", action="store_true", help="leave the recorded times as they are")
 
 

@@ -75,7 +75,9 @@ def configure_watch(parser: argparse.ArgumentParser) -> None:
         help="[SERVICE=]PID of a Java or Python process of this machine (Python's stacks are read by py-spy), or "
         "[SERVICE=]URL of a Jolokia agent or of statistics that a process serves",
     )
-    parser.add_argument("--group", metavar="NAME", help="a consumer group instead: members, lag, who does not commit")
+    parser.add_argument(
+        "--group", metavar="NAME", help="a consumer group instead: members, lag, members that do not commit"
+    )
     parser.add_argument("--bootstrap", metavar="SERVERS", help="with --group: the brokers (default: of the settings)")
     parser.add_argument("--for", dest="seconds", type=duration, metavar="SECONDS", help="default: until Ctrl-C")
     parser.add_argument("--agent", type=Path, metavar="JAR", help="the Jolokia agent to attach (default: ours)")

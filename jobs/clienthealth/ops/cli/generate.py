@@ -34,9 +34,7 @@ GENERATORS = (
 def configure_alerts(parser: argparse.ArgumentParser) -> None:
     """Add the options: the folder, and whether alerts may page yet."""
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="lower every severity to info, which is routed to nobody"
-    )
+    parser.add_argument("--dry-run", action="store_true", help="lower every severity to info, which no person receives")
 
 
 def run_alerts(args: argparse.Namespace) -> int:

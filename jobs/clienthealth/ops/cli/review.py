@@ -111,7 +111,7 @@ def _reviews(
 
 
 def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> None:
-    """Raise InputError if the history begins after the last full week, whose review would be empty."""
+    """Raise InputError if the history begins after the last full week: the review of that week would be empty."""
     from clienthealth.spark.history import begins
 
     begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))

@@ -122,7 +122,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report which needed rights on the topic this user has; brokers before 2.3 do not tell."""
+    """Report which needed rights on the topic this user has; brokers before 2.3 do not say."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
@@ -156,7 +156,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
-        # For a group that does not exist yet, brokers tell only whether this user may describe it.
+        # For a group that does not exist yet, brokers say only whether this user may describe it.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'look at'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
@@ -171,7 +171,7 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
     except KafkaError as failed:
         return "warning", f"Groups could not be listed: {type(failed).__name__}: {failed}."
     if seen:
-        return "ok", f"This user sees {len(seen)} consumer group(s), whose lag can be measured."
+        return "ok", f"This user sees {len(seen)} consumer group(s) and can measure their lag."
     why = "there is none, or it lacks the right to Describe them"
     return "skipped", f"This user sees no consumer group: {why}. {DESCRIBE}"
 

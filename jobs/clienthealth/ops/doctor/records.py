@@ -39,7 +39,7 @@ _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = 
 }
 #: What it means that a topic is empty: verdicts are based on metrics, logs only add to them.
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
-    "metrics": ("warning", "It has no records yet: nothing can be judged until somebody writes metrics to it."),
+    "metrics": ("warning", "It has no records yet: nothing can be judged until metrics are written to it."),
     "logs": ("skipped", "It has no records yet: what logs alone show cannot be judged."),
 }
 CLOCK = "clock"

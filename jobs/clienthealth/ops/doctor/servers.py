@@ -122,7 +122,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
         if left_out:
             name = f"max_{limit.replace('-', '_')}"
             what = f"The limit on {limit.replace('-', ' ')} ({chosen[limit]:,}) has left out {left_out:,.0f}"
-            remedy = f"Find out who sends so much, or raise [monitor] {name}."
+            remedy = f"Find out what sends so much, or raise [monitor] {name}."
             yield Finding("limits", "warning", f"{what} since the monitor started. {remedy}")
     skewed = values.get(("skewed_clients", ""), 0)
     if skewed:
