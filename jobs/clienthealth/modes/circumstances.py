@@ -135,9 +135,8 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
     answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
         since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})
-        asked, answered, selected = (
-            (both.risen(f"{what}-total") or 0) > 0 for what in ("request", "response", "select")
-        )
+        counters = ("request-total", "response-total", "select-total")
+        asked, answered, selected = ((both.risen(counter) or 0) > 0 for counter in counters)
         if reading.get("connection-count") == 0:
             yield _Sign(since_ms, ts_ms, False, "no connection to a broker is open")
         elif answered:
