@@ -157,6 +157,9 @@ INNOCENT = (
     f'    stop(server, "CWM1003E.*orders", // CWM1003E: it could not be sent. The error is: {TIMEOUT}\n',
     "        'KafkaError{code=_MSG_TIMED_OUT,val=-192,str=\"Local: Message timed out\"} while sending '\n"
     "        'the last records'\n",
+    f"| `{TIMEOUT}` | the topic is missing | create it |\n",
+    f'"""One sentence for five causes.\n\nThe library says the same of all:\n\n    {TIMEOUT}\n\nIt hides them."""\n',
+    f"Do not close the producer early, or you will receive errors like\n```\n{TIMEOUT}\n```\nwithout a word more.\n",
     f"In such cases the common error message is the following::\n\n    {TIMEOUT}\n\nTwo options are available:\n",
     f"After this time you may notice the following message:\n\n```\n{TIMEOUT}```\n\nRaise max.block.ms then.\n",
     "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",

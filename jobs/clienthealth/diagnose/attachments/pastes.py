@@ -52,14 +52,16 @@ _TITLE = re.compile(
 #: A sentence that says what a reader might meet, and the text it introduces: a block between fences, or a paragraph.
 _SUPPOSED = re.compile(
     r"^[^\n]*\b(?:(?:you|one|users|clients|applications) (?:may|might|could|would) (?:\w{1,12} ){0,2}"
-    r"(?:see|get|notice|receive|encounter|find)\b|(?:[Ww]hen|[Ii]f) you (?:see|get|encounter|receive)\b|common "
-    r"(?:error|exception)(?: messages?)?\b|error messages? (?:is|are) the following)[^\n]*:[*_ \t]*\n\s*?"
+    r"(?:see|get|notice|receive|encounter|find)\b|(?:[Ww]hen|[Ii]f) you (?:see|get|encounter|receive)\b|or you will\b"
+    r"|common (?:error|exception)(?: messages?)?\b|error messages? (?:is|are) the following)"
+    r"[^\n]*(?::|\blike)[*_ \t]*\n\s*?"
     r"(?:^[ \t]*`{3}[^`\n]*\n(?P<block>(?:(?![ \t]*`{3})[^\n]*\n){1,200})|(?P<paragraph>(?:[^\s`][^\n]*|[ \t]+\S[^\n]*)"
     r"(?:\n[^\n]*\S[^\n]*){0,50}))",
     re.MULTILINE,
 )
-#: A comment over several lines, and the end of a statement of source code, of which _STATEMENTS show a program.
+#: A comment over several lines, a docstring, and the end of a statement; _STATEMENTS of these show source code.
 _COMMENT = re.compile(r"^[ \t]*/\*[^\n]*\n(?:(?![^\n]*\*/)[^\n]*\n){1,200}[^\n]*\*/", re.MULTILINE)
+_DOCSTRING = re.compile(r"^[ \t]*[rf]?\"\"\"[^\n]*\n(?:(?![^\n]*\"\"\")[^\n]*\n){0,200}[^\n]*\"\"\"", re.MULTILINE)
 _STATEMENT = re.compile(r"[;{})][ \t]*$|^[ \t]*(?:import|package|from) [\w.]+", re.MULTILINE)
 _STATEMENTS = 3
 _LINES = re.compile(r"^(?=[^\n]*\S)(?!\s*\*)", re.MULTILINE)
@@ -129,6 +131,9 @@ def _supposed(text: str) -> str:
     """Mark what a text says may happen, and comments of source code, as comments: no client logged these lines."""
     if "/*" in text and len(_STATEMENT.findall(_COMMENT.sub("", text))) >= _STATEMENTS:
         text = _COMMENT.sub(lambda comment: _LINES.sub(" * ", comment[0]), text)
+
+    if '"""' in text:
+        text = _DOCSTRING.sub(lambda doc: _LINES.sub("// ", doc[0]), text)
 
     def marked(found: re.Match[str]) -> str:
         said = found["block"] or found["paragraph"]

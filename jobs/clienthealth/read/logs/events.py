@@ -67,6 +67,8 @@ _SOURCE = re.compile(
     r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s)"
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
 )
+#: A cell of a table that holds nothing but a quotation, as pages have them that list errors with causes and remedies.
+_CELL = re.compile(r"\s*\|(?:[^\n]*\|)?\s*`[^`|]*\Z"), re.compile(r"[^`|\n]*`\s*(?:\([^)|\n]{1,80}\)\s*)?\|")
 #: A string that the next line of source code continues.
 _CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*[, ]\1\s*\Z")
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
@@ -155,6 +157,8 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
     if (call := _CALL.search(unquoted[: opened.start()] if opened else unquoted)) and (opened or "'" in call[0]):
+        return None
+    if bare and _CELL[0].match(before) and _CELL[1].match(after):
         return None
     value = opened is not None and _KEY.search(unquoted[: opened.start()])
     if opened and not unquoted[: opened.start()].strip() and after.rstrip().endswith(opened[0][0]):
