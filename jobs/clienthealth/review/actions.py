@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,16 +23,6 @@ from clienthealth.model.errors import InputError
 
 FILE = "actions.toml"
 STATES = ("open", "done", "dropped")
-KINDS: Mapping[str, type] = {
-    "title": str,
-    "owner": str,
-    "due": date,
-    "state": str,
-    "link": str,
-    "mode": str,
-    "done": date,
-}
-REQUIRED = ("title", "owner", "due")
 
 
 @dataclass(frozen=True)
@@ -47,6 +37,15 @@ class Action:
     mode: str = ""
     done: date | None = None
     overdue_days: int = 0
+
+
+#: Keys of an action in the file → their types.
+KINDS: Mapping[str, type] = {
+    field.name: date if str(field.type).startswith("date") else str
+    for field in fields(Action)
+    if field.name != "overdue_days"
+}
+REQUIRED = ("title", "owner", "due")
 
 
 def carried_over(file: Path, review_end: date, review_start: date) -> list[Action]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clienthealth.review.client_minutes import LAG_CLASSES
-from clienthealth.review.model import Capacity, Distribution, LagTrend
+from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
@@ -74,33 +74,26 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
         .limit(TOP)
         .collect()
     )
-    return [
-        LagTrend(
-            row["service"] or "",
-            row["group"] or row["client_id"] or "",
-            row["topic"] or "",
-            row["records"],
-            row["seconds"],
-            row["slope"],
-        )
-        for row in rows
-    ]
+    return [of_row(LagTrend, row.asDict(), group=row["group"] or row["client_id"] or "") for row in rows]
 
 
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
     """Return client-minutes by used share of the buffer, in tenths; the last class is a full buffer."""
-    counts = {reviewed: [0] * (BUFFER_CLASSES + 1), reviewed - 1: [0] * (BUFFER_CLASSES + 1)}
-    for row in rows:
-        if row["period"] in counts:
-            counts[row["period"]][row["per_mille"] * BUFFER_CLASSES // 1000] += row["count"]
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
-    return Distribution(names, tuple(counts[reviewed]), tuple(counts[reviewed - 1]))
+    return _distribution(names, ((row, row["per_mille"] * BUFFER_CLASSES // 1000) for row in rows), reviewed)
 
 
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
     """Return group-minutes by lag, in powers of ten."""
-    counts = {reviewed: [0] * (LAG_CLASSES + 1), reviewed - 1: [0] * (LAG_CLASSES + 1)}
-    for row in lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect():
-        counts[row["period"]][row["class"]] += row["count"]
+    rows = lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect()
     names = ("0", "1–9", "10–99", "100–999", "1k–10k", "10k–100k", "100k–1M", "1M–10M", "over 10M")
-    return Distribution(names, tuple(counts[reviewed]), tuple(counts[reviewed - 1]))
+    return _distribution(names, ((row.asDict(), row["class"]) for row in rows), reviewed)
+
+
+def _distribution(names: Sequence[str], rows: Iterable[tuple[Mapping[str, Any], int]], reviewed: int) -> Distribution:
+    """Add up the counts of rows, each with its class, in the reviewed period and in the one before."""
+    counts = Counter[tuple[int, int]]()
+    for row, of_class in rows:
+        counts[row["period"], of_class] += row["count"]
+    now, before = (tuple(counts[period, n] for n in range(len(names))) for period in (reviewed, reviewed - 1))
+    return Distribution(tuple(names), now, before)

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from clienthealth.model.verdicts import UNHEALTHY
-from clienthealth.review.model import InputQuality, WrongClock
+from clienthealth.review.model import InputQuality, WrongClock, of_row
 from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.spark.history import CLIENT_KEY
 
@@ -172,7 +172,7 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
     off = within(minutes, period.start, period.end).filter("clock_skew_seconds is not null")
     worst = F.max_by("clock_skew_seconds", F.abs("clock_skew_seconds")).alias("skew_seconds")
     rows = off.groupBy(*CLIENT_KEY).agg(worst, F.count("*").alias("minutes")).collect()
-    wrong = [WrongClock(**row.asDict()) for row in rows]
+    wrong = [of_row(WrongClock, row.asDict()) for row in rows]
     return sorted(wrong, key=lambda clock: (-abs(clock.skew_seconds), clock.service, clock.instance, clock.client_id))
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clienthealth.model.values import grouped
 from clienthealth.model.wording import count_of
 from clienthealth.review.content import Figure, healthy, lost, number, percent
 from clienthealth.review.model import SCHEMA, Review, as_json
@@ -46,10 +47,7 @@ class Clusters:
     @cached_property
     def environments(self) -> dict[str, list[Review]]:
         """Return the reviews by environment, because failures in staging spend no budget of production."""
-        by_environment: dict[str, list[Review]] = {}
-        for review in self.reviews:
-            by_environment.setdefault(review.environment, []).append(review)
-        return by_environment
+        return grouped(self.reviews, lambda review: review.environment)
 
 
 class Row(NamedTuple):

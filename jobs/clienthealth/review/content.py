@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from clienthealth.model import wording
+from clienthealth.model.values import grouped
 from clienthealth.model.wording import count_of, listing
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 from clienthealth.review.model import BRIEF, Capacity, ClientRow, KnownBugs, Page, Review, TopicRow
@@ -169,9 +170,7 @@ def shown_services(review: Review) -> list[ServiceSlo]:
 
 def list_teams(review: Review) -> list[Team]:
     """Return a row for each team; none if no service has an owner."""
-    owned: dict[str, list[ServiceSlo]] = {}
-    for slo in review.services:
-        owned.setdefault(slo.owner.team if slo.owner else "", []).append(slo)
+    owned = grouped(review.services, lambda slo: slo.owner.team if slo.owner else "")
     if not any(owned):
         return []
     return [
@@ -199,9 +198,7 @@ def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
 
 def list_paged(review: Review) -> list[tuple[str, list[Page]]]:
     """Return the pages of each service, most pages first; pages for many services at once have the service ''."""
-    by_service: dict[str, list[Page]] = {}
-    for page in review.pages or ():
-        by_service.setdefault(page.service, []).append(page)
+    by_service = grouped(review.pages or (), lambda page: page.service)
     return sorted(by_service.items(), key=lambda item: (-len(item[1]), item[0]))
 
 

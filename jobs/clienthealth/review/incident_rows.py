@@ -108,7 +108,7 @@ def themes(touching: DataFrame) -> DataFrame:
             F.count_distinct(*CLIENT_KEY).alias("clients"),
             F.array_sort(F.collect_set("service")).alias("services"),
             F.min("start").alias("start"),
-            F.max("stop").alias("stop"),
+            F.when(F.count("*") == F.count("stop"), F.max("stop")).alias("stop"),
             F.sum("seconds").alias("seconds"),
             F.percentile("detect", 0.5).alias("detect"),
             F.percentile("clear", 0.5).alias("clear"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from clienthealth.configuration.installation import dashboard_uid, fixed_labels, runbooks
+from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
 from clienthealth.review import incident_rows
-from clienthealth.review.model import Incident, Page, Theme
+from clienthealth.review.model import Incident, Page, Theme, of_row
 from clienthealth.review.period import DAY, Period, utc
 from clienthealth.review.slo import Range
 from clienthealth.settings import LinkSettings, ReviewSettings, Settings
@@ -62,51 +63,24 @@ LISTED_PER_THEME = 8
 LISTED_CLEARED = 10
 EVIDENCE = 3
 EVIDENCE_LENGTH = 300
-#: Columns of a theme that the review takes unchanged.
-COUNTED = ("mode", "incidents", "confirmed", "open", "clients", "seconds", "detect", "clear")
 #: End of a suspicion that was never confirmed.
 CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
     """Return confirmed themes first, then by total duration."""
-    listed: dict[tuple[Any, ...], list[Incident]] = {}
-    for row in incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect():
-        listed.setdefault(_theme_of(row), []).append(_incident(row, links))
-    by_id = modes()
+    longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
+    listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []
-    for row in incident_rows.themes(touching).collect():
-        mode = by_id.get(row["mode"])
+    for row in (row.asDict() for row in incident_rows.themes(touching).collect()):
+        mode = modes().get(row["mode"])
         of_theme = Verdict(row["mode"], "confirmed", detail={"cause": row["cause"] or ""})
         explained = mode.explanation(of_theme, None) if mode else None
-        over = row["stop"] is not None and not row["open"]
-        values = {
-            **{name: row[name] for name in COUNTED},
-            **_lost(row),
-            "cause": row["cause"] or "",
-            "topic": row["topic"] or "",
-            "services": tuple(row["services"]),
-            "start": utc(row["start"]),
-            "stop": utc(row["stop"]) if over else None,
-        }
-        result.append(
-            Theme(
-                **values,
-                listed=tuple(listed[_theme_of(row)]),
-                title=explained.title if explained else row["mode"],
-                action=explained.remedy if explained else "",
-                runbook=links.runbook(row["mode"]),
-            )
-        )
+        title, action = (explained.title, explained.remedy) if explained else (row["mode"], "")
+        shown = tuple(_incident(one, links) for one in listed[_theme_of(row)])
+        runbook = links.runbook(row["mode"])
+        result.append(of_row(Theme, row, title=title, action=action, listed=shown, runbook=runbook))
     return sorted(result, key=lambda t: (not t.confirmed, -t.seconds, t.mode, t.cause, t.topic))
-
-
-def _lost(row: Row) -> dict[str, Range | None]:
-    """Return `lost_records` and `lost_bytes`; None without any sign of a loss."""
-    return {
-        f"lost_{what}": None if row[f"lost_{what}_0"] is None else (row[f"lost_{what}_0"], row[f"lost_{what}_1"])
-        for what in ("records", "bytes")
-    }
 
 
 def lost_by_service(touching: DataFrame) -> dict[str, Range]:
@@ -115,13 +89,11 @@ def lost_by_service(touching: DataFrame) -> dict[str, Range]:
     return {row["service"] or "": (row["lost_records_0"], row["lost_records_1"]) for row in rows}
 
 
-def _theme_of(row: Row) -> tuple[Any, ...]:
+def _theme_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in incident_rows.THEME)
 
 
-def _incident(row: Row, links: Links) -> Incident:
-    start = utc(row["start"])
-    stop = None if row["stop"] is None else utc(row["stop"])
+def _incident(row: Mapping[str, Any], links: Links) -> Incident:
     # The first fact of each kind is shown, with its input record.
     evidence: dict[str, str] = {}
     for fact in json.loads(row["evidence"] or "[]"):
@@ -130,20 +102,9 @@ def _incident(row: Row, links: Links) -> Incident:
         if len(words) > EVIDENCE_LENGTH:
             words = words[: EVIDENCE_LENGTH - 1] + "…"
         evidence.setdefault(fact["kind"], f"{fact['kind']}: {words}{where}")
-    values: dict[str, Any] = {
-        **{name: row[name] or "" for name in (*CLIENT_KEY, "mode", "host", "library", "version")},
-        **{name: row[name] for name in ("seconds", "detect", "clear")},
-        **_lost(row),
-    }
-    return Incident(
-        **values,
-        start=start,
-        found=utc(row["found"]),
-        sure=None if row["sure"] is None else utc(row["sure"]),
-        stop=stop,
-        evidence=tuple(evidence.values())[:EVIDENCE],
-        link=links.dashboard(row["mode"], row["service"] or "", row["client_id"] or "", start, stop),
-    )
+    one = of_row(Incident, row, evidence=tuple(evidence.values())[:EVIDENCE], link="")
+    link = links.dashboard(one.mode, one.service, one.client_id, one.start, one.stop)
+    return dataclasses.replace(one, link=link)
 
 
 def counts(touching: DataFrame) -> Row:
@@ -158,7 +119,7 @@ def counts(touching: DataFrame) -> Row:
 def cleared(touching: DataFrame, links: Links) -> list[Incident]:
     """Return the first of the suspicions that ended without confirmation."""
     rows = touching.filter(CLEARED).orderBy("start", *CLIENT_KEY, "mode").limit(LISTED_CLEARED)
-    return [_incident(row, links) for row in rows.collect()]
+    return [_incident(row.asDict(), links) for row in rows.collect()]
 
 
 #: Time for which an alert goes on firing: if it fires again within it, it has not ended (`keep_firing_for` of the
@@ -173,18 +134,7 @@ def pages(touching: DataFrame, period: Period, settings: Settings) -> list[Page]
     if opens_tickets_only(settings):
         return None
     rows = incident_rows.pages(touching, period, HOLD_SECONDS).orderBy("start", "service", "mode").collect()
-    return of_fleet([
-        Page(
-            row["service"] or "",
-            row["mode"],
-            utc(row["start"]),
-            None if row["stop"] is None else utc(row["stop"]),
-            row["clients"],
-            row["loses"],
-            night_of(row["start"], settings.review),
-        )
-        for row in rows
-    ])  # fmt: skip
+    return of_fleet([of_row(Page, row.asDict(), night=night_of(row["start"], settings.review)) for row in rows])
 
 
 def opens_tickets_only(settings: Settings) -> bool:

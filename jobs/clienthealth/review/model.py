@@ -6,13 +6,21 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from clienthealth.review.actions import Action
-from clienthealth.review.period import MINUTE, Period
+from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.review.slo import Range, ServiceSlo
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
+#: How the JSON writes a time.
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 #: A page that is over within this time (s), without a loss, needed no action: getting up, logging in and reading take
 #: as long.
 BRIEF = 10 * MINUTE
@@ -349,33 +357,41 @@ class Review:
         return list(zip(QUESTIONS, self.headline, strict=True))
 
 
+def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
+    """Make a part of a review from a row of a query, whose columns are named as its fields; `values`: other fields.
+
+    A null name becomes an empty one, and epoch seconds become a time. Bounds of a loss are two columns, `_0` and `_1`.
+    """
+    for field in dataclasses.fields(kind):
+        name, value = field.name, row.get(field.name)
+        if name in values:
+            continue
+        if str(field.type).startswith("Range"):
+            values[name] = None if row[f"{name}_0"] is None else (row[f"{name}_0"], row[f"{name}_1"])
+        elif field.type == "str":
+            values[name] = value or ""
+        elif name in row:
+            if value is not None and str(field.type).startswith("datetime"):
+                value = utc(value)
+            values[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**values)
+
+
 def as_json(review: Review) -> dict[str, Any]:
     """Return the review as a JSON object, with unrounded ratios."""
-    fields = {field.name: _plain(getattr(review, field.name)) for field in dataclasses.fields(review)}
-    period = review.period
-    fields["period"] = {
-        "label": period.label,
-        "from": _plain(period.start),
-        "to": _plain(period.end),
-        "minutes": period.minutes,
+    quality = review.quality
+    own: dict[str, Any] = {
+        "period": {"label": review.period.label, **_period(review.period)},
+        "overall": review.overall.as_json(),
+        "services": [service.as_json() for service in review.services],
+        "periods": list(map(_period, review.periods)),
     }
-    fields["quality"] |= {"watched": review.quality.watched, "gap_minutes": review.quality.gap_minutes}
-    return {"schema": SCHEMA, **fields}
+    fields = {field.name: getattr(review, field.name) for field in dataclasses.fields(review)}
+    plain: dict[str, Any] = msgspec.to_builtins(fields | own)
+    plain["quality"] |= {"gaps": list(map(_period, quality.gaps)), "watched": quality.watched}
+    plain["quality"] |= {"gap_minutes": quality.gap_minutes}
+    return {"schema": SCHEMA, **plain}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, ServiceSlo):
-        return value.as_json()
-    if isinstance(value, Period):
-        return {"from": _plain(value.start), "to": _plain(value.end), "minutes": value.minutes}
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value
+def _period(period: Period) -> dict[str, Any]:
+    return {"from": f"{period.start:{TIME}}", "to": f"{period.end:{TIME}}", "minutes": period.minutes}

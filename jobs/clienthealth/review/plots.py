@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from itertools import accumulate
+from datetime import datetime
+from itertools import accumulate, pairwise
 from math import log10
 
 from markupsafe import Markup
@@ -47,14 +47,15 @@ def _at(period: Period, moment: datetime) -> float:
     return round(100 * min(max(share, 0.0), 1.0), 3)
 
 
+def _steps(period: Period, most: int) -> list[tuple[datetime, str]]:
+    """Return the beginnings of at most `most` readable steps of a period, with their names."""
+    step = period.step(most)
+    begins = [period.start + minute * MINUTE for minute in range(0, period.minutes, step)]
+    return [(at, f"{at:%a} {at.day}" if step >= DAY // MINUTE else f"{at:%H:%M}") for at in begins]
+
+
 def _ticks(period: Period) -> list[tuple[float, str]]:
-    step = timedelta(minutes=period.step(8))
-    days = step >= DAY
-    ticks, at = [], period.start
-    while at < period.end:
-        ticks.append((_at(period, at), f"{at:%a} {at.day}" if days else f"{at:%H:%M}"))
-        at += step
-    return ticks
+    return [(_at(period, at), name) for at, name in _steps(period, 8)]
 
 
 def _blind(review: Review, top: int, height: int) -> Iterator[Markup]:
@@ -140,12 +141,8 @@ def burn_down(review: Review) -> Markup:
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
     """Return the columns of the heat strip: days of a week, shorter steps of a shorter period."""
-    step = review.period.step(CELLS) * MINUTE
-    columns, at = [], review.period.start
-    while at < review.period.end:
-        columns.append((at, min(at + step, review.period.end)))
-        at += step
-    return columns
+    begins = [at for at, _ in _steps(review.period, CELLS)]
+    return list(pairwise([*begins, review.period.end]))
 
 
 def by_day(review: Review) -> bool:
@@ -155,7 +152,7 @@ def by_day(review: Review) -> bool:
 
 def heat_names(review: Review) -> list[str]:
     """Return the headings of the heat strip."""
-    return [f"{start:%a} {start.day}" if by_day(review) else f"{start:%H:%M}" for start, _ in heat_columns(review)]
+    return [name for _, name in _steps(review.period, CELLS)]
 
 
 def heat(review: Review) -> list[HeatRow]:

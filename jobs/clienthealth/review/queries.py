@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from clienthealth.review import (
 )
 from clienthealth.review.actions import carried_over
 from clienthealth.review.content import headline
-from clienthealth.review.model import Alert, AlsoSeen, Fleet, ModeChange, Quality, Review
+from clienthealth.review.model import Alert, AlsoSeen, Fleet, ModeChange, Quality, Review, of_row
 from clienthealth.review.period import WEEK, Period, history_of
 from clienthealth.settings import Settings
 from clienthealth.spark import history
@@ -97,7 +98,7 @@ def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> di
     """Return the parts of the review that come from incidents of the period."""
     links = incidents.Links(settings.links, period, settings.monitor.cluster)
     rows = incident_rows.alerts(touching, period).orderBy("mode", "severity").collect()
-    alerts = [Alert(**row.asDict()) for row in rows]
+    alerts = [of_row(Alert, row.asDict()) for row in rows]
     counts = incidents.counts(touching)
     return {
         "themes": incidents.themes(touching, links),
@@ -144,37 +145,25 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
         F.count_if(incident_rows.touches(period)).alias(name)
         for name, period in zip(("before", "now"), last_two, strict=True)
     ]
-    met = {row["mode"]: row for row in incident_rows.real(all_incidents).groupBy("mode").agg(*touched).collect()}
-    spent: dict[tuple[str, int], int] = {}
+    met = Counter[tuple[str, str]]()
+    for row in incident_rows.real(all_incidents).groupBy("mode").agg(*touched).collect():
+        met.update({(row["mode"], when): row[when] for when in ("before", "now")})
+    spent = Counter[tuple[str, int]]()
     for row in client_minutes.failing(minutes, last_two).collect():
-        key = (row["mode"], row["period"])
-        spent[key] = spent.get(key, 0) + row["count"]
-    by_id = modes()
-    every = sorted({*by_id, *met, *(mode for mode, _ in spent)})
+        spent[row["mode"], row["period"]] += row["count"]
+    titles = {mode: mode for mode, _ in (*met, *spent)} | {mode.id: mode.title for mode in modes().values()}
     return [
-        ModeChange(
-            mode,
-            by_id[mode].title if mode in by_id else mode,
-            met[mode]["now"] if mode in met else 0,
-            met[mode]["before"] if mode in met else 0,
-            spent.get((mode, 1), 0),
-            spent.get((mode, 0), 0),
-        )
-        for mode in every
+        ModeChange(mode, title, met[mode, "now"], met[mode, "before"], spent[mode, 1], spent[mode, 0])
+        for mode, title in sorted(titles.items())
     ]
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
     """Return the known issues in the later one of two periods: most lines first, harmless hints last."""
     rows = client_minutes.also_seen(minutes, last_two).collect()
-    before = {(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0}
-    reported = [
-        AlsoSeen(
-            row["what"], row["service"], row["lines"], row["clients"], before.get((row["what"], row["service"]), 0)
-        )
-        for row in rows
-        if row["period"] == 1
-    ]
+    before = Counter({(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0})
+    now = [row.asDict() for row in rows if row["period"] == 1]
+    reported = [of_row(AlsoSeen, row, lines_before=before[row["what"], row["service"]]) for row in now]
     hints = {trouble.id for trouble in TROUBLES if trouble.hint}
     return sorted(reported, key=lambda seen: (seen.what in hints, -seen.lines, seen.what, seen.service))
 

@@ -6,14 +6,16 @@ planning and compiling queries.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from clienthealth.model.values import grouped
 from clienthealth.modes.advisories import advised
-from clienthealth.review.model import ClientRow, Fleet, FleetRow, KnownBugs, TopicRow, Upgrade
+from clienthealth.review.model import ClientRow, Fleet, FleetRow, KnownBugs, TopicRow, Upgrade, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
@@ -69,19 +71,18 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
     rows = every.select(*CLIENT_KEY, "entry.*").filter("value > 0")
     ranked: dict[str, list[ClientRow]] = {what: [] for what in RANKINGS}
     for row in _first(rows, "what", "value", TOP, *CLIENT_KEY):
-        (service, instance, client_id), what = (row[name] or "" for name in CLIENT_KEY), row["what"]
-        value = row["value"] if what in ("buffer", "queue") else int(row["value"])
-        ranked[what].append(ClientRow(service, instance, client_id, what, value, row["topic"] or "", row["more"]))
+        value = row["value"] if row["what"] in ("buffer", "queue") else int(row["value"])
+        ranked[row["what"]].append(of_row(ClientRow, row.asDict(), value=value))
     return ranked
 
 
-def _entry(what: str, value: Column, topic: Column | None = None, more: Column | None = None) -> Column:
+def _entry(what: str, value: Column, topic: Column | None = None, seconds: Column | None = None) -> Column:
     nothing = F.lit(None)
     return F.struct(
         F.lit(what).alias("what"),
         value.cast("double").alias("value"),
         (nothing if topic is None else topic).cast("string").alias("topic"),
-        (nothing if more is None else more).cast("double").alias("more"),
+        (nothing if seconds is None else seconds).cast("double").alias("seconds"),
     )
 
 
@@ -98,7 +99,7 @@ def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> l
 
 def top_topics(
     per_client: DataFrame, lag: DataFrame, incidents: DataFrame, reviewed: int
-) -> dict[str, Sequence[TopicRow]]:
+) -> Mapping[str, Sequence[TopicRow]]:
     """Return the worst topics by minutes of incidents that name them as culprit, by queue peak and by lag."""
     in_reviewed = F.col("period") == reviewed
     sources = (
@@ -113,10 +114,10 @@ def top_topics(
         .agg(F.sum("value").alias("sum"), F.max("value").alias("max"), F.count_distinct(*CLIENT_KEY).alias("clients"))
         .withColumn("value", F.when(F.col("what") == "unhealthy", F.floor(F.col("sum") / 60)).otherwise(F.col("max")))
     )
-    ranked: dict[str, Sequence[TopicRow]] = {"unhealthy": [], "queue": [], "lag": []}
+    ranked: dict[str, list[TopicRow]] = {"unhealthy": [], "queue": [], "lag": []}
     for row in _first(rows, "what", "value", TOP, "topic"):
         value = row["value"] if row["what"] == "queue" else int(row["value"])
-        ranked[row["what"]] = [*ranked[row["what"]], TopicRow(row["topic"], row["what"], value, row["clients"])]
+        ranked[row["what"]].append(of_row(TopicRow, row.asDict(), value=value))
     return ranked
 
 
@@ -139,17 +140,10 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
         .withColumn("count", F.count("*").over(Window.partitionBy("new")))
     )
     changed = _first(named, "new", "instances", LISTED, "service", "client_id")
-    lists = {
-        new: tuple(
-            FleetRow(row["service"] or "", row["client_id"] or "", row["kind"] or "", row["instances"])
-            for row in changed
-            if row["new"] is new
-        )
-        for new in (True, False)
-    }
-    counts = {row["new"]: row["count"] for row in changed}
-    of_versions = _versions(per_client, reviewed)
-    return Fleet(lists[True], counts.get(True, 0), lists[False], counts.get(False, 0), *of_versions)
+    lists = grouped(changed, lambda row: row["new"])
+    new, vanished = (tuple(of_row(FleetRow, row.asDict()) for row in lists[is_new]) for is_new in (True, False))
+    counts = Counter({row["new"]: row["count"] for row in changed})
+    return Fleet(new, counts[True], vanished, counts[False], *_versions(per_client, reviewed))
 
 
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:

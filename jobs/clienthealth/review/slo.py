@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 from clienthealth.configuration.owners import OWNER_LABELS, Owner, Owners
@@ -52,9 +54,8 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
     low, high = records
     if records == (0, 0) and not observed:
         return Loss(records, "no data")
-    if low > target:
-        return Loss(records, "missed")
-    return Loss(records, "met" if high is not None and high <= target else "not known")
+    met = high is not None and high <= target
+    return Loss(records, "missed" if low > target else "met" if met else "not known")
 
 
 def of_all(services: Iterable[Loss]) -> Loss:
@@ -67,13 +68,9 @@ def of_all(services: Iterable[Loss]) -> Loss:
 
 def add(ranges: Iterable[Range]) -> Range:
     """Return the sum of ranges; its upper bound is unknown if that of any range is."""
-    low, high = 0, 0
-    is_open = False
-    for least, most in ranges:
-        low += least
-        high += most or 0
-        is_open = is_open or most is None
-    return low, None if is_open else high
+    every = list(ranges)
+    known = [high for _, high in every if high is not None]
+    return sum(low for low, _ in every), sum(known) if len(known) == len(every) else None
 
 
 @dataclass(frozen=True)
@@ -142,9 +139,7 @@ class Budget:
         """The budget's state in words, because colour alone is not enough."""
         if self.spent is None:
             return "no data"
-        if self.spent > 1:
-            return "overspent"
-        return "nearly spent" if self.spent >= NEARLY else "within budget"
+        return "overspent" if self.spent > 1 else "nearly spent" if self.spent >= NEARLY else "within budget"
 
     def as_json(self) -> dict[str, Any]:
         """All numbers, for the JSON."""
@@ -240,20 +235,16 @@ def objectives(
     `rows`: service, period, slot, status, count. `target`: that of all services together, and of those whose owner has
     set none. `lost`: records lost in the last period, by service; `lost_target`: the loss that each service is allowed.
     """
-    periods: dict[str, list[Minutes]] = {}
-    slots: dict[str, dict[int, Minutes]] = {}
+    periods: dict[str, list[Minutes]] = defaultdict(lambda: [Minutes()] * PERIODS)
+    slots: dict[str, dict[int, Minutes]] = defaultdict(lambda: defaultdict(Minutes))
     for row in rows:
-        one = Minutes(**{row["status"]: row["count"]})
-        service = row["service"] or ""
-        periods.setdefault(service, [Minutes()] * PERIODS)[row["period"]] += one
+        one, service = Minutes(**{row["status"]: row["count"]}), row["service"] or ""
+        periods[service][row["period"]] += one
         if row["slot"] >= 0:
-            per_slot = slots.setdefault(service, {})
-            per_slot[row["slot"]] = per_slot.get(row["slot"], Minutes()) + one
-    for service in lost:
-        periods.setdefault(service, [Minutes()] * PERIODS)
+            slots[service][row["slot"]] += one
     services = []
-    for name, of_periods in periods.items():
-        owner, of_slots = owners.owner_of(name), dict(sorted(slots.get(name, {}).items()))
+    for name in {**periods, **lost}:
+        owner, of_periods, of_slots = owners.owner_of(name), periods[name], dict(sorted(slots[name].items()))
         its_target = target if owner is None or owner.slo_target is None else owner.slo_target
         loss = of_service(lost.get(name, (0, 0)), lost_target, bool(of_periods[-1].observed))
         services.append(ServiceSlo(name, clients.get(name, 0), its_target, of_periods, of_slots, loss, owner))
@@ -263,10 +254,9 @@ def objectives(
 
 def together(services: Sequence[ServiceSlo], target: float) -> ServiceSlo:
     """Return the objective of several services, or of several clusters, from their sums."""
-    slots: dict[int, Minutes] = {}
-    for service in services:
-        for slot, minutes in service.slots.items():
-            slots[slot] = slots.get(slot, Minutes()) + minutes
+    slots: dict[int, Minutes] = defaultdict(Minutes)
+    for slot, minutes in chain.from_iterable(service.slots.items() for service in services):
+        slots[slot] += minutes
     return ServiceSlo(
         "",
         sum(service.clients for service in services),
