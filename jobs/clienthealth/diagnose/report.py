@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TextIO, TypeVar
 
@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.diagnose.outcome import Diagnosis
-from clienthealth.diagnose.story import Finding, Story, input_line, nothing_judged, stories, together
-from clienthealth.model.wording import by_reason
+from clienthealth.diagnose.story import Also, Finding, ShownFact, Story, input_line, nothing_judged, stories, together
+from clienthealth.model.values import grouped
 from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
@@ -26,6 +26,7 @@ INDENT = 2
 FACTS, FRAMES, SEVERAL = 3, 4, 3
 #: Maximum characters of a quoted line.
 QUOTED = 160
+_PACKAGE = "clienthealth.diagnose"
 T = TypeVar("T")
 _LABEL = 12
 _COLOURS = {"confirmed": "1;31", "suspected": "1;33", "unknown": "1;36", "ok": "1;32", "dim": "2", "bold": "1"}
@@ -73,41 +74,42 @@ class _Report:
     def __init__(self, style: Style) -> None:
         self.width, self.colour, self.verbose = style
         self.hidden = False
+        self._template = templates(_PACKAGE).overlay(autoescape=False).get_template("report.txt.j2")
 
     def text(self, all_stories: Sequence[Story], inputs: Sequence[Input]) -> str:
         parts = ["\n".join(self._inputs(inputs))] if inputs else []
-        parts += ["\n".join(self._client(story)) for story in self._once(all_stories)]
+        parts += map(self._client, self._once(all_stories))
         if not all_stories:
             why, command = nothing_judged(inputs)
-            lines = [self._paint("unknown", "CANNOT JUDGE"), *self._labelled("", why), *self._labelled("Next", command)]
-            parts.append("\n".join(lines))
+            heading = self._paint("unknown", "CANNOT JUDGE")
+            parts.append("\n".join([heading, self._labelled("", why), self._labelled("Next", command)]))
         if self.hidden:
             parts.append(self._paint("dim", "Shortened: --verbose shows all of it."))
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
         """Group clients whose stories are equal and contain no finding."""
-        alike: dict[object, list[Story]] = {}
-        for number, story in enumerate(all_stories):
-            same = (story.headline, story.about, story.healthy, story.unknown, story.next)
-            alone = story.findings or story.also or self.verbose
-            alike.setdefault(number if alone else same, []).append(story)
-        return [replace(group[0], name=self._some([story.name for story in group])) for group in alike.values()]
 
-    def _inputs(self, inputs: Sequence[Input]) -> list[str]:
-        """Return lines on the attachments; many of one kind that were read completely share one line."""
-        alike: dict[object, list[Input]] = {}
-        for number, attached in enumerate(inputs):
+        def alike(story: Story) -> object:
+            alone = story.findings or story.also or self.verbose
+            same = (story.headline, story.about, story.healthy, story.unknown, story.next)
+            return id(story) if alone else same
+
+        groups = grouped(all_stories, alike).values()
+        return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
+
+    def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
+        """Yield a line on each attachment; many of one kind that were read completely share one line."""
+
+        def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread
-            alike.setdefault(attached.what if whole and not self.verbose else number, []).append(attached)
-        lines: list[str] = []
-        for group in alike.values():
+            return attached.what if whole and not self.verbose else id(attached)
+
+        for group in grouped(inputs, alike).values():
             if len(group) < SEVERAL:
-                for attached in group:
-                    lines += self._wrap(f"{attached.name}: {input_line(attached)}", 0, 4)
+                yield from (self._wrap(f"{one.name}: {input_line(one)}", 0, 4) for one in group)
             else:
-                lines += self._wrap(f"{self._some([a.name for a in group])}: {together(group)}", 0, 4)
-        return lines
+                yield self._wrap(f"{self._some([one.name for one in group])}: {together(group)}", 0, 4)
 
     def _some(self, names: Sequence[str]) -> str:
         if len(names) <= SEVERAL:
@@ -115,84 +117,60 @@ class _Report:
         self.hidden = True
         return f"{', '.join(names[: SEVERAL - 1])} and {len(names) - SEVERAL + 1} more"
 
-    def _most(self, shown: Sequence[T], most: int) -> Sequence[T]:
-        """Return all items, or only the first and the newest ones if there are more than `most`."""
-        if self.verbose or len(shown) <= most:
-            return shown
-        self.hidden = True
-        return [shown[0], *shown[-(most - 1) :]] if most > 1 else shown[:1]
+    def _chosen(self, every: Sequence[T], some: Sequence[T]) -> Sequence[T]:
+        """Return all items if all are wanted, else only some of them."""
+        self.hidden |= not self.verbose and len(some) < len(every)
+        return every if self.verbose else some
 
-    def _client(self, story: Story) -> list[str]:
+    def _facts(self, finding: Finding) -> Sequence[ShownFact]:
+        """Return the facts, or only the first and the newest ones."""
+        facts = finding.facts
+        return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
+
+    def _known_issues(self, story: Story) -> Sequence[Also]:
+        """Return the known issues, without harmless ones beside a finding."""
+        return self._chosen(story.also, [also for also in story.also if not (also.known.hint and story.findings)])
+
+    def _version(self, story: Story) -> Iterable[str]:
+        """Return the known bugs of its version, or only those that concern a finding."""
+        shown = self._chosen(story.version, [bug for bug in story.version if bug[1]])
+        return (text for text, _ in shown)
+
+    def _client(self, story: Story) -> str:
+        return self._template.render(
+            story=story,
+            verbose=self.verbose,
+            FRAMES=FRAMES,
+            headline=self._headline,
+            facts=self._facts,
+            known_issues=self._known_issues,
+            version=self._version,
+            labelled=self._labelled,
+            frame=lambda text, hang: self._wrap(text, _LABEL + INDENT + 2, hang),
+            quoted=lambda text: text if self.verbose else textwrap.shorten(text, QUOTED, placeholder=" …"),
+            in_brackets=lambda where: f" ({where})" if where else "",
+        ).rstrip("\n")
+
+    def _headline(self, story: Story) -> str:
         word = story.headline.upper()
-        lines = self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)
-        lines[0] = self._paint(story.status, word) + lines[0][len(word) :]
-        for finding in story.findings:
-            lines += self._finding(finding)
-        label = "Also seen"
-        listed = [also for also in story.also if self.verbose or not (also.known.hint and story.findings)]
-        self.hidden |= len(listed) < len(story.also)
-        for also in listed:
-            where = f" ({also.where})" if also.where else ""
-            text = also.text if self.verbose else textwrap.shorten(also.text, QUOTED, placeholder=" …")
-            issue = f"{also.known.says}, {also.count}. {also.known.sentence}"
-            lines += self._labelled(label, f"{issue} “{text}”{where}")
-            lines += self._labelled("", also.action)
-            label = ""
-        shown = [text for text, is_found in story.version if is_found or self.verbose]
-        for number, text in enumerate(shown):
-            lines += self._labelled("" if number else "Version", text)
-        self.hidden |= len(shown) < len(story.version)
-        if story.healthy:
-            lines += self._labelled("Healthy", ", ".join(story.healthy))
-        for mode, reason in story.unknown:
-            lines += self._labelled("Not judged", f"{mode}: {reason}")
-        for mode, names in story.adjusted if self.verbose else ():
-            lines += self._labelled("Adjusted", f"{mode}: {names}")
-        return lines + (self._labelled("Next", story.next) if story.next else [])
+        return self._paint(story.status, word) + self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)[len(word) :]
 
-    def _finding(self, finding: Finding) -> list[str]:
-        verdict, explained = finding.verdict, finding.explained
-        since = f"since {finding.since}" if finding.since[:1].isdigit() else finding.since
-        lines = self._labelled(verdict.status.capitalize(), f"{verdict.mode}, {since}. {explained.summary}")
-        label = "Because"
-        for fact in self._most(finding.facts, FACTS):
-            where = f" ({fact.where})" if fact.where else ""
-            lines += self._labelled(label, f"{fact.time}, {fact.kind}: {fact.text}{where}")
-            label = ""
-            for name, frames in fact.frames:
-                if len(fact.frames) > 1:
-                    lines += self._wrap(f"{name}:", _LABEL + INDENT + 2, 2)
-                for frame in frames if self.verbose else frames[:FRAMES]:
-                    lines += self._wrap(f"at {frame}", _LABEL + INDENT + 2, 3)
-        if explained.cause:
-            lines += self._labelled("Cause", explained.cause)
-        if finding.detail:
-            lines += self._labelled("Known", "; ".join(f"{name} {value}" for name, value in finding.detail))
-        for label, others in (("Ruled out", verdict.ruled_out), ("Left open", verdict.not_ruled_out)):
-            if others:
-                lines += self._labelled(label, by_reason(others))
-        lines += self._labelled("What to do", finding.remedy)
-        return lines + self._labelled("Runbook", f"kafka-health explain {verdict.mode}")
-
-    def _labelled(self, label: str, text: str) -> list[str]:
+    def _labelled(self, label: str, text: str) -> str:
         pad = " " * INDENT + label.ljust(_LABEL)
-        lines = self._wrap(text, INDENT + _LABEL, 0)
-        lines[0] = pad + lines[0][len(pad) :]
+        lines = self._wrap(text, INDENT + _LABEL, 0)[len(pad) :]
         if label and self.colour:
-            lines[0] = " " * INDENT + self._paint("bold", label) + lines[0][INDENT + len(label) :]
-        return lines
+            pad = " " * INDENT + self._paint("bold", label) + pad[INDENT + len(label) :]
+        return pad + lines
 
-    def _wrap(self, text: str, indent: int, hang: int) -> list[str]:
+    def _wrap(self, text: str, indent: int, hang: int) -> str:
         pad = " " * indent
-        return textwrap.wrap(
+        lines = textwrap.wrap(
             printable(text), self.width, initial_indent=pad, subsequent_indent=pad + " " * hang, break_on_hyphens=False
-        ) or [pad]
+        )
+        return "\n".join(lines) or pad
 
     def _paint(self, what: str, text: str) -> str:
         return f"\x1b[{_COLOURS[what]}m{text}\x1b[0m" if self.colour else text
-
-
-_PACKAGE = "clienthealth.diagnose"
 
 
 def html_report(diagnosis: Diagnosis) -> str:
