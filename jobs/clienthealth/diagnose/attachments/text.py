@@ -18,8 +18,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
+from clienthealth.model.tables import table
 from clienthealth.model.values import mapping
 from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.logs import lines
@@ -251,37 +253,16 @@ class Layout:
         return before
 
 
-_ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
-_NANOS = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,9}(?:Z|[+-]\d\d:?\d\d)"
-_SYSLOG_TIME = rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})?"
 #: Share of lines that must have a prefix; the other lines are those of a tool (`-- Logs begin at …`).
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES = 3
 _PREFIX_SAMPLE = 400
 
-#: Name → pattern of the prefix. Groups: `key` the writer, `time` the time, `part` P if the line continues on the next
-#: one.
-_PREFIXES: tuple[tuple[str, bytes], ...] = (
-    ("CRI", rb"(?P<time>\S{20,40}) std(?:out|err) (?P<part>[FP]) "),
-    ("kubectl", rb"\[(?P<key>(?:pod/)?[\w.-]{1,253}/[\w./-]{1,253})\] "),
-    (
-        "syslog (RFC 5424)",
-        rb"(?:\d{1,5} )?<\d{1,3}>1 (?P<time>" + _ISO + rb"|-) (?P<key>\S{1,255} \S{1,48} \S{1,128}) \S{1,32} "
-        rb"(?:-|(?:\[[^\]\n]{1,500}\])+) ?(?:\xef\xbb\xbf)?",
-    ),
-    (
-        "syslog",
-        rb"(?:<\d{1,3}>)?(?P<time>"
-        + _SYSLOG_TIME
-        + rb"|"
-        + _ISO
-        + rb") (?P<key>[\w.:-]{1,255} [^\s:\[\]]{1,64}(?:\[\d+\])?): ?",
-    ),
-    ("compose", rb"(?!\d{1,100} {0,60}\|)(?P<key>[A-Za-z0-9][\w.-]{0,100}) {0,60}\| ?"),
-    ("stern", rb"(?P<key>[a-z0-9][a-z0-9.]{0,252}-[a-z0-9.-]{1,252} [a-z0-9][a-z0-9-]{0,62}) "),
-    ("timestamps", rb"(?P<time>" + _NANOS + rb")(?: |$)"),
-    ("severity", rb"<\d{1,3}>(?=\S)"),
-)
+#: Name → pattern of the prefix.
+_PREFIXES = {
+    name: re.compile(pattern.encode(), re.VERBOSE)
+    for name, pattern in table(Path(__file__).with_name("prefixes.toml")).items()
+}
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
 #: The time of a line that begins with a level may come from the application or from its shipper.
 _TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,5} ")
@@ -335,14 +316,9 @@ class Prefixes:
 
 
 def _next_prefix(lines: Sequence[bytes], learned: set[str]) -> tuple[str, re.Pattern[bytes]] | None:
-    for name, expression in _PREFIXES:
-        if name in learned:
-            continue
-        pattern = re.compile(expression)
-        matches = [match for line in lines if (match := pattern.match(line))]
-        if not matches or len(matches) < _PREFIX_SHARE * len(lines):
-            continue
-        if name not in _DOUBTFUL or _DOUBTFUL[name](matches):
+    for name, pattern in _PREFIXES.items():
+        matches = [match for line in lines if (match := pattern.match(line))] if name not in learned else []
+        if matches and len(matches) >= _PREFIX_SHARE * len(lines) and _DOUBTFUL.get(name, bool)(matches):
             return name, pattern
     return None
 
