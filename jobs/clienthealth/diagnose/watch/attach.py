@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 
 from clienthealth.model.errors import DependencyError, InputError, ServiceError
 from clienthealth.platform import jars
+from clienthealth.platform.html_page import rendered
 from clienthealth.platform.jars import java
 from clienthealth.read.mbeans import RUNTIME
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
@@ -36,20 +37,7 @@ _ATTACHED_BEFORE = "is already attached to PID"
 _FOLDER = "kafka-health-watch-"
 #: The answer of an agent to a request without its password.
 _NO_PASSWORD = "HTTP 401"
-_CONFIG = """\
-user={user}
-password={password}
-policyLocation={policy}
-logHandlerClass=org.jolokia.server.core.service.impl.QuietLogHandler
-"""
-_POLICY = """\
-<restrict>
-  <commands><command>read</command></commands>
-  <allow>
-    <mbean><name>com.sun.management:type=DiagnosticCommand</name><operation>threadPrint</operation></mbean>
-  </allow>
-</restrict>
-"""
+_PACKAGE = "clienthealth.diagnose.watch"
 
 
 class Agent(NamedTuple):
@@ -126,8 +114,9 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
         secret = secrets.token_urlsafe(24)
         password.write_text(secret, encoding="utf-8")
-        policy.write_text(_POLICY, encoding="utf-8")
-        config.write_text(_CONFIG.format(user=USER, password=secret, policy=policy.as_uri()), "utf-8")
+        policy.write_text(rendered(_PACKAGE, "policy.xml.j2"), encoding="utf-8")
+        values = {"user": USER, "password": secret, "policy": policy.as_uri()}
+        config.write_text(rendered(_PACKAGE, "agent.properties.j2", **values), encoding="utf-8")
         port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
