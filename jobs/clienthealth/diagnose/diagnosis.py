@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -20,11 +20,12 @@ from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.diagnose.known import contexts, undated_topics
 from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.packed import Chunk, encode, process_of, who_of
+from clienthealth.measure.packed import Chunk, LogEntry, encode, process_of, who_of
 from clienthealth.measure.packer import Packer
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import DumpedThread, RawRecord
+from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import STATUS_ORDER, Seen, Verdict
 from clienthealth.modes import catalogue
 from clienthealth.monitor import also_seen, client_verdicts, departures, process_log, readings
@@ -48,23 +49,24 @@ HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 AHEAD_MS = 14 * 3_600_000
 
 
-class Tally:
-    """The inputs by file, with counts of what became of their records.
+class _Tally:
+    """Counts what became of the records of each input.
 
-    `given`: the inputs as a reader listed them, with their kind, length and undated parts.
+    `given`: the inputs as a reader lists them, with their kind, length and undated parts; None: they follow from the
+    records.
     """
 
-    def __init__(self, inputs: Sequence[Input] | None = None) -> None:
-        self._given = inputs
+    def __init__(self, given: list[Input] | None) -> None:
+        self._given = given is not None
+        self._inputs = [] if given is None else given
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
         """Return all inputs in their order; an unused input has the reason."""
-        inputs = list(self._by_topic.values()) if self._given is None else list(self._given)
-        for attached in inputs:
+        for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
-        return inputs
+        return self._inputs
 
     def add(self, record: Recorded, source: Source, decoded: Decoded) -> None:
         """Count a record and what was decoded from it."""
@@ -80,24 +82,23 @@ class Tally:
         for error in decoded.errors:
             why = error.partition(":")[0]
             (attached.leave_out if why in HARMLESS else attached.cannot_read)(why)
-        if self._given is None and not attached.what:
-            attached.what = (decoded.format or "").replace("_", " ")
+        if not self._given:
+            attached.read += 1
+            attached.what = attached.what or (decoded.format or "").replace("_", " ")
 
     def _input(self, record: Recorded, topic: str) -> Input:
-        entered = self._by_topic.get(topic)
-        if entered is None:
-            entered = next((attached for attached in reversed(self._given or ()) if topic in attached.topics), None)
+        if topic not in self._by_topic:
+            entered = next((attached for attached in reversed(self._inputs) if topic in attached.topics), None)
             if entered is None:
                 entered = Input(record.file, process=(record.service, record.instance), topics=frozenset({topic}))
+                self._inputs.append(entered)
             self._by_topic[topic] = entered
-        if self._given is None:
-            entered.read += 1
-        return entered
+        return self._by_topic[topic]
 
 
-def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | None = None) -> Diagnosis:
-    """Judge all clients in the records. `tally`: counts of a reader that knows the file of each record."""
-    packer, tally = Packer(1), tally or Tally()
+def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input] | None = None) -> Diagnosis:
+    """Judge all clients in the records. `inputs`: those that the reader of the records lists while it reads."""
+    packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
     dumps: dict[Source, list[DumpedThread]] = {}
     # A clock without a time zone may be ahead of UTC: its newest times are not wrong for that reason.
@@ -141,11 +142,9 @@ def diagnose(records: Iterable[Recorded], settings: Settings, tally: Tally | Non
 
 def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
     """Shift times without a zone to UTC, if exactly one zone is known for their process."""
-    zones: dict[tuple[str, str] | None, set[int]] = defaultdict(set)
-    for attached in inputs:
-        if attached.zone_ms is not None and attached.process is not None:
-            zones[attached.process].add(attached.zone_ms)
-    known = {process: min(of_process) for process, of_process in zones.items() if len(of_process) == 1}
+    zoned = {(one.process, one.zone_ms) for one in inputs if one.zone_ms is not None and one.process is not None}
+    zones = grouped(zoned, lambda zone: zone[0])
+    known: dict[tuple[str, str] | None, int] = {process: its[0][1] for process, its in zones.items() if len(its) == 1}
     local = [attached for attached in inputs if attached.local and known.get(attached.process)]
     shifts = {topic: known[attached.process] for attached in local for topic in attached.topics}
     for attached in local:
@@ -175,32 +174,23 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
         if client.client_id or _says_more(client, verdicts, by_key.values())
     ]
     clients.sort(key=lambda item: item[0].key)
-    versions = _versions_logged(bucket.state)
-    clients = [(_with_version(client, versions), verdicts) for client, verdicts in clients]
+    logs = bucket.log_entries
+    clients = [(_with_version(client, logs.get(client.process, ())), verdicts) for client, verdicts in clients]
     return clients, _also_seen(
         bucket.state, [client for client, _ in clients], sum(attached.read for attached in inputs) <= EXCERPT_LINES
     )
 
 
-def _versions_logged(state: BucketState) -> Mapping[tuple[str, str], Set[str]]:
-    """Return the versions of Kafka that each process's log states."""
-    versions: dict[tuple[str, str], set[str]] = {}
-    for entry in state.log_entries:
-        if entry.event is not None and entry.event in SELF_DESCRIBED["version"]:
-            versions.setdefault(entry.process, set()).add(entry.event.captures["version"])
-    return versions
-
-
-def _with_version(client: Client, versions: Mapping[tuple[str, str], Set[str]]) -> Client:
+def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
     """Return the client with the version that its process's log states.
 
     The client stays as it is if it has a version already, or if the log states several.
     """
-    logged = versions.get((client.service, client.host), frozenset())
-    unnamed = not client.version and client.library in (None, "", "java") and client.kind in ("producer", "consumer")
-    if not unnamed or len(logged) != 1:
+    if client.version or client.library not in (None, "", "java") or client.kind not in ("producer", "consumer"):
         return client
-    return msgspec.structs.replace(client, library="java", version=next(iter(logged)))
+    events = (entry.event for entry in log_entries if entry.event is not None)
+    logged = {event.captures["version"] for event in events if event in SELF_DESCRIBED["version"]}
+    return client if len(logged) != 1 else msgspec.structs.replace(client, library="java", version=logged.pop())
 
 
 #: Maximum lines of a log that is an excerpt: people do not paste so short a log whole.
@@ -298,9 +288,7 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     """
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):
-        by_mode: dict[str, list[Verdict]] = {}
-        for verdict in (verdict for _, verdicts in over_time for verdict in verdicts):
-            by_mode.setdefault(verdict.mode, []).append(verdict)
+        by_mode = grouped((verdict for _, verdicts in over_time for verdict in verdicts), lambda verdict: verdict.mode)
         by_key[_key(client)] = client, [_worst(verdicts, undated) for _, verdicts in sorted(by_mode.items())]
     return by_key
 

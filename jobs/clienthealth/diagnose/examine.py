@@ -10,7 +10,7 @@ from typing import IO
 
 from clienthealth.diagnose.attachments.opening import Input, Opener
 from clienthealth.diagnose.attachments.reading import Progress, Reader
-from clienthealth.diagnose.diagnosis import Tally, diagnose
+from clienthealth.diagnose.diagnosis import diagnose
 from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.model.errors import InputError
 from clienthealth.monitor.adjust import APART_MS
@@ -63,7 +63,7 @@ def examine(
             for (process, _), record in of_no_time:
                 yield apart(process, record, dated)
 
-        diagnosis = diagnose(records(), generous, Tally(opener.inputs))
+        diagnosis = diagnose(records(), generous, opener.inputs)
     if not diagnosis.inputs:
         raise InputError(f"nothing to read in {', '.join(map(str, paths))}")
     return diagnosis
