@@ -131,22 +131,21 @@ class Team(NamedTuple):
 def list_figures(review: Review) -> Iterator[Figure]:
     """Yield the numbers at the top of the review."""
     overall, quality, budget = review.overall, review.quality, review.overall.budget
-    open_, confirmed = (sum(getattr(theme, name) for theme in review.themes) for name in ("open", "confirmed"))
-    observed = f"{number(overall.minutes.observed)} client-minutes"
+    counts = ("incidents", "confirmed", "open")
+    incidents, confirmed, open_ = (number(sum(getattr(theme, name) for theme in review.themes)) for name in counts)
     yield Figure("Healthy client-minutes", healthy(overall), f"target {percent(review.target)}")
     left = percent(None if budget.spent is None else 1 - budget.spent, 0)
     yield Figure("Error budget left", left, f"{number(budget.left)} of {number(budget.size)} client-minutes")
     target = f"target {number(review.lost_records_target)}: {overall.lost.state}"
     yield Figure("Records lost", lost(overall.lost.records), target)
-    incidents = number(sum(theme.incidents for theme in review.themes))
-    yield Figure("Incidents", incidents, f"{number(confirmed)} confirmed, {number(open_)} still open")
+    yield Figure("Incidents", incidents, f"{confirmed} confirmed, {open_} still open")
     if review.pages is not None:
         night, idle = number(count_at_night(review.pages)), count_idle(review.pages)
         yield Figure("Pages", number(len(review.pages)), f"{night} at night, {number(idle)} needed nobody")
         allowed = review.needless_pages_target
         state = "within" if idle <= allowed else "beyond"
         yield Figure("Noise budget", f"{number(idle)} of {number(allowed)}", f"needless pages, {state} the target")
-    yield Figure("Clients", number(overall.clients), observed)
+    yield Figure("Clients", number(overall.clients), f"{number(overall.minutes.observed)} client-minutes")
     gaps = f"{minutes(quality.gap_minutes)} without data" if quality.gap_minutes else "no gap"
     yield Figure("Watched", percent(quality.watched / quality.minutes, 1), gaps)
 
@@ -163,9 +162,8 @@ def count_idle(pages: Sequence[Page]) -> int:
 
 def shown_services(review: Review) -> list[ServiceSlo]:
     """Return the services with an unhealthy minute or a lost record, then some of the others."""
-    ill = [slo for slo in review.services if slo.minutes.unhealthy or not slo.lost.none]
-    well = [slo for slo in review.services if not slo.minutes.unhealthy and slo.lost.none]
-    return ill + well[: SHOWN["services"]]
+    groups = grouped(review.services, lambda slo: bool(slo.minutes.unhealthy or not slo.lost.none))
+    return groups[True] + groups[False][: SHOWN["services"]]
 
 
 def list_teams(review: Review) -> list[Team]:
@@ -173,16 +171,13 @@ def list_teams(review: Review) -> list[Team]:
     owned = grouped(review.services, lambda slo: slo.owner.team if slo.owner else "")
     if not any(owned):
         return []
-    return [
-        Team(
-            team,
-            len(slos),
-            tuple(slo.service for slo in slos if slo.budget.state == "overspent"),
-            tuple(slo.service for slo in slos if slo.decision == "freeze"),
-            [page for page in review.pages or () if page.service in {slo.service for slo in slos}],
-        )
-        for team, slos in owned.items()
-    ]
+    pages, rows = grouped(review.pages or (), lambda page: page.service), []
+    for team, slos in owned.items():
+        missed = tuple(slo.service for slo in slos if slo.budget.state == "overspent")
+        frozen = tuple(slo.service for slo in slos if slo.decision == "freeze")
+        of_team = [page for slo in slos for page in pages.get(slo.service, ())]
+        rows.append(Team(team, len(slos), missed, frozen, of_team))
+    return rows
 
 
 def teams_of(review: Review) -> dict[str, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,11 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
     all_incidents = incident_rows.incidents(history.read(spark, root, "verdicts"), period.end)
     periods = history_of(period, slo.PERIODS)
     last_two, step = periods[-2:], period.step(SLOTS)
-    frames = client_minutes.clients(minutes, last_two), client_minutes.lag(minutes, last_two), all_incidents
-    with _cached(*frames) as (per_client, lag, cached_incidents):
-        touching = incident_rows.touching(cached_incidents, period)
+    per_client, lag = client_minutes.clients(minutes, last_two), client_minutes.lag(minutes, last_two)
+    with ExitStack() as cached:
+        for frame in (per_client, lag, all_incidents):
+            cached.callback(frame.persist().unpersist)
+        touching = incident_rows.touching(all_incidents, period)
         overall, services = slo.objectives(
             (row.asDict() for row in client_minutes.statuses(minutes, periods, step).collect()),
             ranking.clients_per_service(per_client, REVIEWED),
@@ -70,7 +72,7 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
             top_clients=ranking.listed_clients(per_client, lag, REVIEWED),
             top_topics=ranking.top_topics(per_client, lag, incident_rows.real(touching), REVIEWED),
             fleet=ranking.fleet(per_client, REVIEWED) if _reported(overall, -2) else Fleet(),
-            changes=_changes(minutes, cached_incidents, last_two),
+            changes=_changes(minutes, all_incidents, last_two),
             quality=_quality(quality, minutes, period, overall),
             slot_minutes=step,
             not_computed=[],
@@ -130,16 +132,6 @@ def never_fired(alerts: Sequence[Alert]) -> list[tuple[str, str]]:
     return [alert for alert in dict.fromkeys(declared) if alert not in fired]
 
 
-@contextmanager
-def _cached(*frames: DataFrame) -> Iterator[Sequence[DataFrame]]:
-    persisted = [frame.persist() for frame in frames]
-    try:
-        yield persisted
-    finally:
-        for frame in persisted:
-            frame.unpersist()
-
-
 def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Period]) -> list[ModeChange]:
     touched = [
         F.count_if(incident_rows.touches(period)).alias(name)
@@ -188,20 +180,17 @@ def _reported(overall: slo.ServiceSlo, index: int) -> bool:
 
 
 def _not_computed(review: Review) -> list[tuple[str, str]]:
-    unit = review.period.unit
-    first = not any(_reported(review.overall, n) for n in (-2, -3, -4))
-    reasons: Mapping[str, str] = {
-        "Anything about clients": ""
-        if _reported(review.overall, -1)
-        else f"the history has no client-minute of this {unit}",
-        f"Trend and changes from the last {unit}": f"the history begins in this {unit}" if first else "",
-        "New and vanished clients": "" if _reported(review.overall, -2) else f"the {unit} before has no client-minute",
-        f"{unit.capitalize()}s until buffers are full": ""
-        if any(c.slope is not None for c in review.capacity)
-        else f"buffer peaks of fewer than {capacity.LEAST_PERIODS} {unit}s are known",
-        "Late records": ""
-        if all(i.late is not None for i in review.quality.inputs)
-        else "the monitor did not count them for every input topic",
+    unit, periods = review.period.unit, f"{review.period.unit}s"
+    now, *before = (_reported(review.overall, n) for n in (-1, -2, -3, -4))
+    trends = any(row.slope is not None for row in review.capacity)
+    late = all(row.late is not None for row in review.quality.inputs)
+    few_periods = f"buffer peaks of fewer than {capacity.LEAST_PERIODS} {periods} are known"
+    reasons = {
+        "Anything about clients": "" if now else f"the history has no client-minute of this {unit}",
+        f"Trend and changes from the last {unit}": "" if any(before) else f"the history begins in this {unit}",
+        "New and vanished clients": "" if before[0] else f"the {unit} before has no client-minute",
+        f"{periods.capitalize()} until buffers are full": "" if trends else few_periods,
+        "Late records": "" if late else "the monitor did not count them for every input topic",
         "Time until lag outlives retention": "the history does not hold the retention of topics",
         "Changed thresholds": "the history does not hold the settings of the monitor",
     }

@@ -40,24 +40,16 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
     """Return the first clients by unhealthy minutes, by peaks of buffer and queue (ratios), and by lag (records)."""
-    entries = F.explode(
-        F.array(
-            _entry("unhealthy", F.col("unhealthy")),
-            _entry("buffer", F.col("buffer")),
-            _entry("queue", F.col("queue"), F.col("queue_topic")),
-        )
-    ).alias("entry")
     behind = (
         lag.filter(F.col("period") == reviewed)
         .groupBy(*CLIENT_KEY)
         .agg(
-            F.max("records").alias("records"),
+            F.max("records").alias("lag"),
             F.max("seconds").alias("seconds"),
             F.max_by("lag_topic", F.struct("records", "lag_topic")).alias("lag_topic"),
         )
     )
-    lags = _entry("lag", F.col("records"), F.col("lag_topic"), F.col("seconds")).alias("entry")
-    rolled_up = (
+    peaks = (
         per_client.filter(F.col("period") == reviewed)
         .groupBy(*CLIENT_KEY)
         .agg(
@@ -67,7 +59,9 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
             F.max_by("queue_topic", F.struct("queue", "queue_topic")).alias("queue_topic"),
         )
     )
-    every = rolled_up.select(*CLIENT_KEY, entries).unionByName(behind.select(*CLIENT_KEY, lags))
+    entries = F.array(_entry("unhealthy"), _entry("buffer"), _entry("queue", "queue_topic"))
+    ranked_by_peak = peaks.select(*CLIENT_KEY, F.explode(entries).alias("entry"))
+    every = ranked_by_peak.unionByName(behind.select(*CLIENT_KEY, _entry("lag", "lag_topic", "seconds").alias("entry")))
     rows = every.select(*CLIENT_KEY, "entry.*").filter("value > 0")
     ranked: dict[str, list[ClientRow]] = {what: [] for what in RANKINGS}
     for row in _first(rows, "what", "value", TOP, *CLIENT_KEY):
@@ -76,13 +70,13 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
     return ranked
 
 
-def _entry(what: str, value: Column, topic: Column | None = None, seconds: Column | None = None) -> Column:
-    nothing = F.lit(None)
+def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
+    """Return an entry of a ranking, from the columns of a client. `what`: the criterion, and its column."""
     return F.struct(
         F.lit(what).alias("what"),
-        value.cast("double").alias("value"),
-        (nothing if topic is None else topic).cast("string").alias("topic"),
-        (nothing if seconds is None else seconds).cast("double").alias("seconds"),
+        F.col(what).cast("double").alias("value"),
+        (F.col(topic) if topic else F.lit(None)).cast("string").alias("topic"),
+        (F.col(seconds) if seconds else F.lit(None)).cast("double").alias("seconds"),
     )
 
 
