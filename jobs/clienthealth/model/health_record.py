@@ -100,23 +100,7 @@ def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
 
 def seen_json(seen: Seen) -> dict[str, Any]:
     """Return a known issue as JSON."""
-    fields: dict[str, Any] = {"what": seen.what, "lines": seen.lines, "first": seen.first_ms, "last": seen.last_ms}
-    fields |= {"text": seen.text, "source": None if seen.source is None else dataclasses.asdict(seen.source)}
-    return fields | {"of_process": True} if seen.of_process else fields
-
-
-def seen_from_json(row: Mapping[str, Any]) -> Seen:
-    """Invert `seen_json`."""
-    source = row.get("source")
-    return Seen(
-        what=row["what"],
-        lines=row["lines"],
-        first_ms=row["first"],
-        last_ms=row["last"],
-        text=row["text"],
-        source=None if source is None else Source(**source),
-        of_process=row.get("of_process") is True,
-    )
+    return dict(msgspec.to_builtins(seen))
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
@@ -220,9 +204,8 @@ def number(value: Any) -> float | None:
 
 def amount(value: Any) -> float | None:
     """Return a non-negative number (a lag, an offset, an age), None for anything else."""
-    if type(value) is not float and type(value) is not int:
-        return None
-    return value if 0 <= value < _MAX_OFFSET else None
+    known = number(value)
+    return known if known is not None and known >= 0 else None
 
 
 def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
@@ -259,7 +242,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             indicators=indicators,
             stale=row.get("stale") is True,
             config=_config(row.get("config")),
-            also_seen=_also_seen(row.get("also_seen")),
+            also_seen=msgspec.convert(row.get("also_seen") or (), tuple[Seen, ...]),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RecordError(f"{type(error).__name__}: {error}") from error
@@ -275,15 +258,6 @@ def _config(row: Any) -> Mapping[str, str]:
     if type(row) is not dict:
         raise TypeError("config")
     return {intern(name): intern(value) for name, value in row.items() if type(value) is str}
-
-
-def _also_seen(rows: Any) -> tuple[Seen, ...]:
-    if not rows:
-        return ()
-    seen = tuple(map(seen_from_json, rows))
-    if not all(type(s.what) is str and type(s.text) is str and amount(s.lines) is not None for s in seen):
-        raise TypeError("also_seen")
-    return seen
 
 
 def document(value: bytes) -> Any:

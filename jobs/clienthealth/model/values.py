@@ -96,10 +96,7 @@ def text(value: Any) -> str | None:
 
 def present(value: Any) -> str | None:
     """Return the text without surrounding blanks, None if nothing remains."""
-    if type(value) is str:
-        return value.strip() or None
-    as_text = text(value)
-    return (as_text.strip() or None) if as_text is not None else None
+    return (text(value) or "").strip() or None
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from clienthealth.model.readings import Source
 
 Status = Literal["ok", "unknown", "suspected", "confirmed"]
@@ -37,9 +39,10 @@ class Evidence:
     source: Source | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
     """A known issue that no failure mode covers, counted by the client's own log lines. It changes no verdict.
+
+    Its JSON form is that of the topic `client-health`.
 
     what        id of the issue (`logs/also_seen.py`)
     lines       number of lines, from `first_ms` to `last_ms`
@@ -52,7 +55,7 @@ class Seen:
     first_ms: int
     last_ms: int
     text: str
-    source: Source | None = None
+    source: Source | None
     of_process: bool = False
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Literal
+
+from msgspec.structs import replace
 
 from clienthealth.measure.packed import LogEntry
 from clienthealth.model.clients import Client, Kind

@@ -172,8 +172,6 @@ def _entries(text: str) -> Iterator[tuple[int, bytes]]:
         if entry and (NEW_ENTRY.match(line) or len(entry) >= MAX_ENTRY_LINES):
             yield start, "\n".join(entry).encode()
             entry, start = [], number
-        if not entry:
-            start = number
         entry.append(line)
     if entry:
         yield start, "\n".join(entry).encode()

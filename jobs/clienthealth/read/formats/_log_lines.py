@@ -51,9 +51,8 @@ def _frame(frame: Any) -> str:
     """Return a frame as Java writes it, '' if it names no method."""
     fields = frame if isinstance(frame, dict) else {}
     class_name, method, file, line = (as_text(fields.get(name)) for name in ("class", "method", "file", "line"))
-    return (
-        "" if class_name is None or method is None else f"\tat {class_name}.{method}({':'.join(_texts([file, line]))})"
-    )
+    named = class_name is not None and method is not None
+    return f"\tat {class_name}.{method}({':'.join(_texts([file, line]))})" if named else ""
 
 
 def _texts(values: list[Any]) -> list[str]:

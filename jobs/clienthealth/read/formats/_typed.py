@@ -8,6 +8,7 @@ which hardly change from record to record, are parsed once and cached by their b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, optio
 
 #: The value of an unknown metric. If the record lacks the metric, the value is this very object, so `is` tells.
 UNKNOWN = float("nan")
-#: Maximum number of clients, and of sets of options, in the caches; a full cache is emptied.
+#: Maximum number of clients, and of sets of options, in the caches.
 REMEMBERED = 100_000
 
 #: Maximum bytes of a client's object, or of its options, that is cached: four times the longest seen.
@@ -126,8 +127,6 @@ class _Record(msgspec.Struct, gc=False):
 
 _decode = msgspec.json.Decoder(_Record).decode
 _decode_identity = msgspec.json.Decoder(Identity).decode
-_clients: dict[bytes, FastClient] = {}
-_configs: dict[bytes, dict[str, str]] = {b"": {}}
 
 
 def fast(
@@ -148,7 +147,7 @@ def fast(
         named, configured = bytes(record.client), bytes(record.config)
         if max(len(named), len(configured)) > LONGEST:
             return None
-        client = _clients.get(named) or _remember_client(named)
+        client = _client(named)
         values = client.read(record.metrics)
         try:
             sum(values)  # type: ignore[arg-type]  # The quickest way to find a null: it raises.
@@ -163,37 +162,31 @@ def fast(
             and all(value is UNKNOWN for value in values)
         ):
             return None
-        config = _configs.get(configured)
-        if config is None:
-            config = _remember_config(configured)
+        config = _config(configured)
         every_ms = INTERVAL_MS if record.interval_ms is None else interval(measurement(record.interval_ms), INTERVAL_MS)
     except (ValueError, RecursionError):
         return None
     return Fast(int(record.ts + 0.5), client, values, topics, config, every_ms)  # type: ignore[arg-type]
 
 
-def _remember_client(named: bytes) -> FastClient:
-    """Parse and cache a client. Raises ValueError if its object does not name a client completely."""
+@lru_cache(maxsize=REMEMBERED)
+def _client(named: bytes) -> FastClient:
+    """Parse a client. Raises ValueError if its object does not name a client completely."""
     named_fields = _decode_identity(named)
     identity = Identity(**{name: present(getattr(named_fields, name)) for name in Identity.__struct_fields__})
     if identity.kind not in CLIENT_METRICS or not (identity.service and identity.instance and identity.client_id):
         raise ValueError("incomplete")
     if identity.is_too_long:
         raise ValueError("oversized")
-    if len(_clients) >= REMEMBERED:
-        _clients.clear()
-    client = _clients[named] = FastClient(identity)
-    return client
+    return FastClient(identity)
 
 
-def _remember_config(configured: bytes) -> dict[str, str]:
-    """Parse and cache options. Raises ValueError if they are not JSON, or an option is impossible."""
-    if len(_configs) >= REMEMBERED:
-        _configs.clear()
+@lru_cache(maxsize=REMEMBERED)
+def _config(configured: bytes) -> dict[str, str]:
+    """Parse options. Raises ValueError if they are not JSON, or an option is impossible."""
     config = options(msgspec.json.decode(configured)) if configured else {}
     if any(option(config[name]) is None for name in CONFIG_OPTIONS if name in config):
         raise ValueError("impossible")
-    _configs[configured] = config
     return config
 
 

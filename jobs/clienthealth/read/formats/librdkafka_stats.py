@@ -101,21 +101,17 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
     """Return the weighted average and the maximum of the window statistics `name` of all brokers (or topics)."""
-    weights, weighted, maxima = [], [], []
+    weights = weighted = 0.0
+    maxima = []
     for parent in parents:
-        window = parent.get(name)
-        if type(window) is not dict:
-            continue
-        count = measurement(window.get("cnt"))
-        if not count:
-            continue
-        average, maximum = measurement(window.get("avg")), measurement(window.get("max"))
-        if average is not None:
-            weights.append(count)
-            weighted.append(count * average)
-        if maximum is not None:
-            maxima.append(maximum)
-    return measurement(sum(weighted) / sum(weights)) if weights else None, max(maxima, default=None)
+        window = mapping(parent.get(name))
+        if count := measurement(window.get("cnt")):
+            average, maximum = measurement(window.get("avg")), measurement(window.get("max"))
+            if average is not None:
+                weights, weighted = weights + count, weighted + count * average
+            if maximum is not None:
+                maxima.append(maximum)
+    return measurement(weighted / weights) if weights else None, max(maxima, default=None)
 
 
 def _measurements(values: Iterable[Any]) -> list[float]:

@@ -24,7 +24,6 @@ _SERIES = re.compile(
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"[ \t]*+,?[ \t]*+')
 _DESCRIBED = re.compile(rf"# (?:HELP {_NAME} |TYPE {_NAME} (?:counter|gauge|histogram|summary|untyped|unknown|info)\b)")
 _ESCAPED = re.compile(r"\\(.)")
-_ESCAPES = {"n": "\n"}
 
 
 def _recognise(record: Record) -> bool:
@@ -61,7 +60,7 @@ def _labels(written: str) -> Labels | None:
         one = _LABEL.match(written, at)
         if one is None:
             return None
-        value = _ESCAPED.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), one[2]) if "\\" in one[2] else one[2]
+        value = _ESCAPED.sub(lambda escape: "\n" if escape[1] == "n" else escape[1], one[2])
         labels.append((one[1], value))
         at = one.end()
     return tuple(labels)

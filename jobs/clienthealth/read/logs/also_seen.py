@@ -15,6 +15,7 @@ import msgspec
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.tables import table
+from clienthealth.read.logs.times import number
 from clienthealth.read.logs.wordings import Meaning, meanings
 
 #: Prefix of the names of measurements among the options.
@@ -38,15 +39,14 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
     def holds(self, options: Mapping[str, str]) -> bool:
         """True if the condition holds; False also if an option is unknown."""
-        text, number = options.get(self.option), _number(options.get(self.option))
+        text, measured = options.get(self.option), number(options.get(self.option))
         if text is not None and (self.one_of or self.like):
             return text.lower() in self.one_of or bool(self.like and re.fullmatch(self.like, text))
-        unit = _number(options.get(self.of)) if self.of else 1.0
-        if number is None or unit is None:
+        unit = number(options.get(self.of)) if self.of else 1.0
+        if measured is None or unit is None:
             return False
-        return (self.below is not None and number < self.below * unit) or (
-            self.above is not None and number > self.above * unit
-        )
+        is_below = self.below is not None and measured < self.below * unit
+        return is_below or (self.above is not None and measured > self.above * unit)
 
 
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
@@ -73,13 +73,6 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     def hint(self) -> bool:
         """True if nothing shows that the issue has harmed the client: it then ranks behind everything else."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None
 
 
 #: Place in each library's source: of the classes of Kafka's protocol errors, and of their descriptions in words.

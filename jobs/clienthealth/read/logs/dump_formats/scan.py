@@ -88,8 +88,7 @@ class _Scan:
     def _passed_by(self, number: int) -> int:
         """Return the last line of the thread that begins here if only the JVM's own code runs in it, else this line."""
         dump, block = self.dump, self.block
-        begins = dump is not None and dump.shape is HOTSPOT and block is not None and block.line == number
-        if dump is None or block is None or not begins or block.name == EXITING:
+        if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:
             return number
         end = number + 1
         while end < len(self.lines) and self.lines[end][:1] in ("\t", " "):
