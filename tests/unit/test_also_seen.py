@@ -159,7 +159,8 @@ def test_diagnose_names_version_and_options_where_nothing_can_be_judged(tmp_path
     text = " ".join(report(found, style=Style(120, False, False)).split())
     assert f"CANNOT JUDGE portal ({tmp_path.name}, producer, java 3.3.1)" in text
     assert (
-        "Also seen its sends are not retried, 2026-11-22 00:12:43 UTC." in text and "“retries = 0” (app.log:1)" in text
+        "Also seen failed sends are not retried, 2026-11-22 00:12:43 UTC." in text
+        and "“retries = 0” (app.log:1)" in text
     )
     bugs = "KAFKA-13834"  # fixed in 3.3.0
     assert "Version java 3.3.1: known bugs" in text and "KAFKA-14303" in text and bugs not in text
@@ -173,11 +174,14 @@ def test_diagnose_reports_count_time_place_and_advice(tmp_path: Path) -> None:
     found = examine([tmp_path], Settings())
     text = " ".join(report(found, style=Style(width=120)).split())
     assert (
-        "Also seen not authorised, 2 lines, 2026-11-20 10:00:00 to 10:00:05 UTC. The brokers know the client, and "
-        "refuse it a topic, a group or an operation. “[Producer clientId=orders] Topic authorization failed for topics "
-        "[secret]” (app.log:1) Grant what the line names"
+        "Also seen not authorised, 2 lines, 2026-11-20 10:00:00 to 10:00:05 UTC. The brokers know the client, but "
+        "refuse it access to a topic, a group or an operation. “[Producer clientId=orders] Topic authorization "
+        "failed for topics [secret]” (app.log:1) Grant what the line names"
     ) in text
-    assert "record too large, 2026-11-20 10:00:06 UTC." in text and "(app.log:4) Find what made it so large" in text
+    assert (
+        "record too large, 2026-11-20 10:00:06 UTC." in text
+        and "(app.log:4) Find out why the record is so large" in text
+    )
     page = re.sub("<[^<>]*>", "", html_report(found))
     assert "Also seen: not authorised" in page and "app.log:4" in page
     (row,) = map(json.loads, json_lines(found))

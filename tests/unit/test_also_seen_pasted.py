@@ -64,8 +64,7 @@ PASTES = [
     ("KafkaException: KafkaError{code=_QUEUE_FULL,val=-184,str=\"Local: Queue full\"}", 5, "queue full again and again",
      "Queue full"),
     ("ERROR WorkerSourceTask{id=orders-0} Failed to flush, timed out while waiting for producer to flush outstanding "
-     "312 messages (org.apache.kafka.connect.runtime.WorkerSourceTask:484)", 1, "Connect does not get its offsets "
-     "committed",
+     "312 messages (org.apache.kafka.connect.runtime.WorkerSourceTask:484)", 1, "Connect fails to commit offsets",
      "outstanding 312 messages"),
     ("ERROR:aiokafka:Unable to update metadata from [0]", 200, "metadata not updated", "[0]"),
     (KAFKAJS.replace("%s", "[Connection] Connection error: connect ECONNREFUSED 10.0.0.7:9092"), 3, "brokers "
@@ -76,7 +75,7 @@ PASTES = [
     ("[WARN] unable to open connection to broker; addr: k:9092, broker: 1, err: dial tcp: i/o timeout", 3,
      "brokers unreachable", "k:9092"),
     ("[sarama] consumer/broker/2 abandoned subscription to orders/3 because consuming was taking too long", 5,
-     "records taken slowly", "orders/3"),
+     "records handled slowly", "orders/3"),
     ("INFO [GroupCoordinator 1]: Preparing to rebalance group billing in state PreparingRebalance with old generation "
      "7 (kafka.coordinator.group.GroupCoordinator)", 1, "this is a broker's log", "GroupCoordinator 1"),
     ("%7|1763632800.123|MSGSET|rdkafka#producer-1| k:9092/1: MessageSet with 12 message(s) not delivered", 3,
@@ -85,7 +84,7 @@ PASTES = [
      "actions 0x2",
      1, "requests timed out", "Local: Timed out"),
     ("%7|1763632800.123|TERMINATE|rdkafka#consumer-1| [thrd:k:9092/1]: k:9092/1: Handle is terminating in state UP: 4 "
-     "refcnts (0x7f), 1 toppar(s)", 12, "close waits on", "Handle is terminating"),
+     "refcnts (0x7f), 1 toppar(s)", 12, "close does not finish", "Handle is terminating"),
     (
         "[thrd:main]: Fatal error: Broker: Broker received an out of order sequence number: ProduceRequest failed",
         1,

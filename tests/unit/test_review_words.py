@@ -340,7 +340,7 @@ def test_known_issues_without_a_mode_are_listed_by_service_with_advice() -> None
     rows = [AlsoSeen("tls", "orders", 1200, 2, 7), AlsoSeen("of-a-later-release", "billing", 1, 1, 0)]
     text = markdown(review(also_seen=rows)).replace(NB, " ").partition("## Also seen")[2].partition("\n## ")[0]
     assert "TLS failed" in text and "orders" in text and "1,200" in text and "of-a-later-release" in text
-    assert "TLS failed: The TLS handshake with a broker failed, so no connection came about. Compare" in text
+    assert "TLS failed: The TLS handshake with a broker failed, so no connection was established. Compare" in text
     assert "No other trouble in their logs." in markdown(review())
 
 
@@ -352,6 +352,6 @@ def test_trouble_and_versions_with_known_bugs_name_the_team_that_owns_the_servic
     )
     rows = [AlsoSeen("options-acks", "orders", 3, 3, 0)]
     text = markdown(review(services=[orders], also_seen=rows, fleet=Fleet(known_bugs=bugs))).replace(NB, " ")
-    assert "its records are acknowledged by less than all replicas | orders (checkout) | 3 |" in text
+    assert "records are acknowledged by less than all replicas | orders (checkout) | 3 |" in text
     assert "| billing |  | java 3.3.1 | 7 | KAFKA-14303 | 4.1.2 |" in text
     assert "| orders | checkout | librdkafka 2.5.0 | 2 | \\#4833 | 2.10.1 |" in text
