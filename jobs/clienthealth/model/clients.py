@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Return the process, whose clients share a bucket and faults; for a consumer group, the group itself."""
+        """Return the process: its clients share a bucket and faults; for a consumer group, the group itself."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

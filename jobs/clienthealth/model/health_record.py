@@ -174,7 +174,7 @@ class HealthRecord:
         return number(self._at(path))
 
     def text(self, *path: str) -> str | None:
-        """Return an indicator whose value is a word, None if unknown."""
+        """Return an indicator that is a word, None if unknown."""
         value = self._at(path)
         return value if isinstance(value, str) else None
 
@@ -252,7 +252,7 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Return the options whose values are texts. The many records without options share one object."""
+    """Return the options with texts as values. The many records without options share one object."""
     if not row:
         return _NO_CONFIG
     if type(row) is not dict:

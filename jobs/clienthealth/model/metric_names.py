@@ -21,7 +21,7 @@ FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: MBeans of the Scala consumer: `type/name/attribute` → our name.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
-#: Fields of Metricbeat's module `kafka` whose names differ from the MBean attribute.
+#: Fields of Metricbeat's module `kafka` with other names than the MBean attributes.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
 #: librdkafka's statistics: our name → its path there, and the factor to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
@@ -114,7 +114,7 @@ def table() -> str:
     return "".join("| " + " | ".join(row) + " |\n" for row in (header, ["---"] * len(header), *rows))
 
 
-#: MBean groups whose attributes belong to a topic or a partition; a client may have the same attributes, too.
+#: MBean groups with attributes of a topic or a partition; a client may have the same attributes, too.
 _OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
 
 

@@ -124,7 +124,7 @@ def parts(mbean: str) -> MBean:
 
 
 def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
-    """Return the JVM as a process, identified by its Runtime MBean, whose Name is pid@host; None if that is missing."""
+    """Return the JVM as a process, identified by its Runtime MBean with the Name pid@host; None if that is missing."""
     pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
     return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 

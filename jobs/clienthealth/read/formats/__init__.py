@@ -24,7 +24,7 @@ _IDENTITY = IdentitySettings()
 
 @dataclass(slots=True)
 class Record:
-    """A record whose value is text, or the bytes of a binary format.
+    """A record with a text as value, or with the bytes of a binary format.
 
     text      the value, without blanks and byte order mark before it; empty for a binary one
     data      the value if it is binary, else None

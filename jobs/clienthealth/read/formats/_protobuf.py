@@ -18,7 +18,7 @@ from clienthealth.model.errors import DependencyError
 from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Stream
 
-#: Maximum number of attribute sets in the cache, whose key is the set's bytes.
+#: Maximum number of attribute sets in the cache, each by its bytes.
 REMEMBERED = 65_536
 #: `aggregation_temporality` of a sum that counts since the previous data point.
 DELTA = 1

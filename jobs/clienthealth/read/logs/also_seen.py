@@ -77,7 +77,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
 #: Place in each library's source: of the classes of Kafka's protocol errors, and of their descriptions in words.
 _NAMED_BY = {"java": "common/errors; the same names in errors.py of Python and lib/kafka.rb of Ruby"}
-_TOLD_BY = {
+_DESCRIBED_BY = {
     "java": "common/protocol/Errors; kafkajs in protocol/error.js",
     "librdkafka": "rdkafka.c, rd_kafka_err_descs",
     "sarama": "errors.go",
@@ -115,7 +115,7 @@ def _coded(error: str) -> dict[str, object]:
     }
 
 
-def _told(library: str, text: str) -> dict[str, object]:
+def _described(library: str, text: str) -> dict[str, object]:
     """Return the log pattern for a library's description of an error.
 
     Descriptions that begin alike (`Broker: `) share a literal.
@@ -123,7 +123,7 @@ def _told(library: str, text: str) -> dict[str, object]:
     shared = library in ("librdkafka", "sarama")
     return {
         "id": f"text-{text}",
-        "said_by": {library: _TOLD_BY[library]},
+        "said_by": {library: _DESCRIBED_BY[library]},
         "literal": text[: text.index(": ") + 2] if shared else max(_ESCAPED.split(text), key=len),
         "pattern": re.escape(text),
         "examples": [{"line": text}],
@@ -134,7 +134,7 @@ def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table of a known issue: log patterns for its `errors` and `texts` follow its own `wordings`."""
     rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
     errors = entry.get("errors", ())
-    reported = (_told(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
+    reported = (_described(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
     return {
         **rest,
         "id": name,

@@ -55,7 +55,7 @@ def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
     Only lines that matter count: title and time, headers of all threads (they delimit), states, the end, and frames
-    that judges use. Stack traces of exceptions contain such frames too and cannot be told apart.
+    that judges use. Stack traces of exceptions contain such frames too and cannot be distinguished.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -102,11 +102,11 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 
 #: Parts of frames that identify a kind of client; the kinds are tried in this order.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
-#: Frames of frameworks whose threads poll a consumer and call the application's handler between two polls.
+#: Frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: For frameworks whose threads Kafka itself names: the thread's name, the names of consumers for which it can be told
-#: whether the thread polls them, and the default name of the consumer that it polls. Kafka Streams names its consumers
-#: itself, so its threads poll no other consumers.
+#: For frameworks with threads that Kafka itself names: the thread's name, the names of consumers for which the
+#: name shows whether the thread polls them, and the default name of the consumer that it polls. Kafka Streams names
+#: its consumers itself, so its threads poll no other consumers.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -127,7 +127,7 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 
 
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
-    """Yield name and kind of the clients whose threads a dump shows; None for those without a name.
+    """Yield name and kind of the clients with threads in a dump; None for those without a name.
 
     A caller inside a producer belongs to a named producer if there is one. A dump shows little of a modern consumer, so
     it counts if a framework's thread polls it, else only if the dump shows no other client.

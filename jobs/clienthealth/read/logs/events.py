@@ -23,7 +23,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_in
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
-#: The kinds of clients whose log lines are read.
+#: The kinds of clients with log lines that are read.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
 #: Least size (bytes) of a dump's line: the value of a record's offset for lines without a file.
 BYTES_PER_LINE = 64
@@ -74,8 +74,8 @@ _CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*[, ]\1\s*\Z")
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
 #: A line of a block comment; then text before a quotation in a sentence or list, but not an assignment, key or block.
 _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
-_TOLD_IN_TICKS = re.compile(r"(?!\s*[\w.$-]{1,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
-_TOLD_IN_QUOTES = re.compile(
+_REPORTED_IN_TICKS = re.compile(r"(?!\s*[\w.$-]{1,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
+_REPORTED_IN_QUOTES = re.compile(
     r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z"
     # Chinese, Japanese and Korean sentences have few blanks.
     r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z"
@@ -145,9 +145,9 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     """
     logger = line.logger or ""
     bare = not (logger or line.level or line.thread)
-    nobodys = bare and (_ASKED.match(after) or _NO_LINE.match(before[:MAX_BEFORE]))
+    unlogged = bare and (_ASKED.match(after) or _NO_LINE.match(before[:MAX_BEFORE]))
     if not before or _LIBRARY.search(logger) or named_client(None, line.thread):
-        return not nobodys
+        return not unlogged
     if "." in logger and _OF_RDKAFKA.match(before):
         return False
     if bare and (
@@ -166,19 +166,19 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     prefix = KAFKA_PREFIX.search(before)
     words = before[: prefix.start()] if prefix else before
     if opened and not value:
-        return False if bare and _is_told(unquoted[: opened.start()][-MAX_BEFORE:], opened[0], after) else None
+        return False if bare and _is_reported(unquoted[: opened.start()][-MAX_BEFORE:], opened[0], after) else None
     if opened and _STATEMENT.match(after):
         return None
     if prefix and words.strip() and ("." in logger or (value and "''" in value[0] and not words.startswith("{"))):
         return None
     words = words if len(words) <= MAX_BEFORE else words[-MAX_BEFORE:]
-    return not nobodys and any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
+    return not unlogged and any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
 
 
-def _is_told(sentence: str, quotation: str, after: str) -> bool:
+def _is_reported(sentence: str, quotation: str, after: str) -> bool:
     """True if a human sentence that is no question quotes a whole message: people then report what happened."""
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
-    reported = _TOLD_IN_TICKS if quotation[0] == "`" else _TOLD_IN_QUOTES
+    reported = _REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES
     cut = not sentence.strip(" \t-*+•>") and quotation[0] not in after
     return (
         whole and bool(cut or reported.match(sentence)) and not (_QUESTION.match(after) or _IN_COMMENT.match(sentence))

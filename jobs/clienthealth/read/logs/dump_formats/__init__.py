@@ -1,6 +1,6 @@
 """Parse thread dumps of any written, shipped or attached shape into threads.
 
-A shape whose lines separate threads from frames is a `Shape` in `shapes.py` (the JVM's own with or without title,
+A shape with lines that separate threads from frames is a `Shape` in `shapes.py` (the JVM's own with or without title,
 `Thread.dump_to_file`, JConsole, `jstack -F`, OpenJ9's javacore, `Thread.getAllStackTraces`, Python's `faulthandler`,
 `py-spy`). `scan.py` reads them, and frames of a single stack without a thread above them; `threads.py` reads JSON
 (`Thread.dump_to_file`, lists of ThreadInfo from Spring Boot or Jolokia, py-spy).

@@ -107,7 +107,7 @@ class Block:
 
 
 def _state_by_frames(frames: Sequence[Frame]) -> str:
-    """Return a state for a thread whose dump states none, if its innermost frames leave no doubt; else ''."""
+    """Return a state for a thread without one in its dump, if its innermost frames leave no doubt; else ''."""
     for frame in frames[:6]:
         if any(limited in frame.method for limited in _LIMITED):
             return "TIMED_WAITING"
