@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import linear_regression
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from clienthealth.review import client_minutes
 from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
@@ -38,11 +40,8 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
     capacities = []
     for service, histograms in counted.items():
         p95 = tuple(None if (p := percentile(h, 0.95)) is None else p / 1000 for h in histograms)
-        points, slope = [(x, y) for x, y in enumerate(p95) if y is not None], None
-        if (n := len(points)) >= LEAST_PERIODS:
-            # Slope of the line with the least squares of distances.
-            sx, sy = sum(x for x, _ in points), sum(y for _, y in points)
-            slope = (n * sum(x * y for x, y in points) - sx * sy) / (n * sum(x * x for x, _ in points) - sx * sx)
+        known = [(x, y) for x, y in enumerate(p95) if y is not None]
+        slope = linear_regression(*zip(*known, strict=True)).slope if len(known) >= LEAST_PERIODS else None
         left = (1 - p95[-1]) / slope if slope is not None and slope > 0 and p95[-1] is not None else None
         capacities.append(Capacity(service, p95, slope, left))
     never = float("inf")
@@ -52,23 +51,13 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups whose lag grew fastest in the period, per day; only those that grew."""
-    sums = (
-        lag.filter(F.col("period") == reviewed)
-        .groupBy(*CLIENT_KEY)
-        .agg(
-            F.max("group").alias("group"),
-            F.max_by("lag_topic", F.struct("records", "lag_topic")).alias("topic"),
-            F.max("records").alias("records"),
-            F.max("seconds").alias("seconds"),
-            *(F.sum(name).cast("double").alias(name) for name in ("n", "sx", "sy", "sxy", "sxx")),
-        )
-    )
+    """Return the groups with the fastest growth of lag in the period, per day; only those that grew."""
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
     )
     rows = (
-        sums.withColumn("slope", slope * MINUTES_PER_DAY)
+        client_minutes.lag_per_client(lag, reviewed)
+        .withColumn("slope", slope * MINUTES_PER_DAY)
         .filter("slope >= 1")
         .orderBy(F.desc("slope"), *CLIENT_KEY)
         .limit(TOP)

@@ -142,6 +142,23 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     )
 
 
+def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
+    """Return the lag of each group (or consumer) in a period, from `lag`.
+
+    Columns: the key, `group`, the highest `records` and `seconds`, the `topic` of these records, and the sums for a
+    slope.
+    """
+    return (
+        lag.filter(F.col("period") == reviewed)
+        .groupBy(*CLIENT_KEY)
+        .agg(
+            F.max_by("lag_topic", F.struct("records", "lag_topic")).alias("topic"),
+            *(F.max(name).alias(name) for name in ("group", "records", "seconds")),
+            *(F.sum(name).cast("double").alias(name) for name in ("n", "sx", "sy", "sxy", "sxx")),
+        )
+    )
+
+
 def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
     """Return the input of each source topic in each minute: at most 10,080 rows a week and topic.
 

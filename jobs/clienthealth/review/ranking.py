@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from clienthealth.model.values import grouped
 from clienthealth.modes.advisories import advised
+from clienthealth.review import client_minutes
 from clienthealth.review.model import ClientRow, Fleet, FleetRow, KnownBugs, TopicRow, Upgrade, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
@@ -40,15 +41,7 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
     """Return the first clients by unhealthy minutes, by peaks of buffer and queue (ratios), and by lag (records)."""
-    behind = (
-        lag.filter(F.col("period") == reviewed)
-        .groupBy(*CLIENT_KEY)
-        .agg(
-            F.max("records").alias("lag"),
-            F.max("seconds").alias("seconds"),
-            F.max_by("lag_topic", F.struct("records", "lag_topic")).alias("lag_topic"),
-        )
-    )
+    behind = client_minutes.lag_per_client(lag, reviewed).withColumnRenamed("records", "lag")
     peaks = (
         per_client.filter(F.col("period") == reviewed)
         .groupBy(*CLIENT_KEY)
@@ -61,7 +54,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
     )
     entries = F.array(_entry("unhealthy"), _entry("buffer"), _entry("queue", "queue_topic"))
     ranked_by_peak = peaks.select(*CLIENT_KEY, F.explode(entries).alias("entry"))
-    every = ranked_by_peak.unionByName(behind.select(*CLIENT_KEY, _entry("lag", "lag_topic", "seconds").alias("entry")))
+    every = ranked_by_peak.unionByName(behind.select(*CLIENT_KEY, _entry("lag", "topic", "seconds").alias("entry")))
     rows = every.select(*CLIENT_KEY, "entry.*").filter("value > 0")
     ranked: dict[str, list[ClientRow]] = {what: [] for what in RANKINGS}
     for row in _first(rows, "what", "value", TOP, *CLIENT_KEY):
