@@ -214,7 +214,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _says_more(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """Return False for an unnamed client whose failures a named client of its process and kind also has."""
+    """Return False for an unnamed client if a named one of its process and kind has all of its failures."""
     place = client.service, client.host, client.kind
     beside = [
         of for other, of in judged_clients if other.client_id and (other.service, other.host, other.kind) == place
@@ -284,7 +284,7 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
     """Return each client by key with its verdicts: per mode the worst of all windows or of one incident's.
 
-    undated  topics (names of inputs) whose lines have no time of their own
+    undated  topics (names of inputs) with lines that have no time of their own
     """
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):

@@ -59,7 +59,7 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
 
 
 def undated_topics(inputs: Iterable[Input]) -> frozenset[str]:
-    """Return the topics (names of inputs) whose lines have no time of their own."""
+    """Return the topics (names of inputs) with lines that have no time of their own."""
     return _topics(inputs, lambda attached: not attached.clocked)
 
 

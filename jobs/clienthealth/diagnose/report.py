@@ -88,7 +88,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Group clients whose stories are equal and contain no finding."""
+        """Group clients with equal stories that contain no finding."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose

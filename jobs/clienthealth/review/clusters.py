@@ -92,13 +92,13 @@ def shown(clusters: Clusters) -> dict[str, Any]:
     """Return the values for the templates of several clusters."""
     figures = []
     for environment, reviews in clusters.environments.items():
-        overall, whose = _together(reviews), f" of {environment}" if environment else ""
+        overall, place = _together(reviews), f" of {environment}" if environment else ""
         observed = f"{number(overall.minutes.observed)} client-minutes"
         figures += [
-            Figure(f"Healthy client-minutes{whose}", healthy(overall), f"target {percent(overall.target)}"),
-            Figure(f"Records lost{whose}", lost(overall.lost.records), overall.lost.state),
-            Figure(f"Incidents{whose}", number(_incidents(reviews)), count_of(len(reviews), "cluster")),
-            Figure(f"Clients{whose}", number(overall.clients), observed),
+            Figure(f"Healthy client-minutes{place}", healthy(overall), f"target {percent(overall.target)}"),
+            Figure(f"Records lost{place}", lost(overall.lost.records), overall.lost.state),
+            Figure(f"Incidents{place}", number(_incidents(reviews)), count_of(len(reviews), "cluster")),
+            Figure(f"Clients{place}", number(overall.clients), observed),
         ]
     return {
         "clusters": clusters,

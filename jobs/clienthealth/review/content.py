@@ -279,9 +279,9 @@ def periods_left(row: Capacity) -> str:
     return "not in sight" if row.periods_left is None or row.periods_left > FAR else f"{row.periods_left:.1f}"
 
 
-def trend_of(slo: ServiceSlo) -> str:
+def trend_of(slo: ServiceSlo) -> list[str]:
     """Return the healthy share of each period as text, oldest first."""
-    return ", ".join([*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)])
+    return [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
 
 
 #: Least change of the SLI that is reported as one.
@@ -344,11 +344,11 @@ def _wrong(review: Review) -> str:
         return f"No failure was found this {unit}{blind}."
     worst, rest = review.themes[0], len(review.themes) - 1
     about = f"“{worst.title}”{f' ({worst.cause})' if worst.cause else ''}"
-    whose = f" of {listing(_owned(review, worst.services))}" if worst.services else ""
+    owners = f" of {listing(_owned(review, worst.services))}" if worst.services else ""
     certainty = "confirmed" if worst.confirmed == worst.incidents else f"{worst.confirmed} confirmed"
     count = count_of(worst.incidents, "incident")
     sentence = (
-        f"The worst was {about}: {count} ({certainty}) on {count_of(worst.clients, 'client')}{whose}, "
+        f"The worst was {about}: {count} ({certainty}) on {count_of(worst.clients, 'client')}{owners}, "
         f"{duration(worst.seconds)} in all, found after a median of {duration(worst.detect)}"
     )
     others = f"; {count_of(rest, 'other cause')} {'is' if rest == 1 else 'are'} listed below" if rest else ""
@@ -391,8 +391,8 @@ def _next(review: Review) -> str:
         todo.append(f"settle what is overdue: {listing(overdue, 2)}")
     if frozen:
         weeks = f"the last {len(review.periods)} {review.period.unit}s"
-        whose = listing(_owned(review, frozen))
-        todo.append(f"put reliability first in {whose}, whose budget for {weeks} is overspent")
+        services = listing(_owned(review, frozen))
+        todo.append(f"put reliability first in {services}, whose budget for {weeks} is overspent")
     elif review.themes and not open_now:
         todo.append(f"agree on one action against “{review.themes[0].title}”")
     if missed:

@@ -25,7 +25,7 @@ THEME = ("mode", "cause", "topic")
 #: Losses in `detail`, as ranges: records if they were counted, bytes if the buffer was read. `records_expired` counts
 #: the records given up in the data that was read: there may be more.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
-#: Modes whose incidents lost records even if no number of them is known.
+#: Modes with incidents that lost records even if no number of them is known.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
 #: Maximum time (s) between two incidents of the same client and mode for which the second one counts as flapping.
 FLAP_SECONDS = 1800

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from clienthealth.model.wording import count_of, short
 from clienthealth.platform.html_page import curves, element, grid, line, plot, tick
 from clienthealth.review.client_minutes import gap_minutes
-from clienthealth.review.content import healthy, left, minutes, percent, stretch
+from clienthealth.review.content import left, minutes, percent, stretch, trend_of
 from clienthealth.review.model import Distribution, Review, Theme
 from clienthealth.review.period import DAY, MINUTE, Period
 from clienthealth.review.slo import Budget, Minutes, ServiceSlo, total
@@ -219,8 +219,7 @@ def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
         kind = "much" if spent > 1 else "some" if totals.unhealthy else "none"
         place = {"x": x, "y": round(18 - height, 1), "width": 12, "height": height}
         body.append(element("rect", class_=f"spark {kind}", **place))
-    shares = [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
-    words = ", ".join(f"{name}: {share}" for name, share in zip(names, shares, strict=True))
+    words = ", ".join(f"{name}: {share}" for name, share in zip(names, trend_of(slo), strict=True))
     name = f"Healthy: {words}"
     zero = line("grid zero", "0", "60", 7.3, 7.3)
     return element(

@@ -187,19 +187,13 @@ class _Parent:
     given: bool = False
 
 
-class Opener:
+class Opener(ExitStack):
     """Opens the inputs, one stream after the other. `inputs`: the result for each, in order."""
 
     def __init__(self, stdin: IO[bytes] | None = None) -> None:
+        super().__init__()
         self.inputs: list[Input] = []
         self._stdin = stdin
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Opener:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def streams(self, paths: Sequence[Path]) -> Iterator[Stream]:
         """Yield all files of these paths. Raises InputError for a path that does not exist or cannot be opened."""
@@ -301,11 +295,11 @@ class Opener:
     def _archive(
         self, head: bytes, raw: Readable, shown: str, parent: _Parent, packing: archives.Packing, limit: int
     ) -> Iterator[Stream]:
-        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
+        folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
         if packing == "zip":
             # A zip has its index at the end, so it needs a file that can be read backwards.
-            spool = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+            spool = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             shutil.copyfileobj(content, spool, CHUNK)
             spool.seek(0)
             content = spool

@@ -328,7 +328,7 @@ def _rest(match: re.Match[bytes]) -> bytes:
 
 
 def _count(pattern: re.Pattern[bytes], matches: Sequence[re.Match[bytes]]) -> int:
-    """Return the number of lines whose rest, behind the prefix, begins with a pattern."""
+    """Return the number of lines with a pattern directly behind the prefix."""
     return sum(pattern.match(_rest(match)) is not None for match in matches)
 
 
@@ -345,7 +345,7 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True for few writers whose names are padded to one width (or by one blank: some `docker compose` versions)."""
+    """True for few writers with names padded to one width (or by one blank: some `docker compose` versions)."""
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}

@@ -110,7 +110,7 @@ class Session:
     found   the worst finding of each client, by key and mode, without withdrawn ones
     dumps   the threads of the newest dumps
     stands  the places of the application's threads, by instance of their process and name
-    faults  clients whose judgement raised an error
+    faults  clients with a judgement that raised an error
     """
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:
@@ -219,7 +219,7 @@ class Session:
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
         """Return all clients with their verdicts: the worst of each mode, `ok` only with evidence of health.
 
-        `ended`: instances whose process has ended; verdicts on the end are added for their clients.
+        `ended`: instances of processes that have ended; verdicts on the end are added for their clients.
         """
         state = load(self._state, 1)
         bucket = Bucket(state, self._settings, readings.grid_of(state, self._settings.monitor))
