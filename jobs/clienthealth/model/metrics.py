@@ -22,6 +22,8 @@ _TABLES = table(Path(__file__).with_suffix(".toml"))
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 #: Metrics that windows keep of one topic, partition or consuming thread.
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
+#: Metrics that some libraries report per topic or partition only; their sum is the client's value.
+SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
 #: How other tools and libraries spell the metrics: see `metric_names.py`.
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 

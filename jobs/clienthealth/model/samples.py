@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, SUMMED, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
@@ -49,14 +49,6 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: Metrics that some libraries report per topic or partition only; their sum is the client's value.
-SUMMED = (
-    "record-send-total",
-    "record-send-rate",
-    "record-error-total",
-    "records-consumed-total",
-    "records-consumed-rate",
-)
 #: A client's metric → the metrics of its topics of which the largest value is the client's.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 #: The metrics that are read of single brokers.

@@ -1,8 +1,8 @@
 """Read recordings and files as raw records, as if they came from topics.
 
 A folder is one process; `X-metrics.jsonl` and `X.log` in it are a second one, named X. `metrics.jsonl` has a sample per
-line, `*.log` is text in which stack traces belong to the line above, `jstack-*.txt` is a thread dump. Any other file has
-records of any known format: one per line, or one record if it is bytes, a JSON document, a dump or a page of
+line, `*.log` is text in which stack traces belong to the line above, `jstack-*.txt` is a thread dump. Any other file
+has records of any known format: one per line, or one record if it is bytes, a JSON document, a dump or a page of
 Prometheus' text.
 """
 
