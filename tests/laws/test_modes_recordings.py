@@ -133,7 +133,7 @@ def test_the_end_of_a_recording_counts_for_the_failure_that_explains_it() -> Non
     found = found_at_the_end(EVIDENCE / "2_deadlock_client39")
     assert found[NOT_CLOSED].reason == f"what it shows is explained by {DEADLOCK}"
     texts = [fact.text for fact in found[DEADLOCK].evidence]
-    assert "at its last sample it still had to deliver 4.0 MiB (100 % of the buffer)" in texts
+    assert "at its last sample the producer still had 4.0 MiB (100 % of the buffer) to deliver" in texts
 
 
 def test_exceptions_are_still_needed() -> None:

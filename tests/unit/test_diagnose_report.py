@@ -431,9 +431,9 @@ def test_a_forced_close_is_not_called_none_and_the_advice_is_of_the_library() ->
 
     forced = has_log_data("java", "forced-close")
     assert "without closing" not in forced and "ended without close()" not in forced
-    assert "ran out of its time limit" in forced and "give the close more time" in forced
+    assert "reached its time limit" in forced and "give close() more time" in forced
     assert "try-with-resources" in has_log_data("java", "exit-without-close")
-    assert "flush() at every way out" in has_log_data("librdkafka", "exit-without-close")
+    assert "flush() wherever the process can end" in has_log_data("librdkafka", "exit-without-close")
     assert "await stop()" in has_log_data("aiokafka", "exit-without-close")
 
 

@@ -89,7 +89,7 @@ def test_missing_pushes_confirm_only_for_idle_clients_with_a_log() -> None:
     idle: dict[str, Any] = {"version": "4.1.2", "idle_since": 50}
     went = ended(4e6, False, started, **idle)
     assert (went["status"], went["evidence"][-1]["kind"]) == ("confirmed", "absence")
-    assert went["evidence"][-1]["text"].endswith("shows no close, nor had its last push")
+    assert went["evidence"][-1]["text"].endswith("shows no close; its last push announced no close either")
     assert ended(4e6, False, started, version="4.1.2")["status"] == "suspected"
     assert ended(4e6, False, started, version="4.1.1", idle_since=50)["status"] == "suspected"
     assert ended(4e6, False, **idle)["status"] == "suspected"

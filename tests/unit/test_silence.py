@@ -41,7 +41,7 @@ def diagnosed(folder: Path) -> dict[tuple[str, str], Verdict]:
         ("librdkafka-hangs", IN, STALLED, "suspected", "'MainThread' is in app.reprice, at the same place as "),
         ("librdkafka-hangs-beside", IN, STALLED, "suspected", "before a reading of 'stock-audit' in the same process"),
         ("librdkafka-hangs-max-poll", IN, STALLED, "confirmed", "Application maximum poll interval (50000ms) exceeded"),
-        ("librdkafka-not-polled", OUT, DEADLOCK, "confirmed", "its queue is full"),
+        ("librdkafka-not-polled", OUT, DEADLOCK, "confirmed", "the producer's queue is full"),
         ("librdkafka-collector-stops", IN, STALLED, "unknown", "its threads have not moved since it polled"),
         ("librdkafka-exits", IN, STALLED, "ok", ""),
         ("librdkafka-slow-70s", IN, STALLED, "ok", ""),
@@ -173,7 +173,7 @@ def test_a_consumer_without_records_is_not_accused() -> None:
     (record,) = (r for key, r in monitor.records.items() if key.endswith("|in"))
     (verdict,) = (v for v in record["verdicts"] if v["mode"] == STALLED)
     assert verdict["status"] == "unknown"
-    assert "it was closed, or its application does not call poll()" in verdict["reason"]
+    assert "the client was closed, or its application does not call poll()" in verdict["reason"]
 
 
 def test_a_java_consumer_reports_from_elsewhere() -> None:
@@ -187,12 +187,12 @@ BILLING = "billing-out"
 #: incident).
 EXITS = [
     ("librdkafka-flushed", BILLING, "unknown", "201 records or 20 KiB", [0, 201], None),
-    ("librdkafka-raises", BILLING, "suspected", "150 records still in its queue or under way", [0, 150], "confirmed"),
-    ("librdkafka-flushed-too-short", BILLING, "suspected", "it ended with 5,895 records", [0, 5895], "confirmed"),
-    ("librdkafka-killed", BILLING, "unknown", "nothing of an end in order, or of a kill", [0, 150], None),
+    ("librdkafka-raises", BILLING, "suspected", "150 records still in its queue or in flight", [0, 150], "confirmed"),
+    ("librdkafka-flushed-too-short", BILLING, "suspected", "the producer ended with 5,895 records", [0, 5895], "confirmed"),
+    ("librdkafka-killed", BILLING, "unknown", "neither an orderly end nor a kill", [0, 150], None),
     ("kafka-python-returns", BILLING, "ok", "", None, None),
     ("kafka-python-closed-too-short", BILLING, "unknown", "close() was still delivering", [0, 5976], None),
-    ("kafka-python-killed", BILLING, "unknown", "all that was read ends there", [0, 2], "suspected"),
+    ("kafka-python-killed", BILLING, "unknown", "the data that was read ends there", [0, 2], "suspected"),
     ("kafka-python-2-forced", BILLING, "suspected", "Proceeding to force close", None, "confirmed"),
     ("aiokafka-returns", "", "suspected", "Unclosed AIOKafkaProducer", None, "suspected"),
 ]

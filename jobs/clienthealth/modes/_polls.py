@@ -21,7 +21,7 @@ from clienthealth.modes._evidence import Fact, increases, reported, version
 
 #: Metric of clients that push; 1 in the last push of a client that closes.
 CLOSES = "terminating"
-#: Version from which clients go on to push after the connection breaks during a push; older ones stop for good
+#: Version from which clients keep pushing after the connection breaks during a push; older clients stop for good
 #: (KAFKA-19747; measured on 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
 #: Between two samples the application did not poll if both values stay within these limits. First the share of time
@@ -117,7 +117,7 @@ def outside(window: ClientWindow) -> Spell | None:
     """Return how long the application has been outside poll(); None if it may be inside, or its pace is unknown.
 
     Only poll() sends fetches, so the application was outside if no fetch was sent for half of the time. Heartbeats must
-    go on: a client sends none once its broker has not answered for request.timeout.ms. The first records have no
+    continue: a client sends none once its broker has not answered for request.timeout.ms. The first records have no
     earlier pace to compare with.
     """
     w, readings = window.table, (*window.earlier_readings, *window.readings)
@@ -144,7 +144,7 @@ def reports_in_poll(library: str | None) -> bool:
 
 
 def reports_only_in_poll(window: ClientWindow) -> bool:
-    """True if the client's samples stop without poll(). Pushes of librdkafka go on: its own thread sends them."""
+    """True if the client's samples stop without poll(). Pushes of librdkafka continue: its own thread sends them."""
     return reports_in_poll(window.client.library) and not pushes(window)
 
 
@@ -154,7 +154,7 @@ def pushes(window: ClientWindow) -> bool:
 
 
 def pushes_on(window: ClientWindow) -> bool:
-    """True if a Java client goes on to push after its connection breaks; before 4.1.2 KAFKA-19747 ends its pushes."""
+    """True if a Java client keeps pushing after its connection breaks; before 4.1.2 KAFKA-19747 ends its pushes."""
     return (version(window) or (0,)) >= PUSHES_ON_SINCE
 
 
@@ -164,23 +164,23 @@ def lived(window: ClientWindow) -> Sign | None:
 
 
 def statistics_ended(window: ClientWindow) -> Fact | None:
-    """Return that statistics, which come in poll(), ended before the newest sign of the process; None without one."""
+    """Return the fact that statistics ended before the newest sign of the process; None if there is no such sign."""
     sign, ended_ms = lived(window), window.departed_ms
     if sign is None or ended_ms is None:
         return None
     away = elapsed((sign.ts_ms - ended_ms) / 1000)
-    text = f"its statistics, which come in poll(), ended {away} before {sign.text}"
+    text = f"its statistics, which librdkafka delivers in poll(), ended {away} before {sign.text}"
     return Fact.of("absence", sign, text, since=ended_ms)
 
 
 ENDED = (
-    "its statistics, which come in poll(), have ended, and nothing shows whether its process lives: it has "
-    "ended, or does not call poll()"
+    "its statistics, which librdkafka delivers in poll(), have ended, and nothing shows whether its process lives: "
+    "the process has ended, or does not call poll()"
 )
-CLOSED = "it was closed, or its application does not call poll()"
+CLOSED = "the client was closed, or its application does not call poll()"
 SILENT = (
-    "it pushes no more, and its last push announced no close: its process has ended, or the application does "
+    "the client no longer pushes, and its last push announced no close: its process has ended, or the application does "
     "not call poll(), in which a consumer of the classic protocol pushes; its group or a thread dump shows "
-    "which"
+    "which of the two"
 )
 UNREPORTED = "its threads have not moved since it polled, so perhaps only the collection of its statistics stopped"

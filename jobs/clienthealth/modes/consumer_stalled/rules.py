@@ -59,7 +59,7 @@ THREAD_DIED = FILE.reads("thread-died")
 #: stopped.
 SAME_END_MS = 5000
 #: Kafka Streams polls the consumer with this name only while it restores a state. At other times the consumer holds no
-#: partitions and its lag stands still.
+#: partitions and its lag does not change.
 _RESTORES = "-restore-consumer"
 #: A client that does not report polls has polled if it waited in its selector this recently (s), as poll() does.
 WAITED_SECONDS = 10.0
@@ -196,7 +196,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     return long | circling(w, thresholds) | unseen(w, thresholds)
 
 
-BLIND_POLLS = "the consumer does not report when it polls (Java clients do from 2.4 on)"
+BLIND_POLLS = "the consumer's metrics do not include the time of its polls (a Java client reports it from 2.4 on)"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -226,14 +226,14 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         if gone:
             at_ms = last.ts_ms - round(1000 * float(w.last("last-heartbeat-seconds-ago")[0]))
     else:
-        text = f"the application came back to poll() only after {elapsed(seconds)}"
+        text = f"the application called poll() again only after {elapsed(seconds)}"
         since = round(last.ts_ms - 1000 * seconds)
         known = (*window.earlier_readings, *window.readings)
         away = [r.ts_ms for r in window.readings if (r.get("last-poll-seconds-ago") or 0) >= most]
         back = [r.ts_ms for r in known if (r.get("time-between-poll-max") or 0) >= 1000 * most]
         at_ms = next(ms for ms in (*back[:1], *away[-1:], last.ts_ms) if ms >= window.start_ms or not away)
     if gone:
-        text += f", and it sent no heartbeat for {elapsed(w.last('last-heartbeat-seconds-ago')[0])}"
+        text += f", and the client sent no heartbeat for {elapsed(w.last('last-heartbeat-seconds-ago')[0])}"
     else:
         text += f"; max.poll.interval.ms is {elapsed(most)}{'' if configured is not None else ' by default'}"
     beyond = seconds >= most and configured is not None
@@ -255,10 +255,10 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
     often, away = f"in {elapsed(seconds)}", f"stayed away from poll() for up to {elapsed(seconds_away(w)[0])}"
     if locks_expire:
         refused = count_of(w.grown("acknowledgements-error-total")[0], "acknowledgement")
-        text = f"brokers refused {refused} {often}, while it {away}: the locks on its records had expired"
+        text = f"brokers refused {refused} {often}, while the consumer {away}: the locks on its records had expired"
     else:
         joined, lag = w.grown("rebalance-total")[0], count_of(w.grown(lags(w))[0], "record")
-        text = f"it joined its group {joined:.0f} times {often}, {away} in between, and its lag grew by {lag}"
+        text = f"the consumer joined its group {joined:.0f} times {often}, {away} in between, and its lag grew by {lag}"
     return _unless_away(window, seconds, text)
 
 
@@ -272,7 +272,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         return _unless_away(window, seconds, text)
     if not unseen(w, limits)[0]:
         return []
-    text = f"it fetched nothing for {elapsed(lasted(w)[0])}, and does not report when it polls"
+    text = f"nothing was fetched for {elapsed(lasted(w)[0])}, and the metrics do not include the time of the polls"
     facts = _unless_away(window, lasted(w)[0], text)
     return [] if facts[0].settled and seconds < WAITED_SECONDS else facts
 
@@ -289,7 +289,7 @@ def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         return []
     text = (
         f"the application is outside poll() for {elapsed(spell.seconds)}, while its client sends heartbeats and no "
-        f"fetch; it was never away for more than {elapsed(spell.longest)} before"
+        f"fetch; before, it was never outside poll() for more than {elapsed(spell.longest)}"
     )
     return _unless_away(window, spell.seconds, text)
 
@@ -319,9 +319,9 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
     """Return facts on polling threads that dumps far apart find at one place outside poll().
 
-    A polling thread is one that a framework runs to poll, or that an earlier dump found inside poll(). If the client
-    does not report its polls and another polling thread moves on, the thread may be another consumer's. That doubt is
-    void if the thread's name states its consumer, or if the window is of the process as a whole.
+    A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If the
+    client does not report its polls and another polling thread moves, the thread may belong to another consumer. That
+    doubt is void if the thread's name states its consumer, or if the window describes the whole process.
     """
     if idle(w, limits)[0]:
         return {}, []

@@ -59,7 +59,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
         if stay.dump in window.dumps:
             cause, thread = _cause_of(stay.thread) or "", stay.thread
             fact = _shown(window, stay, cause, limits, overdue_seconds)
-            text = f"{_inside(thread)}, in {innermost(thread)}: nothing shows whether it comes back"
+            text = f"{_inside(thread)}, in {innermost(thread)}: nothing shows whether the thread returns"
             (facts if fact else doubts).append((fact or _seen(stay, text), cause))
     return facts or _stays_inside(window, limits), doubts
 
@@ -92,13 +92,13 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
     if cause == "send-in-callback":
-        why = "the callback's own send() waits for what only this thread can fetch"
+        why = "the callback's own send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=not _came_back(window, dump))
     if cause not in HELD:
         # The awaited result may come from another producer; then it will arrive.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
-        why = "inside a callback: it waits for a result that only it could deliver"
+        why = "inside a callback: the thread waits for a result that only it could deliver"
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
@@ -114,7 +114,8 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         return _seen(stay, f"{_inside(thread)}, in {innermost(thread)}")
     stood = _around(window, dump)
     if stood >= limits.confirm_frozen_seconds:
-        return _seen(stay, f"{_inside(thread)}, in {innermost(thread)}, and select-total stood for {elapsed(stood)}")
+        unchanged = f"select-total did not change for {elapsed(stood)}"
+        return _seen(stay, f"{_inside(thread)}, in {innermost(thread)}, and {unchanged}")
     return None
 
 

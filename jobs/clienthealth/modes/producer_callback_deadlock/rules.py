@@ -192,7 +192,7 @@ def _work_waits(w: Windows) -> Bools:
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
-    """Return runs of `select-rate` 0 with work waiting, for clients without `select-total`; and the rows' times.
+    """Return runs of `select-rate` 0 with work waiting, for clients without `select-total`, and the times of the rows.
 
     Rates average over the past, so the I/O ratios must be 0 too.
     """
@@ -242,8 +242,8 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     return suspected
 
 
-BLIND_SELECTOR = "the client counts no selects of its I/O thread (neither select-total nor select-rate)"
-UNMOVED = "its selector did not move between the last samples, although work waits"
+BLIND_SELECTOR = "the client's metrics count no selects of its I/O thread (neither select-total nor select-rate)"
+UNMOVED = "the I/O thread did not select between the last samples, although work waits"
 BLIND_BUFFER = "the client does not report how full its buffer is"
 
 
@@ -285,7 +285,7 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     for at, (first, last) in enumerate(zip(blockades.runs.first, blockades.runs.last, strict=True)):
         stood, used = run(window, "select-total", first, last), number_or_none(ratios[last])
         text = f"select-total stood at {stood.first.metrics['select-total']:.0f} for "
-        bounded = "; then it went on, so the blockade was bounded" if _goes_on(window, last) else ""
+        bounded = "; then select-total rose again, so the blockade was bounded" if _rises_again(window, last) else ""
         if blockades.filling[at]:
             before = number_or_none(ratios[first])
             filled = f"from {percent(before)} to {percent(used)}" if before is not None and used is not None else "up"
@@ -304,7 +304,7 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     return facts
 
 
-def _goes_on(window: ClientWindow, last: int) -> bool:
+def _rises_again(window: ClientWindow, last: int) -> bool:
     """True if select-total rose after the run that ends at row `last`."""
     return any(reading.get("select-total") is not None for reading in window.readings[last + 1 :])
 
@@ -312,7 +312,7 @@ def _goes_on(window: ClientWindow, last: int) -> bool:
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
     """Return the longest time (s) for which a callback held the I/O thread that then returned; else None."""
     runs = frozen(w, limits).runs
-    return round(float(runs.seconds.max()), 1) if len(runs) and _goes_on(window, runs.last[-1]) else None
+    return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 
 
 def _without_rate(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -325,7 +325,7 @@ def _without_rate(window: ClientWindow, w: Windows, limits: Thresholds) -> list[
         first, last = (window.readings[at[0]] for at in (stuck.first_row(lo, hi), stuck.last_row(lo, hi)))
         used = number_or_none(used_ratios(w).values[stuck.last_row(lo, hi)[0]])
         threads = max(run(window, "select-rate", row, end).values("waiting-threads"), default=0)
-        text = f"select-rate and io-wait-ratio are 0 for {elapsed((last.ts_ms - first.ts_ms) / 1000)} with "
+        text = f"select-rate and io-wait-ratio were 0 for {elapsed((last.ts_ms - first.ts_ms) / 1000)} with "
         text += f"{percent(used)} of the buffer in use" if used is not None else "work in the buffer"
         text += f" and {count_of(threads, 'thread')} waiting for memory"
         facts.append(Fact.of("metric", last, text, short, since=first.ts_ms - 30_000))
@@ -337,7 +337,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
     if not refused:
         return []
     sends = at_least(len(refused), "send")
-    text = f"{sends} failed for want of buffer memory: {quoted(_sentence(refused[0].text))}"
+    text = f"{sends} failed because the buffer was full: {quoted(_sentence(refused[0].text))}"
     return [Fact.of("log", refused[0], text)]
 
 
@@ -349,7 +349,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         return []
     text = (
         f"the client refused {count_of(times, 'call')} of flush() inside its callbacks: {quoted(lines[-1].text)}; "
-        "no record waits for it, but what the callback wanted is not done"
+        "no record waits for the call, but the callback's flush was not done"
     )
     return [Fact.of("log", lines[-1], text, since=lines[0])]
 
@@ -392,7 +392,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     w = window.table
     queued, limit = (number_or_none(w.last(name)[0]) for name in ("queue-records", "queue-records-limit"))
     full = [
-        Fact.of("log", e, f"its queue is full: {quoted(_sentence(e.text))}", True)
+        Fact.of("log", e, f"the producer's queue is full: {quoted(_sentence(e.text))}", True)
         for e in events(window, EXHAUSTED)
         if e.ts_ms > window.departed_ms
     ]
@@ -402,7 +402,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge a client that stops to push without a close(), by its last samples and later signs of its process.
+    """Judge a client that stops pushing without a close(), by its last samples and later signs of its process.
 
     The client pushes on its I/O thread, so a stuck thread also ends its pushes.
     """
@@ -417,19 +417,19 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
         return Verdict(ID, "unknown", reason=SILENT)
     filled = (used or 0.0) - (used_bytes(before) or 0.0)
     if not pushes_on(window) or sent is None or sent != before.get("record-send-total") or filled <= 0:
-        return Verdict(ID, "unknown", reason=f"{SILENT}; {sign.text} came since")
+        return Verdict(ID, "unknown", reason=f"{SILENT}; {sign.text} came after the last push")
     seconds = (last.ts_ms - before.ts_ms) / 1000
     text = f"its buffer filled by {size(filled)} in {elapsed(seconds)}, to {size(used or 0.0)}, and nothing was sent"
     away = (sign.ts_ms - departed_ms) / 1000
-    silent = f"it pushes on its I/O thread, and pushed no more; {elapsed(away)} later came {sign.text}"
+    silent = f"the pushes, which its I/O thread sends, have stopped; {elapsed(away)} later came {sign.text}"
     return conclude(
         ID, [Fact.of("metric", last, text, since=before), Fact.of("absence", sign, silent, since=departed_ms)]
     )
 
 
 SILENT = (
-    "it pushes no more, and its last push announced no close: its process has ended, or its I/O thread, which "
-    "pushes, is stuck; a thread dump or its log shows which"
+    "the client no longer pushes, and its last push announced no close: its process has ended, or its I/O thread, "
+    "which pushes, is stuck; a thread dump or its log shows which of the two"
 )
 
 
@@ -438,7 +438,7 @@ FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
 #: The exception of a failed send(), which on-call engineers attach most often.
-FULL = "send() found no room in the buffer; no metrics or dumps show whether its thread is stuck or brokers are slow"
+FULL = "send() found no room in the buffer; no metric or dump shows whether the I/O thread is stuck or brokers are slow"
 
 
 def doubt(look: Look) -> str:
@@ -450,7 +450,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield in words that select-total is unchanged with work waiting, or that the buffer fills."""
+    """Yield reasons to take a dump: select-total is unchanged with work waiting, or the buffer fills."""
     metrics, used = readings.now.metrics, readings.used_bytes
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:

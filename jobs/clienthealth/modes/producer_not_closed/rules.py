@@ -46,7 +46,7 @@ class Thresholds(Limits, of=FILE):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The undelivered records at the last sample before the client began to close; None if it does not report them."""
+    """The undelivered records at the last sample before the client began to close; None for what it does not report."""
 
     reading: Reading | None = None
     bytes: float | None = None
@@ -70,14 +70,14 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return least and most lost. The least is 0: all may have been delivered after the last sample."""
+        """Return the least and the most that was lost. The least is 0: all may be delivered after the last sample."""
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
 
     def facts(self) -> list[Fact]:
         if self.reading is None or not self.some_left:
             return []
-        return [Fact.of("metric", self.reading, f"at its last sample it still had to deliver {self}")]
+        return [Fact.of("metric", self.reading, f"at its last sample the producer still had {self} to deliver")]
 
     def __str__(self) -> str:
         parts = [count_of(self.records, "record")] if self.records is not None else []
@@ -92,13 +92,13 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
     if window.spoke_ms is not None:
-        return Verdict(ID, "unknown", reason=SPEAKS)
+        return Verdict(ID, "unknown", reason=LOGS_ON)
     if terminating:
         return _terminated(terminating[-1])
     if window.alive and reports_only_in_poll(window):
         return Verdict(ID, "unknown", reason=BESIDE)
     pending = _pending(window)
-    # The line that says most: records were given up; else: the close was forced.
+    # The strongest line first: records were given up; otherwise: the close was forced.
     forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
@@ -116,7 +116,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if pending.none_left and not unclosed:
         if inside or (died and window.table.rose("record-send-total")[0]):
             return Verdict(ID, "unknown", reason=CLOSED_SENDING if inside else DIED_SENDING)
-        return Verdict(ID, "ok", detail={"note": "it had nothing left to deliver at its last sample"})
+        return Verdict(ID, "ok", detail={"note": "the producer had nothing left to deliver at its last sample"})
     if reports_only_in_poll(window) and not died:
         return Verdict(ID, "unknown", reason=FLUSHED.format(pending), detail=pending.loss())
     return _missed(window, pending, forced, unclosed, thresholds)
@@ -134,7 +134,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
         return Verdict(ID, "unknown", reason=f"its last push announced a close, and {BLIND}")
     if pending.none_left:
         return Verdict(ID, "ok", detail={"note": "its last push announced a close, with nothing left to deliver"})
-    return Verdict(ID, "unknown", reason=f"{LEAVING} {pending} to deliver", detail=pending.loss())
+    return Verdict(ID, "unknown", reason=LEAVING.format(pending), detail=pending.loss())
 
 
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
@@ -150,7 +150,8 @@ def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdi
     if waited < limits.closing_seconds:
         return conclude(ID, [], cause)
     text = (
-        f"{elapsed(waited)} after close() began it still had to deliver {pending}, and no line shows that it finished"
+        f"{elapsed(waited)} after close() began, the producer still had {pending} to deliver; no log line shows that "
+        "close() finished"
     )
     return conclude(ID, [Fact.of("metric", window.readings[-1], text, since=begun)], cause)
 
@@ -173,20 +174,20 @@ def _missed(
         return Verdict(ID, "unknown", reason=reason, detail=pending.loss())
     facts = [*pending.facts(), *unclosed]
     if forced:
-        facts.append(Fact.of("log", forced, "its close() waited 0 s"))
+        facts.append(Fact.of("log", forced, "the producer's close() waited 0 s"))
     elif died:
         facts.append(Fact.of("log", died[-1], quoted(died[-1].text)))
     elif is_logged and window.client.library not in CLOSES_UNLOGGED and not may_live and large:
         gone = window.departed_ms or window.end_ms
         text = "no data came since, and its log, which shows its start, shows no close"
-        text += ", nor had its last push" if pushed else ""
+        text += "; its last push announced no close either" if pushed else ""
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"
     return conclude(ID, facts, {"cause": cause, **pending.loss()})
 
 
 def _may_live_on(window: ClientWindow) -> bool:
-    """True if the client may live although it pushes nothing: its version is old, or it is too busy to push."""
+    """True if the client may live although its pushes stopped: its version is old, or it is too busy to push."""
     if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]
@@ -211,7 +212,7 @@ def _terminated(event: LogEvent) -> Verdict:
     """Judge librdkafka's termination line; records in flight may have arrived, as all 5,895 did after flush(10 ms)."""
     records, in_bytes = (int(event.captures.get(name, 0)) for name in ("records", "bytes"))
     left = count_of(float(records), "record")
-    text = f"librdkafka logged that it ended with {left} still in its queue or under way"
+    text = f"librdkafka logged that the producer ended with {left} still in its queue or in flight"
     lost = {"cause": "exit-without-close", "lost_records": [0, records], "lost_bytes": [0, in_bytes]}
     return conclude(ID, [Fact.of("log", event, text, True)], lost)
 
@@ -222,36 +223,52 @@ def _waited(window: ClientWindow) -> bool:
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 
 
-SPEAKS = "it reports no more, but its process goes on logging: nothing shows that it has ended"
-BESIDE = "it reports no more, but others of its process do: its application may have stopped calling poll()"
-NEIGHBOURS = (
-    "it had something to deliver when it pushed last, and pushes no more, but others from its address do: its I/O "
-    "thread, which pushes, may be stuck, or it was closed alone"
+LOGS_ON = "the producer no longer reports, but its process still logs: nothing shows that the producer has ended"
+BESIDE = (
+    "the producer no longer reports, but other clients of its process do: the application may have stopped calling "
+    "poll()"
 )
-DELIVERING = "close() was still delivering at the last sample, and no line shows that it finished"
-LEAVING = "its last push announced a close, and no line of its log shows whether close() waited; it had"
+NEIGHBOURS = (
+    "the producer had records to deliver at its last push and no longer pushes, but other clients at its address do: "
+    "its I/O thread, which pushes, may be stuck, or only this producer was closed"
+)
+DELIVERING = "close() was still delivering at the last sample, and no log line shows that it finished"
+LEAVING = (
+    "the producer's last push announced a close with {} to deliver, and no line of its log shows whether close() waited"
+)
 FLUSHED = (
-    "at its last sample it still had to deliver {}, which a last flush() may have done: librdkafka's statistics end "
-    "before that, and it logs nothing of an end in order, or of a kill"
+    "at its last sample the producer still had {} to deliver, which a last flush() may have delivered: librdkafka's "
+    "statistics end before that, and it logs neither an orderly end nor a kill"
 )
 CUT_OFF = (
-    "it had a little to deliver at its last push, and missing pushes prove no end: clients before 4.1.2 stop "
-    "pushing for good when the connection breaks during a push, and busy ones find no room for a push"
+    "the producer had a little to deliver at its last push, and missing pushes prove no end: clients before 4.1.2 stop "
+    "pushing for good when the connection breaks during a push, and busy clients find no room for a push"
 )
 BLIND = "the client did not report what it still had to deliver"
-NAMELESS = "it had a little to deliver at its last sample, and clients before 1.0 do not name themselves at their close"
-CLOSED_SENDING = (
-    "it had nothing left to deliver at its last sample, but a callback closed it, which waits for no record"
+NAMELESS = (
+    "the producer had a little to deliver at its last sample, and clients before 1.0 do not log their client id when "
+    "they close"
 )
-DIED_SENDING = "it had nothing left to deliver at its last sample, but its process was killed while it was sending"
-ENDS = "it had a little to deliver at its last sample, as a producer at work has, and all that was read ends there"
-UNREAD = "it had a little to deliver at its last sample, and no line of its log was read that would show a close"
+CLOSED_SENDING = (
+    "the producer had nothing left to deliver at its last sample, but a callback closed it, and such a close() waits "
+    "for no record"
+)
+DIED_SENDING = (
+    "the producer had nothing left to deliver at its last sample, but its process was killed while it was sending"
+)
+ENDS = (
+    "the producer had a little to deliver at its last sample, as any working producer has, and the data that was read "
+    "ends there"
+)
+UNREAD = (
+    "the producer had a little to deliver at its last sample, and no line of its log was read that would show a close"
+)
 
 
 def doubt(look: Look) -> str:
     """Return why the mode cannot be ruled out: a close began and its end is not visible. '' in all other cases."""
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
-        return "its close had begun, and the records end before it completed"
+        return "the producer's close() had begun, and the records end before it completed"
     return ""
 
 
