@@ -108,7 +108,7 @@ def test_without_input_no_client_is_ok_and_no_failure_ends(
     assert left.departed and not left.stale, "what is known to have gone has gone"
     assert {v.status for v in ok.record.verdicts} == {"unknown" if unknown else "ok"}
     reasons = {v.reason for v in ok.record.verdicts if v.reason}
-    assert all(reason.startswith("nothing was heard of it after ") for reason in reasons) and bool(reasons) == unknown
+    assert all(reason.startswith("no data since ") for reason in reasons) and bool(reasons) == unknown
     text = rendered(states)
     mine = [line for line in text.splitlines() if 'client_id="invoices"' in line]
     assert any('status="unknown"} 1' in line for line in mine) == unknown

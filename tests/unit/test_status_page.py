@@ -370,7 +370,7 @@ def test_a_clients_page_shows_its_last_hour_also_in_words() -> None:
 def test_a_clients_page_has_its_incidents_and_what_can_be_copied() -> None:
     page = get(*tracked(600), path="/client", query=NAMED)
     words = text(page)
-    assert "Incidents" in words and "producer-callback-deadlock: confirmed, and still is" in words
+    assert "Incidents" in words and "producer-callback-deadlock: still confirmed" in words
     assert "20:59:30 UTC producer-callback-deadlock: confirmed" in words
     assert "Kafka threads in its newest dumps" in words and "FutureRecordMetadata.get" in words
     assert 'data-copy="evidence-text" hidden' in page and "client-metrics/2@88123" in words
@@ -386,7 +386,7 @@ def test_a_clients_page_has_the_options_that_judgement_looks_at() -> None:
 def test_a_clients_page_lists_measured_costs_of_options_first() -> None:
     options = {"acks": "1", "max.block.ms": "60000"}  # four threads wait in send()
     shown = text(get(deadlock(config=options), path="/client", query=NAMED))
-    measured, hint = "callers waiting: waiting_threads = 4, max.block.ms = 60000", "all replicas hint : acks = 1"
+    measured, hint = "its callers: waiting_threads = 4, max.block.ms = 60000", "all replicas hint : acks = 1"
     assert shown.index(measured) < shown.index(hint)
 
 

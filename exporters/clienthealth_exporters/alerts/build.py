@@ -101,10 +101,10 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """Render the templates with these values, by the name of the rules file, without empty lines."""
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return the alerts of one condition: the severity of each, and what it asks of the recorded series.
+        """Return the alerts of one condition: the severity of each, and its matcher on the recorded series.
 
-        Where the series are quiet, a page becomes a ticket. An alert with an empty label has no such label, and its
-        text stays as it was.
+        For series with the label quiet, a page becomes a ticket. An alert with an empty label lacks that label, and
+        its text stays as it was.
         """
         if level != "critical":
             return [(severity(level), "")]
@@ -198,7 +198,7 @@ class Alert(NamedTuple):
 
 
 class _Named(str):
-    """Stands for a limit: its text is the limit's name instead of the value."""
+    """Placeholder of a limit: its text is the limit's name instead of the value."""
 
     def __truediv__(self, share: float) -> str:
         return self

@@ -1,10 +1,10 @@
 """Read the groups of a cluster: committed offsets, extents of their partitions, and members.
 
-A reading lists all groups of all types, and asks for those that are due (see `Pace`). A share group commits no offset.
-Instead the start of each of its share partitions is used: every record before it is acknowledged or given up.
+A reading lists all groups of all types, and reads those that are due (see `Pace`). A share group commits no offset;
+instead the start of each of its share partitions is used: every record before it is acknowledged or given up.
 
 Committed offsets are read first, end offsets after them: records produced in between make the lag look larger, never
-negative. Each broker is asked separately. A failed request is split in halves and repeated, so that a group, topic or
+negative. Each broker is queried separately. A failed request is split in halves and repeated, so that a group, topic or
 broker that fails does not affect the others.
 """
 
@@ -52,7 +52,7 @@ _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consum
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 #: States of an empty group.
 MEMBERLESS = ("Empty", "Dead")
-#: A group is read again after this share of the time since its last change.
+#: Time between two readings of an unchanged group, as a share of the time since its last change.
 SHARE = 0.1
 
 
@@ -114,7 +114,7 @@ class GroupsReading:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Return what could not be read, in words, with the reasons."""
+        """Return the parts that could not be read, each with the reason."""
         groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
         ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
         return groups | ends
@@ -291,7 +291,7 @@ class GroupReader:
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
-        """Ask brokers about groups, several of one type at a time; a group that fails alone goes to `failed`."""
+        """Query brokers for groups, several of one type at a time; a group that fails alone goes to `failed`."""
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
             by_request[attempt.listed[name][:2]].append(name)

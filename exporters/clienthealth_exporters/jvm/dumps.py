@@ -28,7 +28,7 @@ PAUSES = (1, 1, 2, 4)
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason to take a dump, in words for the log record."""
+    """A reason to take a dump, as text for the log record."""
 
     text: str
     strong: bool = True
@@ -92,7 +92,7 @@ class DumpBudget:
 class DumpPlan:
     """The schedule of one JVM's dumps: at least `min_seconds` apart, and less often while nothing changes.
 
-    Dumps are granted in pairs, because only two dumps show that a thread stands still.
+    Dumps are granted in pairs, because only two dumps show that a thread is stuck.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:

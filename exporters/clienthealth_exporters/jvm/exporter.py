@@ -2,7 +2,7 @@
 
 Each JVM is read separately, with one request for all its MBeans every interval. A snapshot of each client goes to the
 topic of client metrics. When a client looks suspicious, a thread dump goes to the topic of client logs. A JVM that does
-not answer does not delay the others; it is reported, and asked less and less often.
+not answer does not delay the others; it is reported, and read less and less often.
 
 A target is `[SERVICE=]URL`, followed by options of its clients that JMX does not show:
 `orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. With `metrics=pushed` its clients push their
@@ -46,7 +46,7 @@ TICK_SECONDS = 0.2
 READS_WITHOUT_CLIENTS = 6
 #: Options of its clients that a target may state. JMX does not even show a consumer's group.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
-#: Option of a target that says that its clients push their metrics.
+#: Option of a target with clients that push their metrics.
 PUSHED = "metrics=pushed"
 
 
@@ -194,7 +194,7 @@ class Watch:
             interval = min(interval * 2 ** (self._failures - 1), longest)
             # A JVM that does not answer is logged once: a thousand such JVMs would fill the log.
             if self._failures == 1 or self._pause < longest:
-                log.warning("%s is silent: %s; next try in %.0f s", self.target.service, error, interval)
+                log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval
         except Exception:
             log.exception("%s (%s) could not be read", self.target.service, self.target.url)
@@ -209,7 +209,7 @@ class Watch:
         mbeans = self._agent.read(PATTERNS)
         found = process_of(self.target.service, mbeans, self.target.config)
         if found is None:
-            raise JolokiaError(f"{self.target.url}: the process does not say its name")
+            raise JolokiaError(f"{self.target.url}: the agent does not report the name of its process")
         if found != self.process:
             log.info("%s is %s", self.target.service, found.instance)
             self.process, self._suspicion = found, Suspicion()

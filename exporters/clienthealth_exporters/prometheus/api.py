@@ -218,14 +218,16 @@ class Parameter(NamedTuple):
 
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
-_LIMIT = Parameter({"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": PAGE}, "at most so many entries")
+_LIMIT = Parameter({"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": PAGE}, "maximum number of entries")
 _FILTERS = {name: Parameter(_TEXT, f"only clients of this {name}, as on the status page") for name in FIELDS}
 _LISTING = {
     **_FILTERS,
     "q": Parameter(_TEXT, "part of a service, instance, client id or group"),
-    "unhealthy": Parameter({"type": "boolean"}, "only clients that are suspected or confirmed, and groups that lag"),
+    "unhealthy": Parameter(
+        {"type": "boolean"}, "true: only clients that are suspected or confirmed, and groups that lag"
+    ),
     "since": Parameter({"type": "integer"}, "only clients with a record written at that time or later, epoch ms"),
-    "fields": Parameter(_TEXT, "names of fields, comma separated: only these of each client, and its key"),
+    "fields": Parameter(_TEXT, "names of fields, comma separated: each client has only these fields and its key"),
     "page": Parameter({"type": "integer", "minimum": 1, "default": 1}, "which page"),
     "limit": _LIMIT,
 }
@@ -380,7 +382,7 @@ def openapi() -> Mapping[str, Any]:
         schema = {"type": "object"} if route.answers is None else schema_of[route.answers]
         answers = {
             "200": {"description": route.says, "content": content(schema)},
-            "304": {"description": "What the asker has (If-None-Match) still holds"},
+            "304": {"description": "The client's copy (If-None-Match) is still current"},
             "400": problem,
             "404": problem,
         }

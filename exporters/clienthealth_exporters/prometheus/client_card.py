@@ -79,7 +79,7 @@ def blindness(view: View) -> list[str]:
     if view.newest is not None and view.now - view.newest > SILENT_SECONDS:
         found.append(
             f"the newest data is from {wording.moment(view.newest, view.now)}, "
-            f"{wording.duration(view.now - view.newest)} ago: the monitor has stopped, or hears nothing"
+            f"{wording.duration(view.now - view.newest)} ago: the monitor has stopped, or gets no data"
         )
     return [reason[:1].upper() + reason[1:] for reason in found]
 
@@ -111,7 +111,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the client's failures in a few words: titles and causes, or a group's lag state."""
+    """Return the client's failures as a short text: titles and causes, or a group's lag state."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
@@ -176,7 +176,7 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
     return rows
 
 
-# -- the four measurements of a client in words: buffer, callback, topic queue, lag; unknown is never shown as 0 -------
+# -- the four measurements of a client as text: buffer, callback, topic queue, lag; unknown is never shown as 0 -------
 
 
 @dataclass(frozen=True)

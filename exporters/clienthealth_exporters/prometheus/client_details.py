@@ -42,7 +42,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         drawn = [of_hour for of_hour in plots if of_hour]
     # Lasting failures come from the record, ended ones from the exporter's memory.
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
-    incidents = [(since / 1000, f"{v.mode}: {v.status}, and still is") for v, since in lasting]
+    incidents = [(since / 1000, f"{v.mode}: still {v.status}") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
     # The page as text for a ticket: copied by a button if scripts run, else selected by hand.
     client = record.client

@@ -2,9 +2,9 @@
 
 /metrics          Prometheus text format          /          status page for people
 /readyz, /healthz 200 while the state is whole     /client    one client (service, instance, client_id)
-/livez            200 while the topic is looked at /fleet     services by hour, versions, clients gone silent
+/livez            200 while the topic is polled    /fleet     services by hour, versions, stale clients
 /clients.json     every client's newest record    /runbooks/ what to do about each alert
-/api/v1/          the API for programs            /api/v1/openapi.json  what it answers
+/api/v1/          the API for programs            /api/v1/openapi.json  the API's definition
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from clienthealth_exporters.prometheus.webhook import Webhook
 
 log = logging.getLogger(__name__)
 PROBES = frozenset({"/healthz", "/readyz", "/livez"})
-#: The reader asks the brokers every few seconds; after this time (s) without a request it is stuck.
+#: The reader polls the brokers every few seconds; after this time (s) without a request it is stuck.
 STUCK_SECONDS = 120.0
 
 
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 class Exporter:
     """Answers the requests.
 
-    `trouble` returns why the state cannot be trusted, or None; `idle`: seconds since the last look at the topic. Raises
+    `trouble` returns why the state cannot be trusted, or None; `idle`: seconds since the last poll of the topic. Raises
     SettingsError if the owners' files cannot be read.
     """
 
@@ -113,7 +113,7 @@ class Exporter:
                 return probe(self.trouble())
             case "/livez":
                 idle = self.idle()
-                return probe(f"the topic was last looked at {idle:.0f} s ago" if idle > STUCK_SECONDS else None)
+                return probe(f"the topic was last polled {idle:.0f} s ago" if idle > STUCK_SECONDS else None)
             case "/client":
                 return self._client(request)
             case "/fleet":
@@ -219,9 +219,9 @@ class Exporter:
             return Response("", status=HTTPStatus.FOUND, headers={"Location": f"{page}/{address(asked)}"})
         if (recalled := self.states.recalled(names)) is not None:
             last = wording.moment(recalled.seen, self.clock())
-            note = f"Nothing was heard of it after {last}: this is its last record."
+            note = f"No data from this client since {last}; this is its last record."
             if shard:
-                note = f"Shard {shard} serves it; this is its newest record."
+                note = f"Shard {shard} serves this client; this is its newest record."
             track = self.states.history.track(recalled.key)
             return Response(status_page.client(self._view(), recalled, track, note))
         status = HTTPStatus.OK if shard else HTTPStatus.NOT_FOUND

@@ -26,7 +26,7 @@ RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
 #: Interval (ms) at which new and returning brokers are looked for: an admin client does not do so by itself.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: Time limit (ms) for the random broker that kafka-python asks: if that broker is frozen, another one is asked next.
+#: Time limit (ms) for the random broker that kafka-python queries: if that broker is frozen, another one is next.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
@@ -36,9 +36,9 @@ class HealthTopic:
     """Feeds every record of the topic to `put(key, value, timestamp_ms)`.
 
     It uses no consumer group: each exporter reads everything, so that several can run in parallel. Every few seconds it
-    asks the brokers for the end of the topic, because polls do not show that a broker is lost. While a partition has no
-    leader, it reads the others. When the whole topic is read it first calls `prepare`, then reports that it has caught
-    up: answers that were prepared need no time.
+    requests the end of the topic from the brokers, because polls do not show the loss of a broker. While a partition
+    has no leader, it reads the others. When the whole topic is read it first calls `prepare`, then reports that it has
+    caught up: answers that were prepared need no time.
     """
 
     settings: Settings

@@ -75,7 +75,7 @@ class Track:
     def series(self, name: str, since: float) -> list[tuple[float, float | None]]:
         """Return moments (epoch seconds) and values of a measurement, None where it was unknown."""
         column = 1 + list(PLOTTED).index(name)
-        # A copy, because the writer goes on meanwhile.
+        # A copy, because the writer continues meanwhile.
         points = self._points[:]
         pairs = zip(points[::_WIDTH], points[column::_WIDTH], strict=True)
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]

@@ -22,22 +22,24 @@ class Limits:
     retention_used_ratio: float = setting(0.8, "a fifth of the retained log is left before unread records are deleted")
     retention_lost_ratio: float = setting(0.95, "the oldest unread records are about to be deleted")
     retention_gain_ratio: float = setting(
-        0.01, "a group gets ahead if it reads a hundredth of the retained more in an hour than is added"
+        0.01, "a group catches up if in an hour it reads more than is added, by a hundredth of the retained records"
     )
-    fleet_confirmed_ratio: float = setting(0.05, "one in twenty at once is no coincidence: they share a cause")
-    fleet_confirmed_clients: float = setting(20, "fewer have their own pages, which say more")
+    fleet_confirmed_ratio: float = setting(0.05, "one client in twenty at once is no coincidence: they share a cause")
+    fleet_confirmed_clients: float = setting(20, "fewer clients have pages of their own, which have more detail")
     fleet_suspected_ratio: float = setting(0.1, "suspicions come and go: one in ten at once is no coincidence")
-    fleet_one_service_ratio: float = setting(0.9, "nine in ten that fail are of one service: its own page names it")
-    worse_clients: float = setting(5, "so many more at once do not fail by chance beside one that is known")
-    storm_minutes: float = setting(10, "what fails together does so within some batches and scrapes")
-    storm_services: float = setting(10, "so many services that begin to fail together share a cause")
-    storm_clients: float = setting(100, "so many clients that begin to fail together do, too")
+    fleet_one_service_ratio: float = setting(
+        0.9, "nine in ten failing clients are of one service: the page of that service names it"
+    )
+    worse_clients: float = setting(5, "so many further clients do not fail by chance at the time of a known failure")
+    storm_minutes: float = setting(10, "failures with a common cause appear within some batches and scrapes")
+    storm_services: float = setting(10, "so many services that begin to fail at once share a cause")
+    storm_clients: float = setting(100, "so many clients that begin to fail at once share a cause, too")
     fleet_silent_ratio: float = setting(
         0.1, "less than a tenth of the fleet is left: no deployment stops so much at once"
     )
-    silent_ratio: float = setting(0.2, "autoscalers take away a part within an hour, hardly four in five")
-    unjudged_ratio: float = setting(0.33, "a third of a fleet that says too little to be judged was not meant so")
-    silent_clients: float = setting(20, "where some are left, fewer missing are a smaller deployment")
+    silent_ratio: float = setting(0.2, "autoscalers remove some clients within an hour, hardly four in five")
+    unjudged_ratio: float = setting(0.33, "that a third of a fleet lacks the data to be judged is not intended")
+    silent_clients: float = setting(20, "if some clients remain and fewer are missing, a deployment became smaller")
 
 
 LIMITS = Limits()

@@ -122,14 +122,14 @@ class States:
     A record with an older window than the known one is ignored. The record of a departure overlaps with the last
     windows before it: it replaces them, and only a window beyond their reach brings the client back.
 
-    If no record comes any more, time stands still: a client does not lose its series because the monitor is blind, but
-    no client is `ok` without evidence (`aged`).
+    If no more records arrive, the event time stops: a client does not lose its series because the monitor gets no
+    data, but no client is `ok` without evidence (`aged`).
 
-    The settings limit the number of clients (`left_out` counts records without room): names that change at every start
-    neither fill the memory nor slow the scrapes.
+    The settings limit the number of clients (`left_out` counts records without room), so that names that change at
+    every start neither fill the memory nor slow the scrapes.
 
     If several exporters share a fleet, each keeps the clients of its own shard. For the others it keeps the names of
-    groups with records, because a group's own record stands for its lag on any shard, and the records of unhealthy
+    groups with records, because a group's own record gives its lag on any shard, and the records of unhealthy
     clients (`recalled`), so that a link works on any exporter. Raises SettingsError.
     """
 
@@ -218,7 +218,7 @@ class States:
                 del self._elsewhere[key]
             silent = [state for state in self._states.values() if state.silent_from < now]
             for state in silent:
-                reason = f"nothing was heard of it after {wording.moment(state.seen, now)}"
+                reason = f"no data since {wording.moment(state.seen, now)}"
                 self._states[state.key] = self._state(state.key, aged(state.raw, reason), round(1000 * state.written))
             self._version += len(old) + len(old_elsewhere) + len(silent)
             version, states = self._live

@@ -43,7 +43,7 @@ SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
 MAX_SILENT = 100
-#: Least unhealthy share of an hour, its colour, and the sign that says the same without colours.
+#: Least unhealthy share of an hour, its colour, and the sign that shows the same without colours.
 LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
 #: Folder of the runbooks: in a checkout a link to alerts/runbooks; a wheel contains the files.
 FOLDER = Path(__file__).parent / "runbooks"

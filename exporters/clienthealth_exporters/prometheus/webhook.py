@@ -92,7 +92,7 @@ class Webhook:
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
         """Yield an event for each mode with a changed status.
 
-        `unknown` does not end a failure: it goes on until there is evidence that it is over.
+        `unknown` does not end a failure, which lasts until there is evidence of its end.
         """
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before

@@ -10,7 +10,7 @@
 The second form is for confluent-kafka: it returns a class with reporting clients in place of the library's. librdkafka
 passes its own statistics only to callbacks that exist from the beginning.
 
-From then on the application goes on as before. Every 10 s a snapshot of each client goes to the topic `client-metrics`
+The application runs as before. Every 10 s a snapshot of each client goes to the topic `client-metrics`
 of the same cluster, with a last one when the client is closed or the process ends:
 
 - producers: records sent, acknowledged and failed (`record-send-total`, `record-ack-total`, `record-error-total`) and

@@ -2,7 +2,7 @@
 
 librdkafka passes statistics, errors and log lines to callbacks in the configuration, and the outcome of a record to the
 callback of `produce()`. All of them are wrapped, and the application's own are called as before. They run in the
-application's `poll()`; if it does not poll, or a callback does not return, the reporter's thread goes on.
+application's `poll()`; if it does not poll, or a callback does not return, the reporter's thread keeps running.
 """
 
 from __future__ import annotations

@@ -78,13 +78,15 @@ class MonitorSettings(Checked):
     )
     history: str = setting("state/history", "folder or URL of the Delta tables of the history", form=PLACE)
     window_seconds: int = setting(
-        60, "length of a window of readings: six readings at the usual 10 s", at_least="slide_seconds", at_most=DAY
+        60, "length of a window: six samples at the usual interval of 10 s", at_least="slide_seconds", at_most=DAY
     )
     slide_seconds: int = seconds(
-        30, "a new window begins this often; a fault shows in the first that begins after it", at_least=1
+        30,
+        "interval between the starts of two windows; a fault shows in the first window that starts after the fault",
+        at_least=1,
     )
-    watermark_seconds: int = seconds(120, "how late a record may be and still count")
-    trigger_seconds: int = seconds(10, "how often a batch starts: a batch costs half a second of CPU, however small")
+    watermark_seconds: int = seconds(120, "how late a record may arrive and still count")
+    trigger_seconds: int = seconds(10, "interval between batches: a batch costs half a second of CPU, however small")
     publish_seconds: int = setting(
         0,
         "how often measurements of a client are published, 0: with each sample; a changed verdict is published at once",
@@ -105,8 +107,10 @@ class MonitorSettings(Checked):
         at_least=1,
         at_most=100_000,
     )
-    future_seconds: int = setting(300, "a record further ahead of the clock is a reject", at_least=0)
-    max_record_bytes: int = count(4_194_304, "a larger record is a reject")
+    future_seconds: int = setting(
+        300, "how far ahead of the clock a record's time may be; others are rejects", at_least=0
+    )
+    max_record_bytes: int = count(4_194_304, "largest record that is read; larger ones are rejects")
     #: Spark refuses to start with a heap smaller than 471 MB.
     heap_mb: int = setting(1024, "heap of Spark's JVM; Python workers need 100 to 300 MB each beside it", at_least=512)
     max_clients: int = count(200_000, "most clients that are judged; known clients stay, new ones are left out")
@@ -117,10 +121,10 @@ class MonitorSettings(Checked):
         "ids delays no client",
     )
     max_events_per_process: int = count(
-        20_000, "most log events kept of a process; of the most frequent kind the newest stay"
+        20_000, "most log events kept of a process; of the most frequent kind only the newest are kept"
     )
     max_events: int = count(1_000_000, "most log events kept of all processes together")
-    max_readings_per_second: int = count(2, "most samples of a client within a second; the newest stay")
+    max_readings_per_second: int = count(2, "most samples of a client within a second; only the newest are kept")
     metrics_host: str = setting("127.0.0.1", "address of the monitor's own metrics", form=HOST)
     metrics_port: int = port_number(9308, "port of the monitor's own metrics; 0 switches them off")
 
@@ -129,20 +133,21 @@ class MonitorSettings(Checked):
 class SparkSettings(Checked):
     options: dict[str, str] = setting(
         {},
-        "options of Spark and Hadoop (spark.hadoop.fs.s3a.endpoint, …); those that the state needs override them",
+        "options of Spark and Hadoop (spark.hadoop.fs.s3a.endpoint, …); options that the state needs stay fixed",
     )
 
 
 @dataclass(frozen=True)
 class AbsenceSettings(Checked):
     min_gap_seconds: int = seconds(
-        45, "a client without data for this long (or 3 of its intervals) is gone", at_least=1
+        45,
+        "a client counts as gone after this time without data, or after 3 of its intervals if they are longer",
+        at_least=1,
     )
     watermark_seconds: int = seconds(20, "how late a record may be before its client counts as gone")
     shown_seconds: int = long_seconds(
         3600,
-        "how long the verdict of a client that ended or fell silent is shown, unless it returns or is known to have "
-        "ended",
+        "how long a failure of a client without data is shown, unless the client returns or data proves its end",
     )
 
 
@@ -150,14 +155,16 @@ class AbsenceSettings(Checked):
 class LagSettings(Checked):
     window_seconds: int = long_seconds(900, "how far back commits count", at_least="slide_seconds")
     slide_seconds: int = long_seconds(
-        300, "a new lag window begins this often; the oldest open one is judged", at_least=1
+        300, "interval between the starts of two lag windows; the oldest open window is judged", at_least=1
     )
-    min_commits: int = count(3, "with fewer commits in the window the state is UNKNOWN")
+    min_commits: int = count(3, "least number of commits in the window; with fewer the state is UNKNOWN")
     stop_min_seconds: int = long_seconds(
-        60, "a group counts as stopped after this long, or stop_gaps of its commit gaps"
+        60, "a group counts as stopped after this time without a commit, or after stop_gaps if that is longer"
     )
-    stop_gaps: float = setting(3.0, "commit gaps without a commit after which a group counts as stopped", at_least=0)
-    dead_band_per_second: float = setting(1.0, "a slower rise of the lag is not a rise", at_least=0)
+    stop_gaps: float = setting(3.0, "the same in multiples of the group's usual time between two commits", at_least=0)
+    dead_band_per_second: float = setting(
+        1.0, "least rise of the lag, in records per second, that counts as a rise", at_least=0
+    )
     max_extrapolation_seconds: int = long_seconds(600, "longest extrapolation of a lag in seconds")
     allowed_lag: dict[str, int] = setting(
         {},
@@ -187,12 +194,12 @@ class IdentitySettings(Checked):
     )
     push_services: tuple[str, ...] = setting(
         (),
-        "the table, as GLOB=SERVICE; the first glob that matches the principal, the client id or the address counts",
+        "the table of push_service, as GLOB=SERVICE; the first glob that matches principal, id or address counts",
         form=ALIAS,
     )
     push_hosts: tuple[str, ...] = setting(
         (),
-        "host of such a client, as GLOB=HOST on its address, else the address; its logs must name the same host",
+        "host of a pushing client, as GLOB=HOST on its address, else the address; its logs must name the same host",
         form=ALIAS,
     )
 
@@ -205,7 +212,7 @@ class RegistrySettings(Checked):
     user: str = setting("", "user on the registry (for Confluent Cloud the API key)")
     password_file: str = setting("", "file that holds that user's password (the API secret)")
     ca_file: str = setting("", "CA certificates for the registry; empty: those of the machine")
-    cert_file: str = setting("", "client certificate, if the registry asks for one")
+    cert_file: str = setting("", "client certificate, if the registry requires one")
     key_file: str = setting("", "key of the client certificate, unless it is in the same file", needs="cert_file")
     timeout_seconds: float = seconds(5.0, "longest time for one request", at_least=0.1)
     patience_seconds: float = seconds(60.0, "how long requests are repeated before the batch fails and is read again")
@@ -215,8 +222,8 @@ class RegistrySettings(Checked):
 class PrometheusSettings(Checked):
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for all", form=HOST)
     port: int = port_number(9309, "port of /metrics, /healthz and the status page")
-    ttl_seconds: int = long_seconds(900, "a client that is silent for this long loses its series", at_least=1)
-    max_series_per_metric: int = count(50_000, "most series of one metric; the rest is counted")
+    ttl_seconds: int = long_seconds(900, "a client loses its series after this time without data", at_least=1)
+    max_series_per_metric: int = count(50_000, "most series of one metric; the others are only counted")
     max_clients: int = count(
         200_000,
         "most clients and groups kept: gone ones make room first, then healthy ones for failing ones; the rest is "
@@ -235,7 +242,7 @@ class PrometheusSettings(Checked):
     )
     labels: dict[str, str] = setting({}, "further fixed labels of every series, as env = 'prod'")
     keep_labels: tuple[str, ...] = setting(
-        ("cluster", "env"), "labels that tell installations apart in rules and dashboards; the labels above are added"
+        ("cluster", "env"), "labels that distinguish installations in rules and dashboards; the labels above are added"
     )
     ticket_only: dict[str, str] = setting(
         {"env": "dev.*|test.*|stag.*|qa|uat|int|sandbox|(non|pre)-?prod.*"},
@@ -244,13 +251,15 @@ class PrometheusSettings(Checked):
         form=EXPRESSION,
     )
     expect_clusters: tuple[str, ...] = setting(
-        (), "values of label cluster that must report: an alert pages while one is missing; empty: those seen"
+        (), "values of label cluster that must report: an alert pages while one is missing; empty: those seen before"
     )
     expect_shards: int = setting(
-        0, "number of exporter shards of each cluster; 0: those seen", at_least=0, at_most=10_000
+        0, "number of exporter shards of each cluster; 0: as many as were seen", at_least=0, at_most=10_000
     )
     web_config_file: str = setting(
-        "", "file with TLS and passwords in the form of Prometheus's web.config.file; empty: neither", form=FILE
+        "",
+        "file with TLS and passwords in the form of Prometheus's web.config.file; empty: no TLS, no passwords",
+        form=FILE,
     )
     cluster_name: str = setting("default", "label cluster_name of the consumer group metrics")
     incident_webhook: str = setting(
@@ -264,7 +273,7 @@ class JvmSettings(Checked):
     targets: tuple[str, ...] = setting((), "Jolokia agents: URLs, or service=URL", form=TARGET)
     interval_seconds: float = seconds(10.0, "time between two readings of a JVM", at_least=0.01)
     timeout_seconds: float = seconds(
-        5.0, "a JVM that does not answer within this time is reported as silent", at_least=0.1
+        5.0, "time limit of a reading; a JVM that exceeds it is reported as not answering", at_least=0.1
     )
     thread_dumps: bool = setting(True, "take a thread dump when a client looks suspicious")
     dump_min_seconds: float = seconds(30.0, "least time between two dumps of one JVM")
@@ -280,14 +289,14 @@ class GroupSettings(Checked):
     include: str = setting(".*", "groups to read: a regular expression on the whole name", form=EXPRESSION)
     exclude: str = setting("", "groups to leave out: a regular expression on the whole name", form=EXPRESSION)
     interval_seconds: float = seconds(10.0, "time between two readings", at_least=0.01)
-    groups_per_request: int = count(200, "groups that one request asks for committed offsets")
+    groups_per_request: int = count(200, "number of groups in one request for committed offsets")
     concurrency: int = setting(4, "requests at the same time", at_least=1, at_most=1000)
-    timeout_seconds: float = seconds(10.0, "a request that takes longer has failed; others continue", at_least=0.1)
+    timeout_seconds: float = seconds(10.0, "time limit of a request; the other requests continue", at_least=0.1)
     idle_interval_seconds: float = seconds(
         60.0, "longest time between two readings of a group that is empty and unchanged, or cannot be read"
     )
     members_interval_seconds: float = seconds(
-        30.0, "members of a group are read this often, and when its state changes"
+        30.0, "interval at which a group's members are read; also when its state changes"
     )
     clusters: dict[str, str] = setting(
         {}, "further clusters: name = settings file; its [kafka] and [groups] apply, and the topics of this file"
@@ -329,21 +338,21 @@ class ReviewSettings(Checked):
     )
     lost_records_target: int = setting(
         0,
-        "records that each service may lose in a review's period; 0, as callers believe them delivered",
+        "records that each service may lose in a review's period; 0, because callers believe them delivered",
         at_least=0,
     )
     needless_pages_target: int = setting(
         2,
-        "pages a week that may have needed nobody (the noise budget); more wear out those who are called",
+        "pages a week that may have needed no action (the noise budget); more wear out the people on call",
         at_least=0,
     )
     environments: dict[str, str] = setting(
         {},
-        "label env of those clusters: each environment has its own sum; an environment with tickets only has no pages",
+        "label env of the clusters in histories: each has its own sum; an environment with tickets only has no pages",
     )
     night_from_hour: int = setting(22, "hour (UTC) at which a night begins, for pages at night", at_least=0, at_most=23)
     night_to_hour: int = setting(7, "hour (UTC) at which the night ends", at_least=0, at_most=23)
-    retention_days: int = setting(400, "maintenance deletes older history", at_least=1, at_most=36_500)
+    retention_days: int = setting(400, "age in days at which maintenance deletes history", at_least=1, at_most=36_500)
     prometheus_url: str = setting("", "Prometheus that 'doctor' checks; empty: it checks none", form=URL)
     smtp_host: str = setting("", "mail server; empty: no mail", form=HOST)
     smtp_port: int = port_number(587, "port of the mail server", at_least=1)

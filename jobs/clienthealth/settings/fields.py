@@ -91,7 +91,7 @@ class Key:
 
     @property
     def _inner(self) -> Any:
-        # Of dict[str, int] the second, of tuple[int, ...] the first.
+        # The second argument of dict[str, int], the first of tuple[int, ...].
         arguments = [one for one in typing.get_args(self.kind) if one is not Ellipsis]
         return arguments[-1] if arguments else self.kind
 
@@ -107,7 +107,7 @@ class Key:
 
     @property
     def wanted(self) -> str:
-        """A description of the allowed values, in words."""
+        """A description of the allowed values."""
         inner = {int: "whole number", float: "number", bool: "true or false", str: "string"}[self._inner]
         origin = typing.get_origin(self.kind)
         if origin is None:
