@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+from clienthealth.measure.client_window import ClientWindow
+from clienthealth.model.clients import Client
 from clienthealth.model.health_record import verdict_from_json, verdict_json
-from clienthealth.model.readings import Source
+from clienthealth.model.readings import Reading, Source
 from clienthealth.model.verdicts import Evidence, Verdict
-from clienthealth.monitor.window_verdicts import evidence_of, merged
+from clienthealth.monitor.window_verdicts import evidence_of, judge_windows, merged
 
 MODE = "producer-callback-deadlock"
 
@@ -55,3 +57,20 @@ def test_a_cause_stays_known_if_the_newest_window_no_longer_shows_it() -> None:
     refused = Verdict("delivery-stalled", "suspected", 0, {"cause": "not-enough-replicas"})
     expired = Verdict("delivery-stalled", "suspected", 0, {"cause": "timeouts", "expired_records": 14})
     assert merged([refused, expired]).detail == {"cause": "not-enough-replicas", "expired_records": 14}
+
+
+def test_a_selector_that_stops_at_the_end_is_no_ok_though_it_moved_in_earlier_windows() -> None:
+    """As recorded of kafka-clients 3.3, scraped every 15 s: a callback waits for a latch from the third sample on."""
+    client = Client("orders", "web-1", "web-1:7", "stock", "producer", library="java")
+    readings = [
+        Reading(
+            at * 15_000, {"select-total": selects, "buffer-available-bytes": 183_616.0, "buffer-total-bytes": 200_000.0}
+        )
+        for at, selects in enumerate((229.0, 704.0, 739.0, 739.0))
+    ]
+    windows = [ClientWindow(client, 0, 60_000, tuple(readings[:count])) for count in (3, 4)]
+    (verdict,) = [v for v in judge_windows(windows, {}) if v.mode == MODE]
+    assert (verdict.status, len(verdict.evidence)) == ("unknown", 1)
+    assert verdict.reason == "select-total did not change from 739 in the last 15 s, although work waits"
+    (moved,) = [v for v in judge_windows(windows[:1], {}) if v.mode == MODE]
+    assert moved.status == "ok"

@@ -123,6 +123,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     if reason != BLIND_BUFFER and any(at_work(thread) for _, thread in network_threads(window)):
         reason = None
+    elif reason is None and not facts and not doubts:
+        doubts = [(fact, "") for fact in _stopped(window, w, thresholds)]
     return conclude(ID, facts, detail, reason, doubts=[fact for fact, _ in doubts])
 
 
@@ -239,22 +241,25 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
         suspected |= flagged(w, without_rate(w, thresholds)[0].window)
-    return suspected
+    return suspected | flagged(w, _at_end(w, thresholds).window)
+
+
+def _at_end(w: Windows, limits: Thresholds) -> Runs:
+    """Return the runs of an unchanged `select-total` that reach the last sample, while work waits there."""
+    runs = _still(w)
+    at_end = (runs.last == w.last_row[runs.window]) & (runs.seconds >= limits.unmoved_seconds)
+    return runs.at(at_end & _work_waits(w)[runs.last])
 
 
 BLIND_SELECTOR = "the client's metrics count no selects of its I/O thread (neither select-total nor select-rate)"
-UNMOVED = "the I/O thread did not select between the last samples, although work waits"
 BLIND_BUFFER = "the client does not report how full its buffer is"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide: selects or buffer are unknown, or selects stop at the end with work waiting."""
+    """Return why metrics cannot decide: selects or buffer are unknown."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
-    runs = _still(w)
-    at_end = (runs.last == w.last_row[runs.window]) & (runs.seconds >= thresholds.unmoved_seconds)
-    stands = flagged(w, runs.window[at_end & _work_waits(w)[runs.last]])
-    return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load), (UNMOVED, stands))
+    return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load))
 
 
 GATE = Gate(blind, suspects)
@@ -276,6 +281,16 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         before, *_, after = reports.values("reply-queue")
         text = f"delivery reports that the application has not served rose from {before:,.0f} to {after:,.0f} in "
         facts.append(Fact.of("metric", reports.last, text + elapsed(reports.seconds), since=reports.first))
+    return facts
+
+
+def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    """Return what points to a callback that has not returned yet, and is too short for a suspicion."""
+    facts = []
+    for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
+        stood = run(window, "select-total", first, last)
+        text = f"select-total did not change from {stood.first.metrics['select-total']:.0f} in the last "
+        facts.append(Fact.of("metric", stood.last, f"{text}{elapsed(stood.seconds)}, although work waits"))
     return facts
 
 
