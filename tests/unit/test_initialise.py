@@ -107,7 +107,7 @@ def test_an_incomplete_login_is_reported() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "--bootstrap-servers is missing, and nobody is there to be asked"),
+        ([], "--bootstrap-servers is missing, and there is no terminal for questions"),
         (
             ["--bootstrap-servers", "b:1", "--security-protocol", "SASL_SSL", "--username", "u"],
             "--username and --password-file",
@@ -162,7 +162,7 @@ def test_a_file_that_is_there_is_not_overwritten(
     # The same command line again continues to the brokers.
     assert "Kafka at 127.0.0.1:1: " in error_of("--bootstrap-servers", "127.0.0.1:1", *given)
     assert error_of("--bootstrap-servers", "b:1", *given).endswith(
-        f"{file} is there and says something else: edit it, or leave out --bootstrap-servers\n"
+        f"{file} exists with other values: edit it, or leave out --bootstrap-servers\n"
     )
     password.write_text("another\n")
     assert error_of(*login, "--state", "/elsewhere").endswith("leave out --password-file, --state\n")

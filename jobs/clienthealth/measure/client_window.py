@@ -28,7 +28,7 @@ class ClientWindow:
     the window spans and at least LEAD_MS; `earlier_logs`: the events of the LEAD_MS before it. `has_log_data`: True if
     any log line or dump of the process was ever read. `departed_ms`: for a client that stopped reporting, the time of
     its last sample; such a window covers the last samples of its session and the log lines after them. `spoke_ms`: the
-    time of a later log line by which its process shows that it goes on; None without one. `outlived`: True if other
+    time of a later log line which shows that its process still runs; None without one. `outlived`: True if other
     data came after the client's last sample, so that the client's data is certainly missing. `alive`: the process's
     newest sign of life of each kind, if it came so late that the client's data should have come too. `ends_ms`: the
     time of its last sample if no later one can come. `rows`: returns the samples as the table from which they were

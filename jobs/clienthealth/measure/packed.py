@@ -78,7 +78,7 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
     """A log event or a thread dump of a process.
 
     `host`: the host of the process, or its instance if no host is known. `instance`: None if the record names none.
-    `repeats`: number of events for which this one stands, if only samples of a burst were kept (`logs/bursts.py`).
+    `repeats`: number of events that this one represents, if only samples of a burst were kept (`logs/bursts.py`).
     """
 
     service: str

@@ -177,7 +177,7 @@ class Packer:
     ) -> None:
         """Add a log event or a dump of a process. Of a burst, one entry per key (`LogEntry.sample`) is kept.
 
-        `process`: service, host and instance, see `LogEntry`. `repeats`: number of records for which this one stands.
+        `process`: service, host and instance, see `LogEntry`. `repeats`: number of records that this one represents.
         """
         repeats *= event.repeats if event is not None else 1
         entry = LogEntry(*process, event, dump, repeats)

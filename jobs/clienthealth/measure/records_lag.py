@@ -1,8 +1,8 @@
 """Judge the lag that a consumer itself reports (`records-lag`), even if it never commits.
 
 A consumer learns the end of its partitions while it fetches. A consumer that no longer fetches does not know its lag:
-an old Scala consumer with a full queue goes on reporting 0. If it fetches and consumes nothing, its lag stands still
-and proves nothing: UNKNOWN, never OK. Otherwise the state follows the trend of the lag: WARN if the lag climbs steadily
+an old Scala consumer with a full queue keeps reporting 0. If it fetches and consumes nothing, its lag is constant and
+proves nothing: UNKNOWN, never OK. Otherwise the state follows the trend of the lag: WARN if the lag climbs steadily
 (Theil–Sen, as for groups) and exceeds the partition's share of ten seconds of the client's consumption.
 """
 
@@ -118,7 +118,7 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     lag, p = lags(w), points(w)
     rate = w.last("records-consumed-rate")
     consumed = w.grown("records-consumed-total")
-    stands = np.where(np.isnan(consumed), rate, consumed) <= 0
+    stuck = np.where(np.isnan(consumed), rate, consumed) <= 0
     backlog = BACKLOG_SECONDS * np.nan_to_num(rate) / np.maximum(1, np.bincount(lag.window, minlength=len(w)))
     fine = lag.records <= _allowed(w, limits)
     # True for partitions of which the window has at least MIN_READINGS points.
@@ -127,7 +127,7 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
         measured = measured & (point >= 0) & (p.row[point] >= w.lo[lag.window])
         point = p.before[point]
     state = np.full(len(lag.point), "OK", np.object_)
-    state[lag.blind | (~fine & (stands[lag.window] | lag.paused | ~measured))] = "UNKNOWN"
+    state[lag.blind | (~fine & (stuck[lag.window] | lag.paused | ~measured))] = "UNKNOWN"
     for at in np.flatnonzero(~fine & (state == "OK") & (lag.records > backlog[lag.window])).tolist():
         # The partition's newest points in the window, at most COMMITS: time (s) and lag.
         first, newest = w.lo[lag.window[at]], lag.point[at]

@@ -32,13 +32,13 @@ def snapshot(
     }
 
 
-def written(said: Snapshot) -> dict[str, Any]:
+def written(reported: Snapshot) -> dict[str, Any]:
     """Return a snapshot of a client (not of a group) in this JSON form."""
     topics = [
         {"topic": one.topic, "partition": one.partition, "thread": one.thread, "metrics": one.metrics}
-        for one in said.topics
+        for one in reported.topics
     ]
-    return snapshot(said.client, said.ts_ms or 0, said.metrics, topics, said.config)
+    return snapshot(reported.client, reported.ts_ms or 0, reported.metrics, topics, reported.config)
 
 
 def key(of_snapshot: Mapping[str, Any]) -> str:

@@ -4,13 +4,13 @@ HealthError
 ├── SettingsError      a setting is unknown, missing or has a wrong value
 ├── InputError         something that the user gave cannot be read
 │   ├── RecordError      a record of the topic client-health is no state of a client
-│   └── UnreadableError  a part of what was given to diagnose cannot be read, in words
+│   └── UnreadableError  a part of the input of diagnose cannot be read; the text gives the reason
 ├── CatalogueError     a file of this package that describes failure modes or log lines holds a mistake
 ├── StateError         the checkpoint was written by a program with which this one does not agree
-├── DependencyError    a program, jar or Python extra is missing; the text says how to get it
-└── ServiceError       a broker, Prometheus, Grafana or mail server did not do what was asked
-    ├── HeapError      Spark's JVM ended for want of memory
-    └── JolokiaError   an agent in a JVM did not (exporters)
+├── DependencyError    a program, jar or Python extra is missing; the text describes how to get it
+└── ServiceError       a broker, Prometheus, Grafana or mail server did not fulfil a request
+    ├── HeapError      Spark's JVM ended because it ran out of memory
+    └── JolokiaError   an agent in a JVM did not fulfil a request (exporters)
 
 The command line prints the message alone and exits with `exit_code`; a traceback means a defect of ours.
 """
@@ -31,7 +31,7 @@ class InputError(HealthError):
 
 
 class RecordError(InputError):
-    """A record of the topic client-health does not describe a client's state; the text says why."""
+    """A record of the topic client-health does not describe a client's state; the text gives the reason."""
 
 
 class CatalogueError(HealthError):
@@ -47,7 +47,7 @@ class DependencyError(HealthError):
 
 
 class ServiceError(HealthError):
-    """A broker, Prometheus, Grafana or mail server did not do what was asked."""
+    """A broker, Prometheus, Grafana or mail server did not fulfil a request."""
 
 
 class HeapError(ServiceError):

@@ -50,9 +50,10 @@ class LogEvent:
     """A log line that matches a log pattern. `captures` holds the named groups of the pattern.
 
     `client_id` is None if the line does not name its client. `text` is the line's message, and the exception if the
-    pattern matched there, cut at 500 characters. `repeats`: the number of lines for which this one stands; of a burst
-    one line is kept per tenth of a second. `kind`: kind of the client, if the record tells it and not the text. `own`:
-    False if an application's words precede the library's, so that the line may be about another program's client.
+    pattern matched there, cut at 500 characters. `repeats`: the number of lines that this one represents; of a burst
+    one line is kept per tenth of a second. `kind`: kind of the client, if the record states it and the text does not.
+    `own`: False if an application's text precedes the library's, so that the line may be about another program's
+    client.
     """
 
     ts_ms: int

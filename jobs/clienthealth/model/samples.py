@@ -98,7 +98,7 @@ class Samples:
             name     our name; None for a metric that is not read, which only shows that the client exists
             value    None if unknown
 
-        Of several values with one name the largest counts: the slowest broker's latency stands for the client's.
+        Of several values with one name the largest counts: the slowest broker's latency counts as the client's.
         """
         if subject.kind is not None:
             metrics = self.metrics(subject)
@@ -202,7 +202,7 @@ class _Client:
 
 
 def unusable(parts: int) -> list[Snapshot]:
-    """Return snapshots that stand for unusable parts of the record."""
+    """Return one snapshot for each unusable part of the record."""
     return [Snapshot(error="wrong-types") for _ in range(parts)]
 
 

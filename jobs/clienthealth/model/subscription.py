@@ -1,4 +1,4 @@
-"""The subscription by which brokers ask their clients for metrics (KIP-714).
+"""The subscription with which brokers request metrics from their clients (KIP-714).
 
 Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers, if the brokers (since 3.7, in KRaft mode)
 have a plugin that takes them, as ours does, and a subscription names the metrics and the interval. Brokers keep it like

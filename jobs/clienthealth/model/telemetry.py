@@ -75,7 +75,7 @@ class Snapshot(msgspec.Struct):
     ts_ms        epoch milliseconds; None if the record has none
     metrics      by names of CLIENT_METRICS, known values only: finite, ≥ 0, and ≤ metrics.MOST once they are decoded
     config       options of the client
-    interval_ms  its reporting interval, if the record tells it
+    interval_ms  its reporting interval, if the record states it
     delta        totals count since the previous snapshot instead of since the client's start
     error        why this client's part of the record is unusable; the other fields may then be empty
     """

@@ -116,7 +116,7 @@ def millis(value: float | None) -> int | None:
 
 
 def epoch(value: float | None) -> int | None:
-    """Convert a time since 1970 to epoch milliseconds; its size tells whether it is in s, ms, µs or ns."""
+    """Convert a time since 1970 to epoch milliseconds; its size shows whether it is in s, ms, µs or ns."""
     if value is None:
         return None
     scale = 1e3 if value < 1e11 else 1.0 if value < 1e14 else 1e-3 if value < 1e17 else 1e-6

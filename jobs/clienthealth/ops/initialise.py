@@ -171,7 +171,7 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
                 raise ServiceError(
                     f"the topic {topic.name} could not be created: {error_text(error)}{advice}"
                 ) from error
-            say(f"created {topic.name}" if created else f"{topic.name} is there, but this user may not see it")
+            say(f"created {topic.name}" if created else f"{topic.name} exists, but this user may not see it")
 
 
 def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subscription], str]:

@@ -374,7 +374,7 @@ def maintain(
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(
-            f"{root}: on S3 one program alone may write the history: stop the monitor and say --alone, or name a log "
+            f"{root}: on S3 one program alone may write the history: stop the monitor and give --alone, or name a log "
             f"store for several writers in [spark] options, {LOG_STORE} (deploy/cluster.md, object stores)"
         )
     for name in TABLES:

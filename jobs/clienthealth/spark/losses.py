@@ -2,8 +2,8 @@
 
 Losses are records that Kafka deleted before they were read. Neither they nor a missing input topic stop the monitor:
 the source skips gaps. This module finds gaps before each batch, by comparing the query's positions with the brokers'
-offsets. A recreated topic is found in the progress of the query (`SelfMetrics.progressed`). The brokers are asked with
-the Java client, because it supports every security option of Spark's own clients.
+offsets. A recreated topic is found in the progress of the query (`SelfMetrics.progressed`). The brokers are queried
+with the Java client, because it supports every security option of Spark's own clients.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ log = logging.getLogger(__name__)
 Positions = Mapping[tuple[str, int], int]
 TIMEOUT_MS = 5_000
 ABSENT = (
-    "the topic %s is not there, or this user may not see it: it is read once it is; 'kafka-health init' creates topics"
+    "the topic %s does not exist, or this user may not see it: it is read once it exists; 'kafka-health init' creates "
+    "topics"
 )
 
 
@@ -103,7 +104,7 @@ class Losses:
                     for topic, records in waiting.items():
                         self._metrics.input_lag.labels(topic, QUERY).set(records)
             except Py4JJavaError as error:
-                log.warning("what Kafka has deleted cannot be seen: %s", str(error.java_exception))
+                log.warning("cannot find out what Kafka has deleted: %s", str(error.java_exception))
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:

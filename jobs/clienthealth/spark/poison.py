@@ -162,7 +162,7 @@ class Guard:
         self._note()
 
     def ended(self, why: str | None) -> None:
-        """Note why the query failed, in Spark's words; None if the process ends in order."""
+        """Note Spark's message on the failure of the query; None if the process ends in order."""
         of_records = any(mark in (why or "") for mark in OF_RECORDS)
         self._run.fault = of_records and not any(mark in (why or "") for mark in NOT_OF_RECORDS)
         self._run.running = self._run.fault
@@ -200,7 +200,9 @@ class Guard:
             self._checkpoint.end_at(pending, {part: pending.begin.get(part, 0) + n for part, n in fewer.items()})
             run.until = [(topic, partition, pending.end[at, topic, partition]) for at, topic, partition in sizes]
             run.limit, run.deaths, run.kills = sum(fewer.values()), 0, 0
-            log.warning("it is read in steps of %s records now, to find the one that does it", run.limit)
+            log.warning(
+                "the batch is now read in steps of %s records, to find the record that ends the monitor", run.limit
+            )
         else:
             (part,) = sizes
             begin = pending.begin.get(part, 0)

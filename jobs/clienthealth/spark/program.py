@@ -68,9 +68,9 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             time.sleep(0.1)
         code = process.poll() if process is not None else None
         if code == OUT_OF_MEMORY:
-            text = "the heap of Spark's JVM was exhausted: [monitor] heap_mb says how large it may be"
+            text = "the heap of Spark's JVM was exhausted: [monitor] heap_mb sets its maximum size"
             raise HeapError(text) from error
-        raise ServiceError(f"the JVM of Spark has ended with code {code}; its last words are above") from error
+        raise ServiceError(f"the JVM of Spark has ended with code {code}; its last messages are above") from error
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
@@ -108,7 +108,7 @@ class _Run:
             self._until_more_is_read()
         self._guard.ended(None)
         self._losses.close()
-        # Without this, Spark would go on calling this process after its end, and log long messages.
+        # Without this, Spark would keep calling this process after its end, and log long messages.
         self._spark.streams.removeListener(self._listener)
 
     def _look(self, after: float = 0) -> None:
@@ -147,7 +147,7 @@ class _Run:
                 batches = metrics.batches
                 self._look(LOOK_SECONDS)
                 if os.getppid() != parent:
-                    log.error("whoever started the monitor has ended")
+                    log.error("the process that started the monitor has ended")
                     self._stop.set()
         except StreamingQueryException as error:
             guard.ended(str(error))

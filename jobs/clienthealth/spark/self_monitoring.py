@@ -88,7 +88,7 @@ class SelfMetrics:
         self.read = counter("records_read", "Records read.", "source_topic")
         self.rejected = counter("records_rejected", "Records that could not be read.", "reason", "source_topic")
         self.late = counter(
-            "late_records", "Readings and events that came after their windows were closed and were left out.", "query"
+            "late_records", "Samples and events that were left out because their windows were already closed.", "query"
         )
         self.duration = gauge("batch_duration_seconds", "How long the last batch took.", "query")
         self.last_batch = gauge("last_batch_timestamp_seconds", "When the last batch ended.", "query")
@@ -99,7 +99,7 @@ class SelfMetrics:
         )
         self.lost = counter("lost_records", "Records that Kafka deleted before they were read.", "source_topic")
         self.recreated = counter(
-            "recreated_partitions", "Partitions found to end before what was read of them already.", "source_topic"
+            "recreated_partitions", "Partitions that end before the offset up to which they were read.", "source_topic"
         )
         self.present = gauge("input_topic_present", "1 while an input topic is there, else 0.", "source_topic")
         self.started = gauge("start_timestamp_seconds", "When this process began.")

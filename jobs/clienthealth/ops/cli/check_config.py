@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-HELP = "print the settings in force (secrets masked), or say what is wrong with them"
+HELP = "print the settings in force (secrets masked), or what is wrong with them"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -25,7 +25,7 @@ def configure_demo(parser: argparse.ArgumentParser) -> None:
         dest="seconds",
         type=duration,
         metavar="SECONDS",
-        help="end after this time (default: at Ctrl-C); exit 0 if every failure that goes on is still shown then, with "
+        help="end after this time (default: at Ctrl-C); exit 0 if every lasting failure is still shown then, with "
         "one page each, and no other client was accused and no other page sent, else 1",
     )
     parser.add_argument(
@@ -33,7 +33,7 @@ def configure_demo(parser: argparse.ArgumentParser) -> None:
         type=lambda text: () if text == "none" else _names(text),
         metavar="MODE,…",
         help="exit 0 once each of these modes has been proved and its critical alert delivered, 1 if not in time, or "
-        "if a client is accused or an alert delivered without cause; 'none': exit 0 if there is no such thing all the "
+        "if a client is accused or an alert delivered without cause; 'none': exit 0 if neither happens all the "
         "time",
     )
     parser.add_argument(
@@ -57,11 +57,11 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def configure_replay(parser: argparse.ArgumentParser) -> None:
-    """Add the options: what to play, how fast, and onto which topics if the files do not say."""
+    """Add the options: what to play, how fast, and onto which topics if the files' names do not show it."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="folder of a recording, or file")
     parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="times as fast as it happened (1)")
     parser.add_argument(
-        "--stream", choices=("metrics", "logs"), help="which topic, for files with a name that does not say"
+        "--stream", choices=("metrics", "logs"), help="the topic of files with a name that does not show it"
     )
     parser.add_argument("--keep-time", action="store_true", help="leave the recorded times as they are")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELP = {
     "diagnose": "judge whatever people attach: logs, thread dumps, metrics, recordings; files, folders, archives",
     "watch": (
-        "is my client stuck now? watches processes of this machine (or URLs), judges them, says why; needs no Kafka"
+        "is my client stuck now? watches processes of this machine (or URLs), judges them, shows why; needs no Kafka"
     ),
 }
 

@@ -24,7 +24,7 @@ EXIT_CODES = (
     "3 there is no record"
 )
 _LIMIT = 1000
-#: Stands in place of a Kafka partition for records that come from a file.
+#: Replaces the Kafka partition of records that come from a file.
 NO_PARTITION = -1
 
 
@@ -32,7 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options: where the records are, how many to read, and the form of the answer."""
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="file or folder of records")
     parser.add_argument("--topic", action="append", default=[], metavar="T", help="a topic; may be given repeatedly")
-    parser.add_argument("--stream", choices=("metrics", "logs"), help="what they are meant to be (default: either)")
+    parser.add_argument(
+        "--stream", choices=("metrics", "logs"), help="the expected kind of the records (default: either)"
+    )
     parser.add_argument(
         "--limit", type=int, default=_LIMIT, metavar="N", help=f"newest of each topic, first of each file ({_LIMIT})"
     )

@@ -22,11 +22,11 @@ HELP = "write the settings for a cluster, test the connection, create missing to
 CONNECTION = (
     ("username", "NAME", "user; of OAUTHBEARER the client id, of GSSAPI the principal"),
     ("password-file", "FILE", "its first line is the password, of OAUTHBEARER the client secret"),
-    ("token-url", "URL", "OAUTHBEARER: where tokens are had, or file:///… of one"),
-    ("scope", "NAME", "OAUTHBEARER: of the tokens"),
-    ("keytab", "FILE", "GSSAPI: keys of the principal; else its tickets are used"),
+    ("token-url", "URL", "OAUTHBEARER: endpoint that issues tokens, or file:///… of a token"),
+    ("scope", "NAME", "OAUTHBEARER: scope of the tokens"),
+    ("keytab", "FILE", "GSSAPI: keytab of the principal; without it its ticket cache is used"),
     ("ca-file", "FILE", "authority of the brokers' certificates: PEM, .p12 or .jks"),
-    ("client-file", "FILE", "certificate and key of this client, in one such file"),
+    ("client-file", "FILE", "certificate and key of this client, in one file of these types"),
     ("store-password-file", "FILE", "its first line is the password of .p12 and .jks"),
 )
 
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     parser.description = (
         f"{HELP[0].upper()}{HELP[1:]}. Nothing is changed before you have seen what will be done. It can be run again: "
-        "a file that is there is kept, and so are topics."
+        "existing files and topics are kept."
     )
     parser.add_argument("--out", metavar="FILE", default="health.toml", help="the file of settings (health.toml)")
     connection = parser.add_argument_group("the cluster")
@@ -49,7 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     topics = parser.add_argument_group("topics")
     topics.add_argument("--metrics-topic", metavar="NAME", action="append", help="read for metrics (client-metrics)")
     topics.add_argument("--logs-topic", metavar="NAME", action="append", help="read for logs (client-logs)")
-    topics.add_argument("--partitions", metavar="N", type=int, default=12, help="of new input topics (12)")
+    topics.add_argument(
+        "--partitions", metavar="N", type=int, default=12, help="number of partitions of new input topics (12)"
+    )
     topics.add_argument(
         "--replication-factor",
         metavar="N",
@@ -59,13 +61,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", metavar="DIR", help="folder or URL of checkpoints, history and reviews (the current folder)"
     )
-    pushes = parser.add_argument_group("what clients push by themselves (KIP-714)")
+    pushes = parser.add_argument_group("metrics that clients push by themselves (KIP-714)")
     pushes.add_argument(
         "--push-interval",
         metavar="SECONDS",
         type=float,
         default=30.0,
-        help="clients are asked to push their metrics so often, through brokers with our plugin (30); 0: do not ask",
+        help="interval of pushes to request from clients, through brokers with our plugin (30); 0: request none",
     )
     parser.add_argument("--dry-run", action="store_true", help="connect, show what would be done, and do nothing")
     parser.add_argument("--yes", action="store_true", help="do it without asking")
@@ -143,8 +145,8 @@ def _kept(args: argparse.Namespace, path: Path) -> Settings:
         "state": (args.state and placed(Defaults(), args.state).monitor.checkpoint, settings.monitor.checkpoint),
     }
     if others := [f"--{name}" for name, (given, there) in compared.items() if given and given != there]:
-        raise SettingsError(f"{path} is there and says something else: edit it, or leave out {', '.join(others)}")
-    print(f"{path} is there and is kept.")
+        raise SettingsError(f"{path} exists with other values: edit it, or leave out {', '.join(others)}")
+    print(f"{path} exists and is kept.")
     return settings
 
 
@@ -157,14 +159,14 @@ def _answers(args: argparse.Namespace) -> Answers:
     asks = sys.stdin.isatty()
     ask = partial(_ask, asks)
     if not args.bootstrap_servers and not asks:
-        raise SettingsError("--bootstrap-servers is missing, and nobody is there to be asked")
+        raise SettingsError("--bootstrap-servers is missing, and there is no terminal for questions")
     servers = ask(args.bootstrap_servers, "Brokers (host:port, comma separated)")
     protocol = ask(args.security_protocol, "Security protocol", "PLAINTEXT", PROTOCOLS)
     login: dict[str, Any] = {}
     if protocol.startswith("SASL_"):
         login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGINS))
         if login["mechanism"] == "OAUTHBEARER":
-            login["token_url"] = ask(args.token_url, "Endpoint of tokens, or file:///… of one")
+            login["token_url"] = ask(args.token_url, "Endpoint that issues tokens, or file:///… of a token")
         # If the token is in a file, no further options are needed.
         ask = partial(_ask, asks and not login.get("token_url", "").startswith("file:"))
         for name, answer in PARTS[login["mechanism"]].items():
@@ -217,5 +219,5 @@ def _agreed() -> bool:
     from clienthealth.model.errors import SettingsError
 
     if not sys.stdin.isatty():
-        raise SettingsError("nobody is there to say yes: --yes does it, --dry-run only shows it")
-    return input("\nGo on? [y/N] ").strip().lower() in ("y", "yes")
+        raise SettingsError("there is no terminal for a confirmation: --yes confirms, --dry-run only shows the changes")
+    return input("\nContinue? [y/N] ").strip().lower() in ("y", "yes")

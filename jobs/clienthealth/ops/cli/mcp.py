@@ -1,6 +1,6 @@
 """`kafka-health mcp`: a read-only server of the Model Context Protocol, for the assistants of people on call.
 
-It asks the API of the Prometheus exporter, so it needs no Kafka. What clients wrote is quoted as data below a notice;
+It uses the API of the Prometheus exporter, so it needs no Kafka. What clients wrote is quoted as data below a notice;
 secrets are hidden, and every answer is bounded.
 """
 
@@ -128,9 +128,9 @@ class Tools:
         return answer(self._ask(f"clients?{urlencode({name: value for name, value in asked.items() if value})}"))
 
     def client(self, key: str) -> str:
-        """Tell all about one client: verdicts, evidence with topic, partition and offset, what was ruled out, options.
+        """Give all about one client: verdicts, evidence with topic, partition and offset, what was ruled out, options.
 
-        key: as unhealthy_clients gives it (service|instance|client_id).
+        key: as unhealthy_clients returns it (service|instance|client_id).
         """
         return answer(self._ask(f"clients/{quote(key, safe='')}"))
 

@@ -83,7 +83,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # The folder cannot be written: leave it to the job: its error says what to do.
+        # The folder cannot be written: the job will fail with an error that states what to do.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield
@@ -117,7 +117,9 @@ def _supervised(config: str | None) -> int:
             return code
         if time.monotonic() - begun > WELL_SECONDS:
             wait = FIRST_WAIT
-        print(f"kafka-health: the monitor ended with code {code}; again in {wait:.0f} s", file=sys.stderr, flush=True)
+        print(
+            f"kafka-health: the monitor ended with code {code}; next start in {wait:.0f} s", file=sys.stderr, flush=True
+        )
         if stop.wait(wait):
             return 0
         wait = min(2 * wait, LONGEST_WAIT)

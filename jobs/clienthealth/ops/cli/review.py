@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 #: A name before a folder, as in `NAME=FOLDER`. A URL does not match: it has a colon before its first equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
-_FROM = "an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); alone: all that it names"
+_FROM = (
+    "an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); alone: the whole period that it names"
+)
 
 HELP = {
     "review": "write the reliability review of a week (or of any stretch of time) from the history",
@@ -53,7 +55,7 @@ def configure_review(parser: argparse.ArgumentParser) -> None:
 
 
 def run_review(args: argparse.Namespace) -> int:
-    """Make the review, write it, and send it if asked."""
+    """Make the review, write it, and send it if requested."""
     from clienthealth.configuration import load, placed
     from clienthealth.review.mail import check, send
     from clienthealth.review.period import period

@@ -1,4 +1,4 @@
-"""Looks at everything that a healthy installation needs, and says in sentences what is wrong and how to mend it.
+"""Checks everything that a healthy installation needs, and describes what is wrong and how to mend it.
 
 A check is a function of the settings that yields findings; it never raises for what it examines.
 """
@@ -17,7 +17,7 @@ State = Literal["ok", "warning", "failed", "skipped"]
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check: its subject, its state, and a sentence that describes it and says what to do."""
+    """The result of a check: its subject, its state, and a sentence that describes it and the remedy."""
 
     about: str
     state: State

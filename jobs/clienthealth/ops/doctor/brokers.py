@@ -83,7 +83,7 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
                 yield from clocks_agree(settings, name, records)
                 yield from who_pushes(name, records)
         except HealthError as error:
-            yield Finding(f"topic {name}", "warning", f"Its records could not be looked at: {error}.")
+            yield Finding(f"topic {name}", "warning", f"Its records could not be read: {error}.")
 
 
 def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any], brokers: int) -> Iterator[Finding]:
@@ -92,7 +92,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     read = name in (*settings.topics.metrics, *settings.topics.logs)
     states = name == settings.topics.health
     if trouble := extents(client, [name]).trouble:
-        yield Finding(about, "failed", f"{trouble}. What is there can be neither read nor written: is a broker down?")
+        yield Finding(about, "failed", f"{trouble}. Their records can be neither read nor written: is a broker down?")
     yield from _rights(about, topic, {"READ"} if read else {"WRITE", "READ"} if states else {"WRITE"})
     config = configuration(client, name)
     if risk := declared.replication_risk(topic, brokers, int(config.get("min.insync.replicas", 1))):
@@ -105,7 +105,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     if states == ("compact" in policy):
         yield Finding(about, "ok", f"Its cleanup.policy is '{policy}', as it should be.")
     else:
-        lost, wanted = "older readings of a client would be thrown away", "delete"
+        lost, wanted = "older samples of a client would be deleted", "delete"
         if states:
             lost, wanted = "states of clients that change rarely would vanish", "compact,delete"
         yield Finding(about, "failed", f"Its cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
@@ -122,7 +122,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report which needed rights on the topic this user has; brokers before 2.3 do not say."""
+    """Report which needed rights on the topic this user has; brokers before 2.3 do not report it."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
@@ -136,7 +136,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
     """Check that the monitor may read in its groups, and that the groups exporter may see other groups."""
     about = "groups"
     if trouble := extents(client, [OFFSETS_TOPIC]).trouble:
-        yield Finding(about, "failed", f"{trouble}. The groups that are kept there are not known: is a broker down?")
+        yield Finding(about, "failed", f"{trouble}. The groups of these partitions are not known: is a broker down?")
     name = f"{READERS}doctor"
     try:
         group = client.describe_groups([name])[name]
@@ -148,7 +148,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
             yield Finding(about, "skipped", "No group has been in this cluster yet; ask again when one has.")
         return
     except KafkaError as failed:
-        yield Finding(about, "warning", f"Groups could not be looked at: {type(failed).__name__}: {failed}.")
+        yield Finding(about, "warning", f"Groups could not be described: {type(failed).__name__}: {failed}.")
         return
     authorised = not error and isinstance(allowed, list)
     if GroupAuthorizationFailedError.__name__ in error or (authorised and not {"READ", "ALL"} & set(allowed or ())):
@@ -156,7 +156,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
-        # For a group that does not exist yet, brokers say only whether this user may describe it.
+        # For a group that does not exist yet, brokers report only whether this user may describe it.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'look at'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
@@ -186,7 +186,9 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
         yield Finding(PUSHES, "skipped", f"{UNSEEN} ({type(error).__name__}); {GRANT}")
         return
     if not with_plugin or present is None:
-        text = "No broker has our plugin, so no client pushes. deploy/broker-plugin/README.md says how to install it."
+        text = (
+            "No broker has our plugin, so no client pushes. deploy/broker-plugin/README.md describes its installation."
+        )
         if with_plugin is None:
             text = f"{UNSEEN}; {GRANT}"
         elif present is None:
@@ -196,10 +198,14 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
     lacking = [node for node in nodes if node not in with_plugin]
     if lacking:
         text = f"Of {len(nodes)} brokers {len(lacking)} lack our plugin ({', '.join(map(str, lacking))})"
-        yield Finding(PUSHES, "warning", f"{text}: what clients push to them is lost. Restart them with it.")
+        yield Finding(
+            PUSHES, "warning", f"{text}: metrics that clients push to them are lost. Restart them with the plugin."
+        )
     if idle:
         text = f"The plugin of broker(s) {', '.join(map(str, idle))} takes no pushes: its settings are wrong"
-        yield Finding(PUSHES, "failed", f"{text}. The log of the broker names them ('Client telemetry is not taken').")
+        yield Finding(
+            PUSHES, "failed", f"{text}. The broker's log names the wrong settings ('Client telemetry is not taken')."
+        )
     if not (lacking or idle):
         yield Finding(PUSHES, "ok", f"All {len(nodes)} broker(s) have our plugin.")
     of_java, of_librdkafka = Subscription.ours()

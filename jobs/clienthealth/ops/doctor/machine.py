@@ -85,7 +85,7 @@ def of_topic(about: str, compression: str) -> Finding:
 
 
 def places_work(settings: Settings) -> Iterator[Finding]:
-    """Check that checkpoint, history and reviews can be kept where the settings say: write files, open tables."""
+    """Check the places of checkpoint, history and reviews: write files there, open tables."""
     places = {
         CHECKPOINT: settings.monitor.checkpoint,
         HISTORY: settings.monitor.history,

@@ -1,6 +1,6 @@
 """Read and survey the newest records of a topic: their formats and the clocks of their clients.
 
-The checks and `kafka-health formats` use it. Kafka's own time of a record says nothing about a client's clock: it is
+The checks and `kafka-health formats` use it. Kafka's own time of a record shows nothing about a client's clock: it is
 the sender's, often a collector's. A client with a wrong clock writes its wrong time within the record.
 """
 
@@ -198,7 +198,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
                 ahead[client] = max(snapshot.ts_ms / 1000 - now, ahead.get(client, -math.inf))
                 behind[client] = min((record.ts_ms - snapshot.ts_ms) / 1000, behind.get(client, math.inf))
     if not ahead:
-        text = f"None of the newest {len(records)} records of {topic} has a reading's time."
+        text = f"None of the newest {len(records)} records of {topic} has the time of a sample."
         if not records:
             text = f"{topic} has no records yet, so clocks cannot be compared."
         yield Finding(CLOCK, "skipped", text)
@@ -207,7 +207,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     rejected = {client: by for client, by in ahead.items() if by > future_seconds}
     early = {client: by for client, by in ahead.items() if SKEW_WARNING_SECONDS < by <= future_seconds}
     late = {client: by for client, by in behind.items() if by > DELAY_WARNING_SECONDS}
-    mend, held = "Mend the clocks of these clients, or of this machine.", "or a collector holds readings back."
+    mend, held = "Mend the clocks of these clients, or of this machine.", "or a collector delays samples."
     judged: tuple[tuple[Mapping[str, float], State, str, str], ...] = (
         (rejected, "failed", "have a time in the future, and are rejected", mend),
         (early, "warning", "have a time in the future", "Compare clocks."),

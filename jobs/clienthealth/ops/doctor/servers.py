@@ -98,7 +98,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
-        text = f"At most: {at_most}. Its metrics are off ([monitor] metrics_port), so no counts."
+        text = f"At most: {at_most}. Its metrics are off ([monitor] metrics_port), so there are no counts."
         yield Finding("limits", "skipped", text)
         return
     url = f"http://{settings.monitor.metrics_host}:{settings.monitor.metrics_port}/metrics"
@@ -122,7 +122,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
         if left_out:
             name = f"max_{limit.replace('-', '_')}"
             what = f"The limit on {limit.replace('-', ' ')} ({chosen[limit]:,}) has left out {left_out:,.0f}"
-            remedy = f"Find out what sends so much, or raise [monitor] {name}."
+            remedy = f"Find out which clients send so much, or raise [monitor] {name}."
             yield Finding("limits", "warning", f"{what} since the monitor started. {remedy}")
     skewed = values.get(("skewed_clients", ""), 0)
     if skewed:
