@@ -76,15 +76,15 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
             until = f"ends on {state.ends:%Y-%m-%d at %H:%M} UTC"
             back = f"= {int((now - state.ends).total_seconds()) + MORE_SECONDS}"
         return (
-            f"the history in {root} {until}, before what the checkpoint in {checkpoint} has read: what was judged "
-            "between the two is missing in reviews, and failures that ended there look open; to judge again what the "
-            "topics still have of it, name another folder in [monitor] checkpoint and a [monitor] start_seconds_back "
+            f"the history in {root} {until}, before what the checkpoint in {checkpoint} has read: verdicts "
+            "between the two are missing in reviews, and failures that ended there look open; to judge again the data "
+            "that the topics still have, name another folder in [monitor] checkpoint and a [monitor] start_seconds_back "
             f"{back}: nothing is counted twice"
         )
     if state.ahead:
         return (
             f"the history in {root} reaches to {state.ends:%Y-%m-%d at %H:%M} UTC, beyond what the checkpoint in "
-            f"{checkpoint} has read: what comes again is not added to it once more"
+            f"{checkpoint} has read: rows that come again are not added twice"
         )
     return None
 
