@@ -39,8 +39,8 @@ JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: While no batch ends, the query's positions are compared with Kafka's offsets at this interval (s).
 LOOK_SECONDS = 10
 FIXED = (
-    "the checkpoint spreads its state over %s partitions and keeps them: [monitor] shuffle_partitions = %s takes effect "
-    "only with a new folder in [monitor] checkpoint"
+    "the checkpoint spreads its state over %s partitions and keeps them: [monitor] shuffle_partitions = %s takes "
+    "effect only with a new folder in [monitor] checkpoint"
 )
 
 
