@@ -45,7 +45,7 @@ def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     # Checked as soon as the topics exist.
     findings = list(kafka_works(settings))
     assert texts(iter(findings), "topic well-metrics", "warning") == [
-        "It has no records yet: nothing can be judged until somebody writes metrics to it."
+        "It has no records yet: nothing can be judged until metrics are written to it."
     ]
     assert texts(iter(findings), "topic well-logs", "skipped")
     writer = producer(settings)

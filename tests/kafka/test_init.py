@@ -56,7 +56,7 @@ def test_it_shows_does_and_keeps(fresh: Broker, tmp_path: Path) -> None:
 
     unasked = init(*ours)
     assert (unasked.returncode, file.exists()) == (2, False)
-    assert "--yes does it, --dry-run only shows it" in unasked.stderr
+    assert "--yes confirms, --dry-run only shows the changes" in unasked.stderr
 
     done = init(*ours, "--yes")
     assert (done.returncode, done.stderr) == (0, "")
