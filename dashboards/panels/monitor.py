@@ -140,7 +140,7 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Age of the newest record",
-            "Time since the moment that the newest record of client health speaks of. High is bad: verdicts "
+            "Age of the newest data behind any verdict. High is bad: verdicts "
             "may no longer hold. What to do: see whether the input below is late. Alert: "
             "KafkaClientHealthStale.",
             age_of_newest(),

@@ -99,7 +99,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     doubts = []
     if not has_evidence and silent(w, limits)[0]:
         ago = elapsed(w.last("last-poll-seconds-ago")[0])
-        text = f"it has not called poll() for {ago}, and no dump shows whether it is closed"
+        text = f"the consumer has not called poll() for {ago}, and no dump shows whether it is being closed"
         doubts.append(Fact.of("metric", window.readings[-1], text))
     return conclude(ID, [], otherwise=None if has_evidence else GATE.reason(w, limits), doubts=doubts)
 
@@ -115,7 +115,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
     if seen.last_ms > dump.ts_ms:
-        text = "the consumer still reports metrics, which the end of close() takes down, and has not polled since"
+        text = "the consumer still reports metrics, which the end of close() removes, and has not polled since"
         facts.append(replace(seen.fact(text, given=given), kind="metric"))
     return facts
 
@@ -263,7 +263,7 @@ def _overdue(
     for event in begun:
         seconds = (window.newest_ms - event.ts_ms) / 1000
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:
-            text = f"{client} began to shut down and has not completed it for {elapsed(seconds)}"
+            text = f"{client} began to shut down {elapsed(seconds)} ago and has not completed"
             given = coordinator_answers(window, window.newest_ms) if window.client.kind == "consumer" else None
             return [Fact.of("log", event, text, given=given)]
     return []
@@ -283,10 +283,10 @@ def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
 
 
 DESTROYS = "a backtrace finds a thread inside rd_kafka_destroy, which waits until all threads of librdkafka have ended"
-UNDER_WAY = "its shutdown had begun, and what was read ends before it completed"
-LOOKING = "it looks for its offset manager, and what was read does not show that it found one"
+UNDER_WAY = "the consumer's shutdown had begun, and the data that was read ends before it completed"
+LOOKING = "the consumer looks for its offset manager, and the data that was read does not show that it found one"
 BLIND = "nothing is fetched, and neither a log line nor a thread dump shows why; metrics cannot show this fault"
-BLIND_POLLS = "nothing shows that it polls, and no thread dump whether it is being closed"
+BLIND_POLLS = "nothing shows that the consumer polls, and no thread dump shows whether it is being closed"
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
@@ -371,7 +371,7 @@ def doubt(look: Look) -> str:
     """
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
-        return "the connector began to shut down, and the records end before it has"
+        return "the connector began to shut down, and the records end before it completed"
     if look.vanished and look.window.client.kind != "consumer" and not events(look.window, COMPLETED):
         return "its JVM went on to answer without the connector's metrics, and nothing shows how its shutdown ended"
     if look.measured:

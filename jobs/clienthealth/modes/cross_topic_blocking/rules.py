@@ -296,8 +296,8 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         return []
     text = (
         f"the application took {count_of(records, 'record')} of {listing(sorted(handled))} in turn within "
-        f"{elapsed(seconds)}, and {waiting:.0f} wait in the queue that these share: statistics do not tell whether one "
-        "topic holds up the others or all are handled slowly"
+        f"{elapsed(seconds)}, and {waiting:.0f} wait in the queue that these topics share: statistics do not show "
+        "whether one topic holds up the others or all are handled slowly"
     )
     return [Fact.of("metric", last, text, since=first)]
 
@@ -327,7 +327,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     text += f" and is {count_of(behind, 'record')} behind on " if piles_up else " meanwhile, and holds up "
     text += listing(topics)
     if culprit:
-        text += f"; the longer the more records of {culprit} it had got"
+        text += f"; that time grows with the number of records of {culprit}"
     since = round(reading.ts_ms - 1000 * away)
     detail = {"culprit": culprit, "victims": others} if culprit else {"topics": topics}
     given = coordinator_answers(window, max(window.readings, key=_seconds_away).ts_ms)
@@ -348,7 +348,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield in words that one queue of the Scala consumer stays full while another one is empty."""
+    """Yield a reason to take a dump: one queue of the Scala consumer stays full while another queue is empty."""
     if readings.before is None:
         return
     limit = option_of(readings.config.get(CHUNKS)) or QUEUE_DEFAULTS[CHUNKS]

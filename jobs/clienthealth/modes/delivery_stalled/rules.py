@@ -151,7 +151,7 @@ def frozen(w: Windows, limits: Thresholds) -> Bools:
 
 
 def living(w: Windows, limits: Thresholds) -> tuple[Bools, Bools]:
-    """Return two flags per window: records wait too long with a running I/O thread, or with one that stands still."""
+    """Return two flags per window: records wait too long with a running I/O thread, or with a stuck I/O thread."""
 
     def made() -> tuple[Bools, Bools]:
         waits = stalled(w, limits)
@@ -171,7 +171,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 BLIND_COUNTS = "the client does not count what it sent"
 BLIND_WAITING = "the client does not report whether records wait"
 FAILING = "records fail, and none is known to be delivered since"
-BLIND_FROZEN = "nothing is delivered, but the I/O thread stands still: see producer-callback-deadlock"
+BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-callback-deadlock"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
