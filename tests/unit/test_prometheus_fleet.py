@@ -255,7 +255,11 @@ def test_any_shard_has_the_page_of_a_client_that_fails() -> None:
     states.put(*wire(deadlock()))
     exporter = Exporter(settings, states, lambda: None, clock=lambda: NOW)
     page = asked(exporter, ASKED)
-    assert page.status == 200 and "select-total stood at 10213" in str(page.body) and "serves it" in str(page.body)
+    assert (
+        page.status == 200
+        and "select-total stood at 10213" in str(page.body)
+        and "serves this client" in str(page.body)
+    )
     states.put(*wire(record(verdict("producer-callback-deadlock", "ok"), end_ms=NOW_MS + 10_000)))
     assert "select-total" not in str(asked(exporter, ASKED).body), "its newest record, also once it is well"
 

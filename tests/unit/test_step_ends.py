@@ -92,7 +92,7 @@ def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | Non
     successor = verdict(monitor, "shop|h:2|p")
     if speaks:
         assert successor["status"] == "unknown"
-        assert "goes on logging" in successor["reason"]
+        assert "still logs" in successor["reason"]
         assert {c.client.instance for c in changes(monitor)} == {"h:1"}
     else:
         # The successor started and has data to deliver, and no close is known: not enough for a stronger verdict.
