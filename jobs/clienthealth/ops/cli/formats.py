@@ -84,6 +84,8 @@ def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
     """Yield each file with the stream that its name suggests, and its first records."""
+    if not paths:
+        return
     from clienthealth.model.readings import Source
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.recordings import read
