@@ -113,10 +113,11 @@ class _Task:
     def __init__(self, settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> None:
         import pyarrow as pa
 
+        from clienthealth.measure.packed import who_of
         from clienthealth.measure.packer import Packer
         from clienthealth.read.decode import latest_ms
 
-        self.settings = settings
+        self.settings, self.who_of = settings, who_of
         self.numbers = numbers or range(settings.monitor.buckets)
         self.pattern = "|".join(map(_escaped, literals))
         self.now_ms = int(time.time() * 1000)
@@ -179,7 +180,6 @@ class _Task:
             times[rows] = stream_times
 
     def _metrics(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        from clienthealth.measure.packed import who_of
         from clienthealth.read.decode import decode_metrics, fast, speaks_of
 
         packer, latest_ms, largest = self.packer, self.latest_ms, self.settings.monitor.max_record_bytes
@@ -193,7 +193,7 @@ class _Task:
             if sample is not None and slot is None:
                 identity = sample.client.identity
                 if identity.kind != "group" and speaks_of(topics, topic, identity.service or ""):
-                    slot = slots[sample.client] = packer.slot(who_of(identity))
+                    slot = slots[sample.client] = packer.slot(self.who_of(identity))
             if sample is None or slot is None:
                 decoded = decode_metrics(records.record(at), self.settings, self.now_ms)
                 self._take(decoded, records, at, times, reasons)
@@ -233,11 +233,9 @@ class _Task:
     def _take(
         self, decoded: Decoded, records: _Records, at: int, times: np.ndarray, reasons: list[tuple[int, str]]
     ) -> None:
-        from clienthealth.measure.packed import who_of
-
         source = records.source(at)
         for snapshot in decoded.snapshots:
-            self.packer.snapshot(snapshot, who_of(snapshot.client), source)
+            self.packer.snapshot(snapshot, self.who_of(snapshot.client), source)
         if decoded.snapshots:
             records.of_groups[at] = all(snapshot.client.kind == "group" for snapshot in decoded.snapshots)
         sent_ms = [snapshot.ts_ms or 0 for snapshot in decoded.snapshots] + [line.ts_ms or 0 for line in decoded.lines]
