@@ -98,7 +98,7 @@ def test_an_overspent_month_puts_reliability_first() -> None:
     reviewed = review(overall=ill, services=[ill], themes=[theme(open=1, stop=None)], quality=watched())
     assert sentences(reviewed)[2] == (
         "To do: end what is still going on (“Producer deadlocked”); "
-        "put reliability first in orders-api, whose budget for the last 4 weeks is overspent."
+        "put reliability first in orders-api: the budget for the last 4 weeks is overspent."
     )
 
 

@@ -392,7 +392,7 @@ def _next(review: Review) -> str:
     if frozen:
         weeks = f"the last {len(review.periods)} {review.period.unit}s"
         services = listing(_owned(review, frozen))
-        todo.append(f"put reliability first in {services}, whose budget for {weeks} is overspent")
+        todo.append(f"put reliability first in {services}: the budget for {weeks} is overspent")
     elif review.themes and not open_now:
         todo.append(f"agree on one action against “{review.themes[0].title}”")
     if missed:
