@@ -36,6 +36,7 @@ NAMES = (
     "backlog_logs",
     "decode",
     "small_batches",
+    "step",
     "idle",
     "start",
     "onset",
