@@ -149,6 +149,32 @@ def memory() -> int:
     return int(match[1]) * 1024
 
 
+def test_an_unread_answer_has_a_place_until_the_peer_is_cut_off_after_one_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(web._Handler, "timeout", 4.0)
+    asked: list[Request] = []
+
+    def small(request: Request) -> Response:
+        asked.append(request)
+        return Response("x" * 60_000, "text/plain")
+
+    def stuck() -> bool:
+        before = len(asked)
+        time.sleep(0.5)
+        return before == len(asked) > 0
+
+    with serving(small) as server, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.connect(server.server_address[:2])
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
+        eventually(stuck)
+        assert server.places._value == web.MAX_ANSWERS - 1
+        since = time.monotonic()
+        eventually(lambda: not server._deadlines)
+        assert time.monotonic() - since < 8
+
+
 def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """One byte now and then keeps every single read within its time limit."""
     monkeypatch.setattr(web, "REQUEST_SECONDS", 0.5)

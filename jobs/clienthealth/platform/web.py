@@ -58,6 +58,7 @@ _BUSY = (
     f"HTTP/1.1 503 Service Unavailable\r\nRetry-After: {RETRY_AFTER_SECONDS}\r\n"
     "Content-Length: 0\r\nConnection: close\r\n\r\n"
 ).encode()
+_PIECE_BYTES = 65_536
 _HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _LEVEL = 1
 #: Compressed bytes to unpack at a time: usually about 40 kB of lines, 4 MB at most.
@@ -244,8 +245,6 @@ def _end(connection: socket.socket) -> None:
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     timeout = REQUEST_SECONDS
-    # Small pieces are gathered in a buffer. A peer must read as much within the timeout as one call can send.
-    wbufsize = 65_536
     protocol_version = "HTTP/1.1"
     server_version = "kafka-client-health"
     sys_version = ""
@@ -338,7 +337,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        for piece in filter(None, pieces):
+        for piece in _packets(pieces):
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
         if chunked:
             self.wfile.write(b"0\r\n\r\n")
@@ -368,3 +367,16 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         yield packer.compress(piece)
     yield packer.flush()
+
+
+def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in non-empty packets; a peer must read each within the socket's timeout."""
+    gathered = bytearray()
+    for piece in pieces:
+        for start in range(0, len(piece), _PIECE_BYTES):
+            gathered += piece[start : start + _PIECE_BYTES]
+            if len(gathered) >= _PIECE_BYTES:
+                yield bytes(gathered)
+                gathered.clear()
+    if gathered:
+        yield bytes(gathered)
