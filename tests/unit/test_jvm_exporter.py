@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -48,16 +49,25 @@ def test_wrong_targets(text: str) -> None:
         Target.parse(text)
 
 
-def test_a_file_of_targets_is_read_again_when_it_changes(tmp_path: Path) -> None:
+def test_a_file_of_targets_is_read_again_when_it_changes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "targets"
     targets = Targets([], file)
     assert targets.now() == ()
     file.write_text("# none yet\n\na=http://h/\n", encoding="utf-8")
     assert targets.now() == (Target("a", "http://h/"),)
     file.write_text("nonsense and more\n", encoding="utf-8")
-    assert targets.now() == (Target("a", "http://h/"),)
+    assert targets.now() == targets.now() == (Target("a", "http://h/"),)
+    assert caplog.text.count(f"targets of {file} stay as they were: target 'nonsense'") == 1
     file.write_text("a=http://h/\nb=http://i/\n", encoding="utf-8")
     assert [target.service for target in targets.now()] == ["a", "b"]
+    file.write_text("c=http://h/\n", encoding="utf-8")
+    with monkeypatch.context() as closed:
+        closed.setattr(Path, "read_text", Mock(side_effect=PermissionError(13, "Permission denied")))
+        assert [len(targets.now()), len(targets.now())] == [2, 2]
+    assert caplog.text.count("Permission denied") == 1
+    assert targets.now() == (Target("c", "http://h/"),)
     with pytest.raises(InputError):
         Targets([])
 

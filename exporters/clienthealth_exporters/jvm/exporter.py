@@ -110,7 +110,7 @@ class Targets:
         self._given = tuple(targets)
         self._in_file: Reread[tuple[Target, ...]] | None = None
         if file is not None:
-            self._in_file = Reread("targets", [file], lambda: _targets(file), former=())
+            self._in_file = Reread(f"targets of {file}", [file], lambda: _targets(file), former=())
 
     def now(self) -> tuple[Target, ...]:
         """Return all targets. If the file is unreadable, that is reported once, and the list read before stays."""

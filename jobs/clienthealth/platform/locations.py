@@ -62,6 +62,7 @@ class Reread(Generic[_T]):
 
     If a changed file cannot be read, the error is logged once, and the former content stays in force. `what`: the
     content's name in the log. Raises what `read` raises if the first reading fails, unless `former` content is given.
+    A file that does not open is tried again each time, because its permissions may change and nothing else.
     """
 
     def __init__(
@@ -72,18 +73,21 @@ class Reread(Generic[_T]):
         self._stamp: object = None if former is not None else self._stamps()
         self._content = former if former is not None else read()
         self.readable = True
+        self._unopened = False
 
     def current(self) -> _T:
         """Return the content; the same object as long as no file has changed."""
         with self._lock:
-            if (stamp := self._stamps()) != self._stamp:
+            changed = (stamp := self._stamps()) != self._stamp
+            if changed or self._unopened:
                 self._stamp = stamp
                 try:
-                    self._content, self.readable = self._read(), True
-                    log.info("%s were read again", self._what)
+                    self._content, self.readable, self._unopened = self._read(), True, False
+                    log.info("%s were read", self._what)
                 except HealthError as error:
-                    self.readable = False
-                    log.warning("%s stay as they were: %s", self._what, error)
+                    self.readable, self._unopened = False, isinstance(error.__cause__, OSError)
+                    if changed:
+                        log.warning("%s stay as they were: %s", self._what, error)
             return self._content
 
     def _stamps(self) -> list[object]:
