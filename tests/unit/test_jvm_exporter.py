@@ -68,6 +68,12 @@ def test_a_file_of_targets_is_read_again_when_it_changes(
         assert [len(targets.now()), len(targets.now())] == [2, 2]
     assert caplog.text.count("Permission denied") == 1
     assert targets.now() == (Target("c", "http://h/"),)
+    file.write_text("garbage\n", encoding="utf-8")
+    with monkeypatch.context() as closed:
+        closed.setattr(Path, "read_text", Mock(side_effect=PermissionError(13, "Permission denied")))
+        targets.now()
+    assert targets.now() == targets.now() == (Target("c", "http://h/"),)
+    assert caplog.text.count("'garbage'") == 1
     with pytest.raises(InputError):
         Targets([])
 

@@ -62,7 +62,7 @@ class Reread(Generic[_T]):
 
     If a changed file cannot be read, the error is logged once, and the former content stays in force. `what`: the
     content's name in the log. Raises what `read` raises if the first reading fails, unless `former` content is given.
-    A file that does not open is tried again each time, because its permissions may change and nothing else.
+    A file that does not open is tried again each time, because perhaps only its permissions change.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Reread(Generic[_T]):
                     log.info("%s were read", self._what)
                 except HealthError as error:
                     self.readable, self._unopened = False, isinstance(error.__cause__, OSError)
-                    if changed:
+                    if changed or not self._unopened:
                         log.warning("%s stay as they were: %s", self._what, error)
             return self._content
 
