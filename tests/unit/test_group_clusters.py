@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -55,6 +57,20 @@ def test_one_that_hangs_delays_no_other(tmp_path: Path, monkeypatch: pytest.Monk
     often = "[groups]\ninterval_seconds = 0.01\n"
     exporter.serve(settings(tmp_path, eu=often, us=often), stop)
     assert min(read.values()) >= 3
+
+
+def test_each_snapshot_is_sent_before_the_next_is_made() -> None:
+    running, order = exporter.GroupExporter(Settings(), exporter.clusters(Settings())[0]), list[str]()
+
+    def made(_: object) -> Iterator[dict[str, dict[str, str]]]:
+        for name in ("a", "b"):
+            order.append(f"{name} made")
+            yield {"client": {"service": "s", "instance": "i", "client_id": name}}
+
+    running._reader, running._snapshots = Mock(**{"read.return_value.failures": {}}), Mock(from_reading=made)
+    running._publisher = Mock(send=lambda topic, key, snapshot: order.append(f"{snapshot['client']['client_id']} sent"))
+    assert running.cycle() == 2
+    assert order == ["a made", "a sent", "b made", "b sent"]
 
 
 def test_a_mistake_in_one_ends_all_with_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,10 +213,11 @@ class GroupExporter:
             self._note({"the cluster": str(error)})
             return 0
         self._note(reading.failures)
-        snapshots = list(self._snapshots.from_reading(reading))
-        for snapshot in snapshots:
+        published = 0
+        for snapshot in self._snapshots.from_reading(reading):
             self._publisher.send(self._settings.topics.metrics[0], canonical.key(snapshot), snapshot)
-        return len(snapshots)
+            published += 1
+        return published
 
     def close(self) -> None:
         """Deliver records in flight and close all connections."""
