@@ -6,6 +6,7 @@ client; logback and log4j2 write its logs. All clients are real, on a real broke
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -335,8 +336,9 @@ def test_replicas_on_librdkafka_report_as_on_the_page(broker: Broker) -> None:
     def measured() -> bool:
         decoded = [decode_metrics(record, Settings(), now_ms()) for record in reported("client-metrics")]
         assert not [error for one in decoded for error in one.errors]
-        clients = {of(snapshot.client) for one in decoded for snapshot in one.snapshots}
-        return clients >= {("orders-api", host, instance, "orders") for instance in instances}
+        clients = {(one.format, *of(snapshot.client)) for one in decoded for snapshot in one.snapshots}
+        expected = itertools.product(["canonical"], ["orders-api"], [host], instances, ["orders", "parcels"])
+        return clients == {*expected}
 
     def logged() -> bool:
         decoded = [decode_logs(record, Settings(), now_ms()) for record in reported("client-logs")]
@@ -347,7 +349,9 @@ def test_replicas_on_librdkafka_report_as_on_the_page(broker: Broker) -> None:
             for line in one.lines
             for event in events_and_dumps(line, Source("client-logs", 0, 0), catalogue())[0]
         }
-        return events >= {(instance, "librdkafka-connect-failed", "parcels") for instance in instances}
+        processes = {of(line.client)[:3] for one in decoded for line in one.lines}
+        failed = {(instance, "librdkafka-connect-failed", "parcels") for instance in instances}
+        return events >= failed and processes == {("orders-api", host, instance) for instance in instances}
 
     try:
         eventually(measured, "metrics of both replicas")
