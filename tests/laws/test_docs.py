@@ -32,7 +32,7 @@ def settings() -> Iterator[tuple[str, str, str]]:
     """Yield section, key and reason of every setting."""
     for section, kind in typing.get_type_hints(Settings).items():
         for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
-            yield section, field.name, field.metadata["reason"]
+            yield section, field.name, field.metadata["setting"].reason
 
 
 def test_each_picture_shows_the_present_template() -> None:

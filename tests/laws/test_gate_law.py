@@ -84,7 +84,7 @@ def test_whatever_the_thresholds_are(mode: LiveMode[Any], data: st.DataObject) -
     changes: dict[str, float] = {}
     for name, key in keys(type(mode.thresholds)).items():
         wanted = key.default * data.draw(st.sampled_from(SHARES), name)
-        low, high = key.bounds.at_least, key.bounds.at_most
+        low, high = key.at_least, key.at_most
         least = changes[low] if isinstance(low, str) else low
         assert least is not None and not isinstance(high, str)
         changes[name] = type(key.default)(max(least, wanted if high is None else min(wanted, high)))

@@ -83,8 +83,12 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
             "at_least = 5",
             "modes/too_slow/mode.toml: thresholds.slow_seconds must be a number, at least 5",
         ),
-        ("at_least = 1", 'at_least = "fast"', "thresholds.slow_seconds is bound by fast, which is no threshold"),
-        ("slow_seconds", "slow_minutes", "thresholds.slow_minutes stands only in this file or only in rules.py"),
+        (
+            "at_least = 1",
+            'at_least = "fast"',
+            "thresholds.slow_seconds is bound by fast, which does not stand beside it",
+        ),
+        ("slow_seconds", "slow_minutes", "thresholds.slow_minutes stands only in this file or only in the class"),
         ("reason", "why", "modes/too_slow/mode.toml: thresholds.slow_seconds: Object contains unknown field `why`"),
         (
             "kinds",

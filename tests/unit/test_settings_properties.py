@@ -165,8 +165,6 @@ def test_every_number_has_a_least_and_a_most() -> None:
     for section, kind in SECTIONS.items():
         for name, key in keys(kind).items():
             if key.kind in (int, float):
-                low, high = (
-                    b if isinstance(b, int | float) else None for b in (key.bounds.at_least, key.bounds.at_most)
-                )
+                low, high = (b if isinstance(b, int | float) else None for b in (key.at_least, key.at_most))
                 for beyond in ((0 if low is None else low) - 1, (2**31 - 1 if high is None else high) + 1):
                     assert (complaint(kind, {name: beyond}) or ("", ""))[0] == name, f"[{section}] {name}"

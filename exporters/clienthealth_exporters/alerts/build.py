@@ -21,6 +21,7 @@ from clienthealth.configuration.owners import OWNER_LABELS, Owners, read_owners
 from clienthealth.model.errors import CatalogueError, SettingsError
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
+from clienthealth.settings.fields import keys
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
 #: Hand-written sources: the folder `alerts` of the repository; the wheel has the files needed here.
@@ -266,8 +267,8 @@ def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
     mode = modes().get(name)
     table = mode.thresholds if mode else LIMITS
     used = frozenset().union(*(alert.limits for alert in about))
-    fields = [f for f in dataclasses.fields(table) if mode or f.name in used]
-    limits = [(f.name, getattr(table, f.name), f.metadata["reason"]) for f in fields]
+    shown = (key for key in keys(type(table)).values() if mode or key.name in used)
+    limits = [(key.name, getattr(table, key.name), key.reason) for key in shown]
     values = {"name": name, "about": about, "silences": silences, "mode": mode, "limits": limits}
     head = _templates(FILES / "parts").get_template("head.md.j2").render(values, placeholders=PLACEHOLDERS)
     page = _BLOCK.sub(lambda _: f"{BEGIN}\n\n{head}\n{END}", text, count=1)

@@ -20,7 +20,7 @@ from clienthealth.model.errors import SettingsError
 from clienthealth.platform import secrecy
 from clienthealth.platform.locations import absolute, written
 from clienthealth.settings import Settings
-from clienthealth.settings.fields import FILE, PLACE, complaint, keys
+from clienthealth.settings.fields import complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
@@ -78,7 +78,7 @@ def placed(settings: Settings, folder: str = "") -> Settings:
     sections = {}
     for name, kind in _SECTIONS.items():
         section = getattr(settings, name)
-        located = [key for key, one in keys(kind).items() if one.bounds.form in (PLACE, FILE)]
+        located = [key for key, one in keys(kind).items() if one.form in ("place", "file")]
         sections[name] = dataclasses.replace(section, **{key: there(getattr(section, key)) for key in located})
     return dataclasses.replace(settings, **sections)
 

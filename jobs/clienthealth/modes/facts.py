@@ -25,7 +25,7 @@ from clienthealth.model.verdicts import EvidenceKind
 from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.read.logs.self_descriptions import BY_NAME
 from clienthealth.read.logs.wordings import Meaning, meanings
-from clienthealth.settings.fields import Checked, setting
+from clienthealth.settings.fields import Checked, Section
 
 
 class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -173,20 +173,10 @@ class Facts:
     panels: tuple[str, ...] = ()
 
 
-class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A number that the judgement uses. `reason`: why it has this value. Its bounds are numbers or other thresholds."""
-
-    default: int | float
-    reason: str
-    at_least: int | float | str | None = None
-    at_most: int | float | str | None = None
-
-
 class ModeFile:
     """The `mode.toml` beside a mode's rules. Raises CatalogueError, with file and key, for a mistake in it.
 
     id          the folder's name, with hyphens
-    thresholds  thresholds by name
     lines       log events of the mode by name, in the order of the file
     """
 
@@ -199,10 +189,7 @@ class ModeFile:
             if wording.also and wording.also not in BY_ID:
                 raise CatalogueError(f"{self.where}: wording {wording.id}, also: there is no trouble {wording.also}")
         self._others = converted(keys.pop("lines_of_others", []), tuple[str, ...], f"{self.where}: lines_of_others")
-        self.thresholds = {
-            name: converted(entry, Threshold, f"{self.where}: thresholds.{name}")
-            for name, entry in keys.pop("thresholds", {}).items()
-        }
+        self.thresholds = Section(f"{self.where}: thresholds", keys.pop("thresholds", {}))
         known = [field.name for field in dataclasses.fields(Facts)]
         if unknown := keys.keys() - set(known):
             raise CatalogueError(f"{self.where}: there is no key {min(unknown)}; known are {', '.join(known)}")
@@ -251,16 +238,9 @@ class Limits(Checked):
     """Base of each mode's `Thresholds`: fields with the names and types in the mode's file, and its values."""
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:
-        names = cls.__annotations__
-        if wrong := names.keys() ^ of.thresholds.keys():
-            raise CatalogueError(f"{of.where}: thresholds.{min(wrong)} stands only in this file or only in rules.py")
-        for name, limit in of.thresholds.items():
-            for bound in (limit.at_least, limit.at_most):
-                if isinstance(bound, str) and bound not in names:
-                    raise CatalogueError(f"{of.where}: thresholds.{name} is bound by {bound}, which is no threshold")
-            setattr(cls, name, setting(limit.default, limit.reason, at_least=limit.at_least, at_most=limit.at_most))
+        super().__init_subclass__(of.thresholds)
         dataclass(frozen=True)(cls)
         try:
             cls()
         except SettingsError as error:
-            raise CatalogueError(f"{of.where}: thresholds.{error}") from None
+            raise CatalogueError(f"{of.thresholds.where}.{error}") from None

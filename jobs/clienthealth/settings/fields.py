@@ -11,7 +11,7 @@ import re
 import typing
 import urllib.parse
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from operator import gt, le, lt
 from typing import Annotated, Any, Literal
@@ -19,7 +19,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from clienthealth.model.errors import SettingsError
+from clienthealth.model.errors import CatalogueError, SettingsError
+from clienthealth.model.tables import converted
 
 #: Upper bound of all numbers: each must fit an integer of the JVM.
 LARGEST = 2**31 - 1
@@ -46,43 +47,60 @@ class Form:
             return False
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The allowed values of a setting.
+class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A setting as a TOML file states it. `reason`: a line that states its purpose, or why a threshold has its value.
 
+    default            a text may be empty only if this is
     at_least, at_most  a number, or the name of another numeric setting of the same section
     one_of             the allowed texts
-    form               the form of the text, or of each text in a list
+    form               the form of the text, or of each text in a list: a name in FORMS
     needs              another setting of the section, which must be set if this one is
     """
 
-    at_least: float | str | None = None
-    at_most: float | str | None = None
+    default: Any
+    reason: str
+    at_least: int | float | str | None = None
+    at_most: int | float | str | None = None
     one_of: tuple[str, ...] = ()
-    form: Form | None = None
-    needs: str | None = None
+    form: str = ""
+    needs: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.default, list):
+            msgspec.structs.force_setattr(self, "default", tuple(self.default))
 
 
-def setting(default: Any, reason: str, **bounds: Any) -> Any:
-    """Define a field of a settings class: its default, a line that states its purpose, and its `Bounds`.
+class Section:
+    """The settings of one class. `where`: the file and the table that state them. Raises CatalogueError for a mistake.
 
-    A text may be empty only if its default is empty.
+    The class has their names and types.
     """
-    metadata = {"reason": reason, "bounds": Bounds(**bounds)}
-    if isinstance(default, dict):
-        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+
+    def __init__(self, where: str, rows: Mapping[str, Any]) -> None:
+        self.where = where
+        self.settings = {name: converted(row, Setting, f"{where}.{name}") for name, row in rows.items()}
+
+    def check(self, names: Set[str]) -> None:
+        """Raise CatalogueError unless the class has these settings, and they refer to each other and to forms."""
+        if wrong := names ^ self.settings.keys():
+            raise CatalogueError(f"{self.where}.{min(wrong)} stands only in this file or only in the class")
+        for name, setting in self.settings.items():
+            others = (setting.at_least, setting.at_most, setting.needs or None)
+            if unknown := {other for other in others if isinstance(other, str)} - names:
+                raise CatalogueError(f"{self.where}.{name} is bound by {min(unknown)}, which does not stand beside it")
+            if setting.form not in ("", *FORMS):
+                raise CatalogueError(f"{self.where}.{name}: there is no form {setting.form}")
 
 
-@dataclass(frozen=True)
-class Key:
+#: Stands in a class for the default of a field, which is in the file of its section.
+DEFAULT: Any = None
+
+
+class Key(Setting, frozen=True, dict=True, kw_only=True):
     """One setting: a field of a settings class. `kind` is its type."""
 
     name: str
     kind: Any
-    default: Any
-    reason: str
-    bounds: Bounds
 
     @property
     def number(self) -> type | None:
@@ -98,12 +116,12 @@ class Key:
     @property
     def range(self) -> str:
         """The setting's bounds in words; '' if it has none."""
-        low, high = self.bounds.at_least, self.bounds.at_most
+        low, high = self.at_least, self.at_most
         if low is not None:
             return f"at least {_shown(low)}" if high is None else f"{_shown(low)} to {_shown(high)}"
         if high is not None:
             return f"at most {_shown(high)}"
-        return f"one of {', '.join(self.bounds.one_of)}" if self.bounds.one_of else ""
+        return f"one of {', '.join(self.one_of)}" if self.one_of else ""
 
     @property
     def wanted(self) -> str:
@@ -115,21 +133,20 @@ class Key:
             what += " that is not empty" if self.kind is str and self.default else ""
         else:
             what = f"a {'table' if origin is dict else 'list'} of {inner}s"
-        form = self.bounds.form
-        words = f"{'each ' if origin else ''}{form.words}" if form else ""
+        words = f"{'each ' if origin else ''}{FORMS[self.form].words}" if self.form else ""
         return ", ".join(filter(None, (what, words, self.range)))
 
     @functools.cached_property
     def checked(self) -> Any:
         """The setting's type with its bounds, as msgspec checks it and writes it to a JSON schema."""
-        bounds, one = self.bounds, self._inner
+        one = self._inner
         if self.number:
-            low, high = (b if isinstance(b, int | float) else None for b in (bounds.at_least, bounds.at_most))
+            low, high = (b if isinstance(b, int | float) else None for b in (self.at_least, self.at_most))
             one = Annotated[one, Meta(ge=-LARGEST if low is None else low, le=LARGEST if high is None else high)]
-        elif bounds.one_of:
-            one = Literal[bounds.one_of]
+        elif self.one_of:
+            one = Literal[self.one_of]
         elif one is str:
-            empty, form = self.default == "", bounds.form
+            empty, form = self.default == "", FORMS.get(self.form)
             pattern = {"pattern": f"^(?:{'|' * empty}{form.pattern})$"} if form and form.pattern else None
             least = 1 if self.kind is str and not empty else None
             one = Annotated[one, Meta(min_length=least, extra_json_schema=pattern)]
@@ -140,7 +157,7 @@ class Key:
         """Convert a value to the setting's type, such as a list to a tuple. Raises ValueError if it is not allowed."""
         fitted = msgspec.convert(value, self.checked)
         texts = fitted.values() if isinstance(fitted, dict) else fitted if isinstance(fitted, tuple) else [fitted]
-        form = self.bounds.form
+        form = FORMS.get(self.form)
         if form and not all(form.fits(text) for text in texts if text or self.kind is not str):
             raise ValueError
         return fitted
@@ -154,11 +171,8 @@ def keys(section: type) -> Mapping[str, Key]:
 @functools.cache
 def _keys(section: type) -> Mapping[str, Key]:
     kinds = typing.get_type_hints(section)
-    by_name = {}
-    for field in dataclasses.fields(section):
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        by_name[field.name] = Key(field.name, kinds[field.name], default, **field.metadata)
-    return by_name
+    fields = ((field.name, field.metadata["setting"]) for field in dataclasses.fields(section))
+    return {name: Key(name=name, kind=kinds[name], **msgspec.structs.asdict(setting)) for name, setting in fields}
 
 
 def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -173,18 +187,29 @@ def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | Non
         except ValueError:
             return name, f"must be {key.wanted}{_but(key, values[name])}"
     for name, key in fields.items():
-        for bound, word, beyond in ((key.bounds.at_least, "least", lt), (key.bounds.at_most, "most", gt)):
+        for bound, word, beyond in ((key.at_least, "least", lt), (key.at_most, "most", gt)):
             if isinstance(bound, str) and beyond(fitted[name], fitted[bound]):
                 there = f"{bound} ({_shown(fitted[bound])})"
                 return name, f"must be at {word} {there}{_but(key, fitted[name])}"
-        if fitted[name] and key.bounds.needs and not fitted[key.bounds.needs]:
-            return name, f"is set, but {key.bounds.needs} is not"
+        if fitted[name] and key.needs and not fitted[key.needs]:
+            return name, f"is set, but {key.needs} is not"
     return None
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Base class of settings: a frozen dataclass that checks its values when created. Raises SettingsError."""
+    """Base class of settings: a frozen dataclass that checks its values when created. Raises SettingsError.
+
+    `of`: the section of a TOML file from which a subclass gets its defaults.
+    """
+
+    def __init_subclass__(cls, of: Section | None = None) -> None:
+        if of is not None:
+            of.check(cls.__annotations__.keys())
+            for name, setting in of.settings.items():
+                default, metadata = setting.default, {"setting": setting}
+                of_table = {"default_factory": default.copy} if isinstance(default, dict) else {"default": default}
+                setattr(cls, name, dataclasses.field(**of_table, metadata=metadata))
 
     def __post_init__(self) -> None:
         wrong = complaint(type(self), vars(self))
@@ -222,28 +247,29 @@ def _compiles(expression: str) -> None:
         re.compile(expression)
 
 
-#: A relative path starts at the current folder; `configuration` makes it absolute.
-PLACE = Form("a folder or URL")
-#: Relative paths of files are treated like those of PLACE.
-FILE = Form("a file")
-URL = Form("http(s)://host[:port]", _URL, _parses)
-PAGE = Form(
-    "http(s)://host[:port], labels in braces", _URL.replace(_HOST, rf"(?:{_HOST}|[0-9A-Za-z._{{}}-]+)"), _parses
-)
-ALIAS = Form("as glob=name", ".+=[^=]+")
-TARGET = Form("[SERVICE=]http(s)://host[:port]", rf"(?:\S+=)?{_URL}(?:\s+\S+=\S*)*", _parses)
-SERVERS = Form(
-    "host:port, comma separated",
-    rf"\s*{_HOST}:[0-9]{{1,5}}\s*(?:,\s*{_HOST}:[0-9]{{1,5}}\s*)*",
-    lambda servers: all(int(server.rpartition(":")[2]) <= 65535 for server in servers.split(",")),
-)
-HOST = Form("a name or address without a port", r"[^\s/]+")
-TOPIC = Form("a topic's name", r"[0-9A-Za-z._-]{1,249}")
-OF_TOPIC = Form("as topic=glob", r"[0-9A-Za-z._-]{1,249}=.+")
-EXPRESSION = Form("a regular expression", test=_compiles)
-SHARD = Form(
-    "a part and of how many, as 2/4",
-    r"[1-9][0-9]{0,3}/[1-9][0-9]{0,3}",
-    lambda part: le(*map(int, part.split("/"))),
-)
-MAIL = Form("an e-mail address", r"[^@\r\n]+@[^@\r\n]+")
+FORMS: Mapping[str, Form] = {
+    # A relative path starts at the current folder; `configuration` makes it absolute.
+    "place": Form("a folder or URL"),
+    "file": Form("a file"),
+    "url": Form("http(s)://host[:port]", _URL, _parses),
+    "page": Form(
+        "http(s)://host[:port], labels in braces", _URL.replace(_HOST, rf"(?:{_HOST}|[0-9A-Za-z._{{}}-]+)"), _parses
+    ),
+    "alias": Form("as glob=name", ".+=[^=]+"),
+    "target": Form("[SERVICE=]http(s)://host[:port]", rf"(?:\S+=)?{_URL}(?:\s+\S+=\S*)*", _parses),
+    "servers": Form(
+        "host:port, comma separated",
+        rf"\s*{_HOST}:[0-9]{{1,5}}\s*(?:,\s*{_HOST}:[0-9]{{1,5}}\s*)*",
+        lambda servers: all(int(server.rpartition(":")[2]) <= 65535 for server in servers.split(",")),
+    ),
+    "host": Form("a name or address without a port", r"[^\s/]+"),
+    "topic": Form("a topic's name", r"[0-9A-Za-z._-]{1,249}"),
+    "of-topic": Form("as topic=glob", r"[0-9A-Za-z._-]{1,249}=.+"),
+    "expression": Form("a regular expression", test=_compiles),
+    "shard": Form(
+        "a part and of how many, as 2/4",
+        r"[1-9][0-9]{0,3}/[1-9][0-9]{0,3}",
+        lambda part: le(*map(int, part.split("/"))),
+    ),
+    "mail": Form("an e-mail address", r"[^@\r\n]+@[^@\r\n]+"),
+}
