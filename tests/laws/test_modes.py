@@ -105,7 +105,7 @@ def test_no_healthy_minute_is_unknown_once_there_are_readings() -> None:
 @every_mode
 def test_every_threshold_has_a_unit_or_is_a_share_and_a_reason(mode: Mode) -> None:
     for field in dataclasses.fields(mode.thresholds):
-        assert field.metadata["reason"], field.name
+        assert field.metadata["setting"].reason, field.name
         assert re.search(
             r"(_seconds|_ms|_bytes|_ratio|_share|_records|_lines|_repeats|_errors|_sends|_fills|_growth|_margin)$",
             field.name,
