@@ -35,6 +35,7 @@ NAMES = (
     "backlog_formats",
     "backlog_logs",
     "decode",
+    "batch_cost",
     "small_batches",
     "step",
     "idle",

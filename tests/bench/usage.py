@@ -19,6 +19,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
 #: Interval of searches for new processes; known processes are read with every sample.
 SEARCH_SECONDS = 1.0
+#: The parts of the monitor: its JVM, its Python processes, and programs that have ended, such as `chmod`.
+MONITOR = ("jvm", "python", "children")
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,14 @@ class Cost:
 
     def cores(self, *names: str) -> float:
         """Return the number of cores that these parts, or all parts, kept busy."""
-        return self._cpu(names) / self.seconds
+        return self.cpu(*names) / self.seconds
 
     def per_record(self, records: int, *names: str) -> float:
         """Return the CPU time per record, in microseconds."""
-        return self._cpu(names) / max(1, records) * 1e6
+        return self.cpu(*names) / max(1, records) * 1e6
 
-    def _cpu(self, names: tuple[str, ...]) -> float:
+    def cpu(self, *names: str) -> float:
+        """Return the CPU seconds of these parts, or of all."""
         return sum(self.parts[name] for name in names or self.parts)
 
 
@@ -50,7 +53,7 @@ class _Sample:
 class Usage:
     """Samples until it is closed. `programs`: name → id of the process that leads its session.
 
-    The parts of the program `monitor` are `jvm` and `python`; any other program is one part with its own name.
+    The parts of the program `monitor` are those of MONITOR; any other program is one part with its own name.
     """
 
     def __init__(self, programs: Mapping[str, int], every: float = 0.1) -> None:
@@ -119,8 +122,7 @@ class Usage:
             part = program if program != "monitor" else "jvm" if java else "python"
             _add(sample.cpu, part, own)
             _add(sample.rss_mb, part, rss_mb)
-            # CPU time of ended children; children of the JVM are Python workers.
-            _add(sample.cpu, "python" if part == "jvm" else part, children)
+            _add(sample.cpu, "children" if part == "jvm" else part, children)
         with self._lock:
             self._samples.append(sample)
 

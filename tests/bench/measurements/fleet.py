@@ -22,7 +22,7 @@ from tests.bench.measurements import Scope
 from tests.bench.publish import ends
 from tests.bench.results import Figure, Result, Table
 from tests.bench.templates import BUFFER_BYTES, Values, values
-from tests.bench.usage import Usage
+from tests.bench.usage import MONITOR, Usage
 
 TITLE = "100,000 clients from end to end, live"
 TOPIC = "client-metrics"
@@ -86,7 +86,7 @@ def measure(scope: Scope) -> Result:
         Figure("clients that Prometheus knows at the end", seen.clients[-1], "", clients, "least"),
         Figure("of them a failure is confirmed", seen.sick[-1], "", clients // SICK, "least"),
         Figure("evaluation of all rules, longest", max(seen.rules, default=0.0), "s", SCRAPE_SECONDS),
-        Figure("cores of the monitor", cost.cores("jvm", "python"), "cores"),
+        Figure("cores of the monitor", cost.cores(*MONITOR), "cores"),
         Figure("cores of the exporter", shown.cores("exporter"), "cores"),
         Figure("cores of Prometheus", shown.cores("prometheus"), "cores"),
     ]

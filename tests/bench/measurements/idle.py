@@ -12,6 +12,7 @@ from tests.bench.log_lines import ordinary
 from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table
 from tests.bench.templates import values
+from tests.bench.usage import MONITOR
 
 TITLE = "Twenty clients"
 PRODUCERS, CONSUMERS, GROUPS = 12, 6, 2
@@ -54,7 +55,7 @@ def measure(scope: Scope) -> Result:
                 name: sum(b.committed >= since for b in batches_of_query)
                 for name, batches_of_query in monitor.checkpoints.batches("client-metrics").items()
             }
-    cores = cost.cores("jvm", "python")
+    cores = cost.cores(*MONITOR)
     figures = [
         Figure("20 clients, cores", cores, "cores", CORES),
         Figure("20 clients, memory of all processes", peak_mb, "MB", MEGABYTES),

@@ -15,7 +15,7 @@ from tests.bench.measurements import Scope
 from tests.bench.measurements.fleet import SICK, SICK_FROM, values_of
 from tests.bench.measurements.onset import DEADLOCK, Verdicts
 from tests.bench.results import Figure, Result, Table
-from tests.bench.usage import Cost, Usage
+from tests.bench.usage import MONITOR, Cost, Usage
 
 TITLE = "A live fleet beside Kafka Streams"
 TOPIC, LOGS = "client-metrics", "client-logs"
@@ -51,7 +51,7 @@ class Live:
     @property
     def micros(self) -> float:
         """Return the monitor's CPU time per record, without the broker's, in microseconds."""
-        return self.monitor.per_record(self.worked_off, "jvm", "python")
+        return self.monitor.per_record(self.worked_off, *MONITOR)
 
     @property
     def ratio(self) -> float:
@@ -90,7 +90,7 @@ def measure(scope: Scope) -> Result:
         print(f"  {name}: {live.micros:.0f} µs a record, {live.ratio:.2f} × the peer", flush=True)
         aimed = (clients, every) == (20_000, 10)
         onset = ONSET_SECONDS if clients == 100_000 else None
-        cores = live.monitor.cores("jvm", "python")
+        cores = live.monitor.cores(*MONITOR)
         figures += [
             Figure(f"{name}: cores", cores, "cores", most_cores, peer=live.peer.cores("peer")),
             Figure(f"{name}: CPU of a record as a multiple of the peer's", live.ratio, "×", RATIO if aimed else None),

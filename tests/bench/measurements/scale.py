@@ -13,7 +13,7 @@ from tests.bench.load import Load, Steady
 from tests.bench.measurements import Scope
 from tests.bench.publish import ends
 from tests.bench.results import Figure, Result, Table
-from tests.bench.usage import Cost
+from tests.bench.usage import MONITOR, Cost
 
 TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
@@ -42,7 +42,7 @@ class Live:
     @property
     def micros(self) -> float:
         """Return the monitor's CPU per record without the broker's, in microseconds."""
-        return self.cost.per_record(self.worked_off, "jvm", "python")
+        return self.cost.per_record(self.worked_off, *MONITOR)
 
 
 def measure(scope: Scope) -> Result:
@@ -58,7 +58,7 @@ def measure(scope: Scope) -> Result:
     worst = max(large.behind, default=0.0)
     ratio = large.micros / small.micros
     figures = [
-        Figure(f"{many:,} clients, cores", large.cost.cores("jvm", "python"), "cores", CORES),
+        Figure(f"{many:,} clients, cores", large.cost.cores(*MONITOR), "cores", CORES),
         Figure("memory of all processes", large.peak_mb, "MB", MEGABYTES),
         Figure("input not yet worked off, most", worst, "s", BEHIND_SECONDS),
         Figure(f"CPU of a record as a multiple of that of {few:,} clients", ratio, "×", RATIO),

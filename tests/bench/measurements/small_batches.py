@@ -13,7 +13,7 @@ from tests.bench.load import Load
 from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table
 from tests.bench.templates import Template, values
-from tests.bench.usage import Usage
+from tests.bench.usage import MONITOR, Usage
 
 TITLE = "Small batches"
 TOPIC = "client-metrics"
@@ -57,7 +57,7 @@ def measure(scope: Scope) -> Result:
                 (batches,) = monitor.checkpoints.batches(TOPIC).values()
                 bursts = sum(b.planned >= since for b in _sized(batches, size))
                 usage: Usage = monitor.usage
-                cores = usage.cost(since, until).cores("jvm", "python")
+                cores = usage.cost(since, until).cores(*MONITOR)
         median = statistics.median(took)
         figures.append(Figure(f"a batch of {size:,} records", median, "s", target))
         rows.append([f"{size:,}", f"{bursts}", f"{median:.2f}", f"{max(took):.2f}", f"{cores:.2f}"])

@@ -14,6 +14,7 @@ from tests.bench.measurements import Scope
 from tests.bench.measurements.onset import DEADLOCK, INTERVAL_SECONDS, TOPIC, Fate, Fleet, Verdicts
 from tests.bench.publish import fill
 from tests.bench.results import Figure, Result, Table
+from tests.bench.usage import MONITOR
 
 TITLE = "The first minute"
 CLIENTS, HISTORY_SECONDS, FAILING_SECONDS = 20, 300.0, 180.0
@@ -75,6 +76,6 @@ def _start(lab: Lab, name: str) -> Start:
         seconds = verdicts.first[failing] - monitor.started
         cpu = monitor.usage.cost(monitor.started, monitor.started + seconds)
         (plan,) = Path(monitor.settings.monitor.checkpoint).glob("*/offsets/0")
-        start = Start(plan.stat().st_mtime - monitor.started, seconds, cpu.cores("jvm", "python") * cpu.seconds)
+        start = Start(plan.stat().st_mtime - monitor.started, seconds, cpu.cores(*MONITOR) * cpu.seconds)
     print(f"  {name}: planned {start.planned:.1f} s, verdict {start.verdict:.1f} s, CPU {start.cpu:.1f} s", flush=True)
     return start

@@ -1,0 +1,71 @@
+"""Measure the CPU time of a cold start and of small batches that follow one another, in two minutes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.bench import canonical
+from tests.bench.lab import Lab, Launch, launch_of
+from tests.bench.measurements import Scope
+from tests.bench.publish import fill, readings
+from tests.bench.results import Figure, Result, Table
+from tests.bench.usage import MONITOR, Cost
+
+TITLE = "What a small batch and a start cost"
+TOPIC = "client-metrics"
+#: Records of a batch, one of each client; batches; the number of those after which the monitor is warm.
+RECORDS, BATCHES, WARM = 200, 60, 30
+LIMIT_SECONDS = 1200.0
+TARGETS = {"batch": 0.7, "memory": 900.0}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Cost of a start, until its first batch was committed, and of one warm batch; memory (MB) at the end."""
+
+    start: Cost
+    batch: Cost
+    memory_mb: float
+
+    def row(self, name: str) -> list[str]:
+        """Return a row of the table."""
+        batch = [f"{self.batch.cpu(*parts):.3f}" for parts in (MONITOR, *((part,) for part in MONITOR))]
+        start = [f"{self.start.seconds:.1f}", f"{self.start.cpu(*MONITOR):.1f}"]
+        return [name, *batch, f"{self.batch.seconds:.2f}", *start, f"{self.memory_mb:,.0f}"]
+
+
+def measure(scope: Scope) -> Result:
+    """Measure this commit, and in turns with it another one if `--before` names it."""
+    before = launch_of(scope.before) if scope.before else None
+    batches = 30 if scope.quick else BATCHES
+    with Lab() as lab:
+        lab.topics()
+        filled = fill(lab.servers, TOPIC, readings(canonical.producer(), RECORDS * batches, RECORDS), RECORDS)
+        runs = {"monitor": _run(lab, "monitor", filled.records)}
+        if before is not None:
+            runs[f"{scope.before}"] = _run(lab, "before", filled.records, before)
+    run = runs["monitor"]
+    figures = [
+        Figure(f"CPU of a batch of {RECORDS} records", run.batch.cpu(*MONITOR), "s", TARGETS["batch"]),
+        Figure("CPU of a start, until its first batch is committed", run.start.cpu(*MONITOR), "s"),
+        Figure("memory afterwards, shared counted once", run.memory_mb, "MB", TARGETS["memory"]),
+    ]
+    how = (
+        f"{filled.records:,} snapshots of {RECORDS} clients on the topic, read in batches of {RECORDS} that follow one "
+        f"another without a pause; the first {WARM} do not count. From `kafka-health monitor`, without checkpoint and "
+        "history. Children: programs that the JVM started and that have ended."
+    )
+    head = ["", "CPU s of a batch", "JVM", "Python", "children", "wall s", "start s", "CPU s of a start", "MB"]
+    return Result(figures, how, [Table(head, [run.row(name) for name, run in runs.items()])])
+
+
+def _run(lab: Lab, name: str, records: int, launch: Launch | None = None) -> Run:
+    with lab.monitor(name, launch, trigger_seconds=0, max_offsets_per_trigger=RECORDS) as monitor:
+        monitor.work_off(TOPIC, records, LIMIT_SECONDS)
+        usage, ends = monitor.usage, [at for at, _ in monitor.checkpoints.worked_off(TOPIC)]
+        warm = min(WARM, len(ends) // 2)
+        cost, number = usage.cost(ends[warm], ends[-1]), len(ends) - 1 - warm
+        batch = Cost(cost.seconds / number, {part: cpu / number for part, cpu in cost.parts.items()})
+        run = Run(usage.cost(monitor.started, ends[0]), batch, usage.proportional_mb("monitor"))
+    print(f"  {' | '.join(run.row(name))}", flush=True)
+    return run
