@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,43 @@ def test_notes_are_written_whole_and_read_again(spark: SparkSession, tmp_path: P
     for text in ("first", "second, with an ä"):
         checkpoint.write("run.json", text)
         assert checkpoint.read("run.json") == text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the JVM's ended children in /proc")
+def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    checkpoint = Checkpoint(spark, str(tmp_path))
+    hadoop = jvm.org.apache.hadoop.fs.FileContext.getLocalFSFileContext(jvm.org.apache.hadoop.conf.Configuration())
+    note = jvm.org.apache.hadoop.fs.Path(f"{tmp_path}/note")
+    of_hadoop = jvm.org.apache.hadoop.fs.Path(f"{tmp_path}/of_hadoop")
+    flags = jvm.java.util.EnumSet.of(jvm.org.apache.hadoop.fs.CreateFlag.CREATE)
+    gateway: Any = spark.sparkContext._gateway
+    options = gateway.new_array(getattr(jvm, "org.apache.hadoop.fs.Options$CreateOpts"), 0)
+    stream = hadoop.create(of_hadoop, flags, options)
+    stream.write(b"first, with a checksum")
+    stream.close()
+    assert checkpoint.read("of_hadoop") == "first, with a checksum"
+    before = _children_faults(spark)
+    for text in ("first", "second, longer"):
+        checkpoint.write("of_hadoop", text)
+        checkpoint.write("note", text)
+        assert (checkpoint.read("of_hadoop"), checkpoint.read("note")) == (text, text)
+    assert _children_faults(spark) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"note", ".note.crc", "of_hadoop", ".of_hadoop.crc"}
+    assert (tmp_path / "note").stat().st_mode & 0o777 == (tmp_path / ".note.crc").stat().st_mode & 0o777 == 0o644
+    # Hadoop compares the checksums as it reads.
+    for path in (note, of_hadoop):
+        opened = hadoop.open(path)
+        assert jvm.java.util.Scanner(opened, "UTF-8").useDelimiter("\\A").next() == "second, longer"
+        opened.close()
+
+
+def _children_faults(spark: SparkSession) -> int:
+    """Return the page faults of all programs that the JVM started and that have ended."""
+    gateway: Any = spark.sparkContext._gateway
+    return int(Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(") ")[2].split()[8])
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -90,6 +92,21 @@ def classpath(name: str) -> list[Path]:
                 draft.write_text("".join(f"{jar.relative_to(folder)}\n" for jar in paths), encoding="utf-8")
                 draft.replace(listing)
     return paths
+
+
+def local_files() -> Path | None:
+    """Return the jar of LocalFiles.java, compiled once per version; None if that fails.
+
+    A JRE has no compiler, so the program's own `main` compiles it with Janino, which is among PySpark's jars.
+    """
+    source = Path(__file__).with_name("LocalFiles.java")
+    jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
+    if not jar.exists():
+        janino = [java(), "-XX:TieredStopAtLevel=1", "-cp", f"{pyspark()}/*", "org.codehaus.janino.SimpleCompiler"]
+        with suppress(OSError), tempfile.TemporaryDirectory(dir=jar.parent) as folder:
+            if _asked(*janino, str(source), "clienthealth.platform.LocalFiles", str(source), folder).returncode == 0:
+                Path(shutil.make_archive(f"{folder}/draft", "zip", folder, "clienthealth")).replace(jar)
+    return jar if jar.exists() else None
 
 
 def pins() -> Mapping[str, str]:
@@ -206,11 +223,8 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
         for group, artifact in (pattern.split(":") for pattern in jar_set.without)
     ]
     module.write_text(_MODULE.format(name=name, wanted="".join(wanted)), encoding="utf-8")
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
     # Run Ivy from PySpark's jars, with the proxy settings of the environment.
-    ivy = next((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    ivy = next(pyspark().glob("ivy-*.jar"))
     proxy = urllib.parse.urlsplit(urllib.request.getproxies().get("https", ""))
     by_proxy = [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 3128}"]
     command = [java(), *(by_proxy if proxy.hostname else ()), "-jar", str(ivy), "-settings", str(settings)]
@@ -233,6 +247,14 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
     return jars
 
 
+def pyspark() -> Path:
+    """Return the folder of PySpark's jars."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+    return Path(spec.origin).parent / "jars"
+
+
 def _failure(name: str) -> str:
     return (
         f"the jars of '{name}' could not be fetched from {repository()} (a machine without the internet can use "
@@ -243,8 +265,10 @@ def _failure(name: str) -> str:
 def main() -> None:
     """Download the named sets, or all."""
     try:
-        for chosen in sys.argv[1:] or SETS:
+        for chosen in (wanted := sys.argv[1:] or [*SETS]):
             classpath(chosen)
+        if "spark" in wanted:
+            local_files()
     except DependencyError as failed:
         sys.exit(f"kafka-health: {failed}")
 

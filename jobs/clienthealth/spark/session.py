@@ -155,9 +155,11 @@ def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
         jar_paths = [*jar_paths, *jars.classpath("s3")]
     if settings.kafka.options.get("sasl.mechanism") == "AWS_MSK_IAM":
         jar_paths = [*jar_paths, *jars.classpath("msk")]
+    local_files = jars.local_files()
     return {
         **OPTIONS["here"],
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jar_paths)),
+        **(OPTIONS["local files"] if local_files else {}),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, filter(None, [*jar_paths, local_files]))),
         "spark.sql.warehouse.dir": str(jars.cache() / "warehouse"),
         **({"spark.sql.adaptive.enabled": "false"} if batch else {}),
     }
