@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import write
 from deploy.demo.alerting import alertmanager_config
+from deploy.reference.rooms import ROOT
 from tests.e2e.test_alert_delivery import (
     ALERTMANAGER,
     PROMETHEUS,

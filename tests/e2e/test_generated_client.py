@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 from tests.unit.test_mcp import KEY, exporter
 
 UV = shutil.which("uv") or shutil.which("uv", path=str(ROOT / ".cache" / "uv" / "bin"))

@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.platform.jars import cache
+from deploy.reference.rooms import ROOT
 from deploy.supply import helm
 from tests.support.recorded import RECORDINGS
 

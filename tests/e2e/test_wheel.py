@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 from deploy.supply import dist
 from tests.support.recorded import RECORDINGS
 

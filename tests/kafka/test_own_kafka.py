@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from clienthealth.ops.reference.rooms import ROOT
 from deploy.demo.broker import Broker
 from deploy.demo.processes import Process, free_port
 from deploy.demo.stack import QUICK_START
+from deploy.reference.rooms import ROOT
 from tests.laws.pages import commands
 from tests.support.waiting import WAIT_SECONDS
 

@@ -28,7 +28,6 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot
 from clienthealth.modes import catalogue
-from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.platform.jars import java
 from clienthealth.read.decode import decode_logs, decode_metrics
 from clienthealth.read.logs.events import events_and_dumps
@@ -36,6 +35,7 @@ from clienthealth.settings import Settings
 from deploy.demo import jars
 from deploy.demo.client import PROGRAMS
 from deploy.demo.processes import free_port
+from deploy.reference.rooms import ROOT
 from tests.support.raw_records import Raw
 from tests.support.subscribing import subscribe
 from tests.support.waiting import WAIT_SECONDS, eventually

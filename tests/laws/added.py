@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 
 #: Copy bytecode too, so that nothing is recompiled, except files that another process may be writing.
 UNFINISHED = shutil.ignore_patterns("*.pyc.*")

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from clienthealth.monitor.adjust import ADJUSTMENTS
-from clienthealth.ops.reference.rooms import PACKAGES, floors, modules, tree, uses
+from deploy.reference.rooms import PACKAGES, floors, modules, tree, uses
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

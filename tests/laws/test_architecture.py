@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT, imports, modules, tree, uses
+from deploy.reference.rooms import ROOT, imports, modules, tree, uses
 
 #: Modules that access files, other programs and networks; also Delta and Kafka, because results are written to them.
 OUTSIDE = {
@@ -32,12 +32,10 @@ EXCUSED = {
     "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.model.subscription": "asks the brokers to ask their clients",
     "clienthealth.read.recordings": "reads the files that people attach",
-    "clienthealth.ops.reference.rooms": "reads the sources of this checkout",
     "clienthealth.diagnose.attachments.archives": "unpacks the archives among them",
     "clienthealth.diagnose.attachments.opening": "finds them",
     "clienthealth.model.tables": "reads the package's own files: metrics, log lines, modes, options",
     "clienthealth.modes": "finds the modes, each by its file",
-    "clienthealth.ops.reference": "reads the pages with the blocks that it fills in",
     "clienthealth.spark.files": "reads and writes beside the checkpoint, and reports on object stores",
     "clienthealth.spark.query": "starts the query, which is what makes a stream run",
     "clienthealth.review.actions": "reads actions.toml, which people keep beside the reports",

@@ -15,7 +15,7 @@ import pytest
 from clienthealth.ops.cli import commands as names
 from clienthealth.ops.cli import main
 from clienthealth.ops.cli.export import EXPORTERS
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 from tests.laws.pages import commands, pages
 
 #: Beginning of a command line → the test file that runs it, or `not run: …`.

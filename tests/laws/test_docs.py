@@ -16,8 +16,8 @@ from clienthealth.configuration import NOT_SETTINGS, load, placed
 from clienthealth.modes import modes
 from clienthealth.ops.cli import commands as known_commands
 from clienthealth.ops.cli import parser_for
-from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.settings import Settings
+from deploy.reference.rooms import ROOT
 from tests.laws.pages import commands, pages
 from tests.support import pictures
 from tests.support.alert_rules import alerts, recordings

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from clienthealth.model import errors
-from clienthealth.ops.reference.rooms import modules, tree
+from deploy.reference.rooms import modules, tree
 
 #: Exceptions that may be raised besides our own: for a caller's mistake, Python's protocols, the end of a process.
 BUILT_IN = {

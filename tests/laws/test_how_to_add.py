@@ -16,7 +16,7 @@ from clienthealth import modes
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Reading
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 from tests.laws.added import Copy
 
 PLACES = ("jobs/clienthealth/modes", "jobs/clienthealth/read/formats", "tests/scenarios")

@@ -13,8 +13,8 @@ import pytest
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
 from clienthealth.modes import Mode, catalogue, modes
 from clienthealth.ops.cli.modes import explanation
-from clienthealth.ops.reference.rooms import modules, tree
 from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
+from deploy.reference.rooms import modules, tree
 
 #: Modules that read what was collected: judgement, measurement, the step, and the lag of groups.
 READERS = (

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth_exporters.alerts.build import BEGIN, END, PLACEHOLDERS
 from deploy.demo.alerting import alertmanager_config
 from deploy.demo.processes import free_port
+from deploy.reference.alerts import BEGIN, END, PLACEHOLDERS
 from tests.laws.pages import pages
 from tests.support.alert_rules import ROOT, Rule, alerts
 from tests.support.known_metrics import known_labels

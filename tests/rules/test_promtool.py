@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from clienthealth.settings import Settings
-from clienthealth_exporters.alerts.build import PLACEHOLDERS, write
+from clienthealth_exporters.alerts.build import write
+from deploy.reference.alerts import PLACEHOLDERS
 from tests.support.alert_rules import ROOT, RULE_FILES, TEST_FILES, read
 from tests.support.known_metrics import known_labels
 from tests.support.promql import nodes

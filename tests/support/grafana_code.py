@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.platform import jars
+from deploy.reference.rooms import ROOT
 
 HERE = ROOT / "tests/support/grafana"
 NODE, NPM = shutil.which("node"), shutil.which("npm")

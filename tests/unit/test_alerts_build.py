@@ -11,12 +11,13 @@ import pytest
 from clienthealth.model.errors import CatalogueError, SettingsError
 from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
 from clienthealth_exporters.alerts import build
-from clienthealth_exporters.alerts.build import catalogue, rules, with_head
+from clienthealth_exporters.alerts.build import rules
+from deploy.reference.alerts import catalogue, generate, with_head
 from tests.support.alert_rules import ROOT, RULE_FILES, read
 
 
 def test_committed_files_are_current() -> None:
-    stale = [path for path, text in build.generate().items() if (ROOT / path).read_text("utf-8") != text]
+    stale = [path for path, text in generate().items() if (ROOT / path).read_text("utf-8") != text]
     assert stale == [], "run `kafka-health generate`"
 
 
@@ -79,7 +80,7 @@ def test_runbook_without_a_place_for_its_head_is_an_error() -> None:
 
 
 def test_generated_files_contain_no_time_or_place() -> None:
-    text = "".join(build.generate().values())
+    text = "".join(generate().values())
     assert not re.search(r"20\d\d-\d\d-\d\dT", text)
     assert str(ROOT) not in text
 

@@ -9,12 +9,12 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.platform.web import Request
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.api import MAX_PAGE, ROUTES, openapi
 from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
+from deploy.reference.rooms import ROOT
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, wire
 
 PAGE = (ROOT / "exporters/api.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 from tests.support.recorded import RECORDINGS
 
 sys.path.append(str(ROOT / "deploy/benchmark"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 from tests.support.grafana_code import HERE, NODE, modules
 
 pytestmark = pytest.mark.long

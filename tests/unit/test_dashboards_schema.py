@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 from tests.support.grafana_code import schema
 from tests.support.rows import long_after
 

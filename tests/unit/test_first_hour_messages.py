@@ -11,12 +11,12 @@ import pytest
 
 from clienthealth.model.errors import HealthError
 from clienthealth.ops.cli.monitor import _alone
-from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.platform.jars import java, version
 from clienthealth.platform.kafka import admin
 from clienthealth.settings import KafkaSettings, Settings
 from clienthealth.spark.failures import explained
 from clienthealth.spark.self_monitoring import SelfMetrics
+from deploy.reference.rooms import ROOT
 
 FULL = "java.io.IOException: No space left on device\n\tat org.apache.hadoop.fs.RawLocalFileSystem"
 TWO = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7.\nPlease"

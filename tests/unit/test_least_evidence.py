@@ -13,8 +13,8 @@ import pytest
 
 from clienthealth.diagnose.examine import examine
 from clienthealth.model.verdicts import STATUS_ORDER
-from clienthealth.ops.reference.rooms import ROOT
 from clienthealth.settings import Settings
+from deploy.reference.rooms import ROOT
 from tests.support.recorded import RECORDINGS
 
 EVERY_MS = 10_000

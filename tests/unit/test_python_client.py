@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aiokafka
 import confluent_kafka
 import msgspec
 import pytest
@@ -19,10 +21,10 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
 from clienthealth.model import canonical
 from clienthealth.model.clients import Client, ClientProcess, key_parts
-from clienthealth.ops.reference.rooms import ROOT
-from clienthealth_exporters.python_client import Reporter, kafka_python, report
+from clienthealth_exporters.python_client import Reporter, aio, kafka_python, report
 from clienthealth_exporters.python_client.kafka_python import connection_of, library_metrics, watch
 from clienthealth_exporters.python_client.probes import MAX_TOPICS, ConsumerProbe, Durations, ProducerProbe, Watched
+from deploy.reference.rooms import ROOT
 
 
 class Clock:
@@ -369,6 +371,7 @@ def test_a_bar_in_a_name_does_not_make_two_clients_one() -> None:
 BARE = """
 import sys
 sys.path[:0] = sys.argv[1:]
+import aiokafka
 import confluent_kafka
 from clienthealth_exporters.python_client import report
 producer = report(confluent_kafka.Producer, service="orders-api")({"bootstrap.servers": "127.0.0.1:1"})
@@ -397,3 +400,114 @@ def test_a_reporter_needs_the_name_of_its_service(monkeypatch: pytest.MonkeyPatc
         report(confluent_kafka.Producer)
     with pytest.raises(TypeError, match="by its class"):
         report(confluent_kafka.Producer({}), service="orders-api")
+
+
+# aiokafka
+
+
+class AioProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]
+    """A producer of aiokafka without brokers: the test settles the futures that `send` returns."""
+
+    async def send(self, topic: str, value: bytes | None = None) -> asyncio.Future[None]:
+        if value is None:
+            raise ValueError("nothing to send")
+        return asyncio.get_running_loop().create_future()
+
+    async def stop(self) -> None:
+        self._closed = True
+
+
+class AioConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
+    """A consumer of aiokafka without brokers: each call takes 2 s and returns what the test gave."""
+
+    def given(self, clock: Clock, *answers: Any) -> None:
+        self.clock, self.answers = clock, list(answers)
+
+    async def getone(self, *partitions: TopicPartition) -> Any:
+        self.clock.now += 2
+        return self.answers.pop(0)
+
+    async def getmany(self, *partitions: TopicPartition, timeout_ms: int = 0) -> Any:
+        self.clock.now += 2
+        return self.answers.pop(0)
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset({TopicPartition("orders", 0), TopicPartition("orders", 1)})
+
+    def highwater(self, partition: TopicPartition) -> int:
+        return 50
+
+    async def stop(self) -> None:
+        self._closed = True
+
+
+def test_a_producer_of_aiokafka_is_counted() -> None:
+    unread: list[str] = []
+
+    async def work() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unread.append(context["message"]))
+        producer, clock, ends = AioProducer(bootstrap_servers="127.0.0.1:1", client_id="billing"), Clock(), list[bool]()
+        watched = aio.watched(producer)
+        assert (watched.client_id, watched.group, watched.config) == ("billing", None, {})
+        assert isinstance(producer, AioProducer)
+        assert connection_options(producer) == ("127.0.0.1:1", "PLAINTEXT")
+        watched.probe.clock, watched.probe.closed = clock, lambda: ends.append(True)
+        acknowledged, failed, cancelled, _waiting = [await producer.send("orders", b"1") for _ in range(4)]
+        with pytest.raises(ValueError, match="nothing to send"):
+            await producer.send("orders")
+        clock.now += 0.25
+        acknowledged.set_result(None)
+        failed.set_exception(OSError("lost"))
+        cancelled.cancel()
+        await asyncio.sleep(0)
+        assert watched.probe.metrics() == {
+            "record-send-total": 4,
+            "record-ack-total": 1,
+            "record-error-total": 3,
+            "queue-records": 1,
+            "ack-latency-avg": 250.0,
+            "ack-latency-max": 250.0,
+        }
+        del failed
+        gc.collect()
+        await producer.stop()
+        assert ends == [True]
+
+    asyncio.run(work())
+    assert unread == ["Future exception was never retrieved"]
+
+
+def connection_options(client: Any) -> tuple[Any, Any]:
+    options = aio.connection_of(client)
+    return options["bootstrap_servers"], options["security_protocol"]
+
+
+def test_a_consumer_of_aiokafka_is_timed() -> None:
+    async def work() -> None:
+        consumer, clock = AioConsumer("orders", bootstrap_servers="127.0.0.1:1", group_id="billing"), Clock()
+        watched, probe = aio.watched(consumer), ConsumerProbe(clock)
+        assert (watched.group, watched.config) == ("billing", {"max.poll.interval.ms": "300000"})
+        consumer.__dict__[kafka_python.ATTRIBUTE] = probe
+        record = SimpleNamespace(topic="orders", partition=1, offset=41)
+        first, second = (SimpleNamespace(offset=offset) for offset in (7, 8))
+        consumer.given(clock, record, {TopicPartition("orders", 0): [first, second]}, {})
+        assert await consumer.getone() is record
+        clock.now += 6
+        assert await consumer.getmany(timeout_ms=10) == {TopicPartition("orders", 0): [first, second]}
+        assert await consumer.getmany() == {}
+        with pytest.raises(IndexError):
+            await consumer.getone()
+        # Four calls of 2 s in 14 s; 8 s between the first two begins.
+        assert probe.metrics() == {
+            "records-consumed-total": 3,
+            "poll-idle-ratio-avg": 8 / 14,
+            "last-poll-seconds-ago": 0.0,
+            "time-between-poll-max": 8000.0,
+            "records-lag-max": 41,
+        }
+        by_partition = {topic["partition"]: topic["metrics"] for topic in probe.topics()}
+        assert by_partition[0] == {"records-consumed-total": 2, "position": 9, "records-lag": 41}
+        assert by_partition[1] == {"records-consumed-total": 1, "position": 42, "records-lag": 8}
+        await consumer.stop()
+
+    asyncio.run(work())

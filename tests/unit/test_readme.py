@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from clienthealth.ops.cli import main
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 from tests.laws.pages import commands, pages
 
 

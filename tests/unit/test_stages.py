@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 from tests import stages
 from tests.stages import ALL, TEST, Stage
 from tests.support.waiting import eventually

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 from deploy.supply import audit, osv, sbom
 from deploy.supply.jars import Jar, installed, judged, vulnerabilities
 

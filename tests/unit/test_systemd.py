@@ -13,7 +13,7 @@ import pytest
 from clienthealth.configuration import load
 from clienthealth.ops.cli import commands
 from clienthealth.ops.initialise import Answers
-from clienthealth.ops.reference.rooms import ROOT
+from deploy.reference.rooms import ROOT
 
 UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]

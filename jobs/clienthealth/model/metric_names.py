@@ -9,9 +9,9 @@ Units are ours throughout; only librdkafka needs conversion, with the factors be
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from clienthealth.model.metrics import CLIENT_METRICS, SPELLINGS, TOPIC_METRICS
+from clienthealth.model.metrics import SPELLINGS
 
 #: MBean group (the key property `type`) of the Java client → the attributes that are read from it.
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
@@ -103,39 +103,6 @@ def telling() -> dict[str, str]:
 
 def _kind(group: str) -> str:
     return group.split("-")[0]
-
-
-def table() -> str:
-    """Return all names as a Markdown table: ours, the unit, and the spelling of each dialect."""
-    header = ["Our name", "Unit", "Of each", *RULES, "librdkafka statistics", "Scala consumer (MBean)", "Metricbeat"]
-    clients = {name: unit for metrics in CLIENT_METRICS.values() for name, unit in metrics.items()}
-    rows = [_row(name, unit, "client") for name, unit in clients.items()]
-    rows += [_row(name, unit, "topic, partition or thread") for name, unit in TOPIC_METRICS.items()]
-    return "".join("| " + " | ".join(row) + " |\n" for row in (header, ["---"] * len(header), *rows))
-
-
-#: MBean groups with attributes of a topic or a partition; a client may have the same attributes, too.
-_OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
-
-
-def _row(name: str, unit: str, of_each: str) -> list[str]:
-    client = of_each == "client"
-    groups = [g for g, names in JAVA.items() if name in names and (g != _OF_TOPICS[0] if client else g in _OF_TOPICS)]
-    spelled = (name, *FORMERLY.get(name, ()))
-    field, factor = LIBRDKAFKA.get(name, ("", 1)) if client else (LIBRDKAFKA_PARTITION.get(name, ""), 1)
-    return [
-        f"`{name}`",
-        unit,
-        of_each,
-        *(_codes(rule(group, one) for group in groups for one in spelled) for rule in RULES.values()),
-        _codes([field]) + (f" × {factor:g}" if factor != 1 else ""),
-        _codes(mbean for mbean, ours in SCALA.items() if ours == name),
-        _codes(field for field, ours in METRICBEAT.items() if ours == name and client),
-    ]
-
-
-def _codes(texts: Iterable[str]) -> str:
-    return ", ".join(f"`{text}`" for text in dict.fromkeys(texts) if text)
 
 
 _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")

@@ -1,1 +1,1 @@
-"""The commands that people run, their checks of an installation, and the reference generated from the code."""
+"""The commands that people run, and their checks of an installation."""

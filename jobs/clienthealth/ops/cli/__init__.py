@@ -1,27 +1,26 @@
-"""The command line: `kafka-health COMMAND`. The modules of this folder are the list of commands.
+"""The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module.
 
-A module has `HELP` (one line), `configure(parser)` and `run(args) -> exit code`. If several commands share a module,
-HELP has a line for each and the functions end in `_COMMAND`. A module is imported only when its command runs, so that a
-command without Spark starts at once and needs no Spark.
+A module has `configure(parser)` and `run(args) -> exit code`; if several commands share it, these names end in
+`_COMMAND`. A module is imported only when its command runs, so that a command without Spark starts at once and needs no
+Spark.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import functools
 import importlib
 import io
-import pkgutil
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from importlib.metadata import version
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
 from clienthealth.model.errors import DependencyError, HealthError
+from clienthealth.model.tables import table
+from clienthealth.platform.locations import of_checkout
 from clienthealth.platform.secrecy import redacted
 
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
@@ -39,22 +38,13 @@ EXTRAS = {
 OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothesis", "yaml", "confluent_kafka"})
 
 
-@functools.cache
-def modules() -> Mapping[str, Mapping[str, str]]:
-    """Return module → its commands with their help lines, read from the sources without an import."""
-    declared = {}
-    for module in pkgutil.iter_modules(__path__):
-        tree = ast.parse(resources.files(__name__).joinpath(f"{module.name}.py").read_text("utf-8"))
-        for node in tree.body:
-            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "HELP":
-                text = ast.literal_eval(node.value)
-                declared[module.name] = text if isinstance(text, dict) else {module.name.replace("_", "-"): text}
-    return declared
+#: Module → its commands with their help lines.
+MODULES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("commands.toml"))
 
 
 def commands() -> Mapping[str, str]:
     """Name and one-line help of every command."""
-    return dict(sorted(command for of_module in modules().values() for command in of_module.items()))
+    return dict(sorted(command for of_module in MODULES.values() for command in of_module.items()))
 
 
 def parser_for(name: str | None) -> argparse.ArgumentParser:
@@ -68,8 +58,9 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
         if command == name:
             sub = subparsers.add_parser(command, help=text, description=text)
             sub.add_argument("--config", metavar="FILE", help=CONFIG)
-            module, of_module = next((name, helps) for name, helps in modules().items() if command in helps)
-            imported, end = importlib.import_module(f"{__name__}.{module}"), f"_{command}" if len(of_module) > 1 else ""
+            module, of_module = next((name, helps) for name, helps in MODULES.items() if command in helps)
+            imported = of_checkout(module) if "." in module else importlib.import_module(f"{__name__}.{module}")
+            end = f"_{command}" if len(of_module) > 1 else ""
             getattr(imported, f"configure{end}")(sub)
             sub.set_defaults(run=getattr(imported, f"run{end}"))
         elif command not in OF_THE_PROJECT:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-HELP = "print the settings in force (secrets masked), or what is wrong with them"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options: all settings, or only those that differ from the defaults."""

@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from clienthealth.monitor.incidents import Transition
     from clienthealth.settings import Settings
 
-HELP = {
-    "diagnose": "judge whatever people attach: logs, thread dumps, metrics, recordings; files, folders, archives",
-    "watch": (
-        "is my client stuck now? watches processes of this machine (or URLs), judges them, shows why; needs no Kafka"
-    ),
-}
-
 
 def configure_diagnose(parser: argparse.ArgumentParser) -> None:
     """Add the options: the paths to read, and the form of the answer."""

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from clienthealth.ops.doctor import Finding
 
-HELP = "check Java, jars, Kafka, topics, rights, clocks, Prometheus and Grafana, and name what to mend"
-
 _COLOURS = {"ok": "32", "warning": "33", "failed": "31", "skipped": "2"}
 
 

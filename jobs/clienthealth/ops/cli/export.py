@@ -9,8 +9,6 @@ from types import ModuleType
 
 from clienthealth.ops.cli import CONFIG
 
-HELP = "export metrics of JVMs and consumer groups to Kafka, and client health to Prometheus"
-
 EXPORTERS = {
     "jvm": "read JVM clients through Jolokia: metrics and thread dumps",
     "groups": "read the committed offsets of all consumer groups",

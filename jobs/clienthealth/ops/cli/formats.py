@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from clienthealth.ops.doctor.records import Survey
     from clienthealth.settings import Settings
 
-HELP = "what the records of a topic, file or folder are: by format, and why some are rejected"
-
 EXIT_CODES = (
     "exit codes: 0 all records can be read, 1 some are rejected, 2 wrong usage, unreadable or unreachable, "
     "3 there is no record"

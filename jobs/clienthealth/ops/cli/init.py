@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from clienthealth.ops.initialise import Answers
     from clienthealth.settings import Settings
 
-HELP = "write the settings for a cluster, test the connection, create missing topics, ask clients for their metrics"
-
 #: Options for the connection: name, metavar, help.
 CONNECTION = (
     ("username", "NAME", "user; of OAUTHBEARER the client id, of GSSAPI the principal"),
@@ -35,8 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options. `init` asks for every missing answer if standard input is a terminal."""
     from clienthealth.platform.logins import LOGINS, PROTOCOLS
 
+    what = str(parser.description)
     parser.description = (
-        f"{HELP[0].upper()}{HELP[1:]}. Nothing is changed before you have seen what will be done. It can be run again: "
+        f"{what[0].upper()}{what[1:]}. Nothing is changed before you have seen what will be done. It can be run again: "
         "existing files and topics are kept."
     )
     parser.add_argument("--out", metavar="FILE", default="health.toml", help="the file of settings (health.toml)")

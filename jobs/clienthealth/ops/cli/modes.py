@@ -15,11 +15,6 @@ from clienthealth.model.errors import InputError
 from clienthealth.modes import Mode, modes
 from clienthealth.settings.fields import keys
 
-HELP = {
-    "modes": "list the failure modes that are judged",
-    "explain": "explain a failure mode: meaning, thresholds in force, evidence, what to do",
-}
-
 COLUMNS = 80
 
 

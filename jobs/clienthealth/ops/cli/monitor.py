@@ -16,8 +16,6 @@ from pathlib import Path
 
 from clienthealth.model.errors import HeapError, ServiceError, StateError
 
-HELP = "read client metrics and logs, judge them, publish health, incidents and history"
-
 #: Exit code of a failed job that a restart may repair (EX_TEMPFAIL).
 AGAIN = 75
 #: Exit code of a failed job that exhausted its heap; it is restarted with --heap-ran-out.

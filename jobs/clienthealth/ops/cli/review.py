@@ -28,11 +28,6 @@ _FROM = (
     "an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); alone: the whole period that it names"
 )
 
-HELP = {
-    "review": "write the reliability review of a week (or of any stretch of time) from the history",
-    "maintain": "delete history past its retention and join its small files; may run beside the monitor",
-}
-
 
 def configure_review(parser: argparse.ArgumentParser) -> None:
     """Add the options; the section [review] of the settings has the defaults."""

@@ -1,7 +1,4 @@
-"""`kafka-health demo` runs the whole product on this machine; `kafka-health replay` plays recordings onto its topics.
-
-Both need a checkout: their work is in `deploy/demo`.
-"""
+"""The commands `demo` and `replay`: run the whole product on this machine; play recordings onto its topics."""
 
 from __future__ import annotations
 
@@ -10,12 +7,9 @@ from pathlib import Path
 
 from clienthealth.configuration import load
 from clienthealth.ops.cli import duration
-from clienthealth.platform import locations
-
-HELP = {
-    "demo": "run the whole product on this machine, with real clients that really fail",
-    "replay": "play recordings onto the input topics, their times moved to now",
-}
+from deploy.demo import main
+from deploy.demo.clients import CLIENTS
+from deploy.demo.replay import replay
 
 
 def configure_demo(parser: argparse.ArgumentParser) -> None:
@@ -47,13 +41,11 @@ def configure_demo(parser: argparse.ArgumentParser) -> None:
 def run_demo(args: argparse.Namespace) -> int:
     """Run the demo. Returns 0; 1 if an expected result did not come in time; 130 if Ctrl-C came before it."""
     if args.list:
-        for name, client in locations.of_checkout("deploy.demo.clients").CLIENTS.items():
+        for name, client in CLIENTS.items():
             print(f"{name:<24} {'*' if client.default else ' '} {client.help}")
         print("\n* part of the default choice")
         return 0
-    demo = locations.of_checkout("deploy.demo.main")
-    code: int = demo.run(demo.Options(args.seconds, args.expect, args.clients, args.dir, args.keep))
-    return code
+    return main.run(main.Options(args.seconds, args.expect, args.clients, args.dir, args.keep))
 
 
 def configure_replay(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +60,6 @@ def configure_replay(parser: argparse.ArgumentParser) -> None:
 
 def run_replay(args: argparse.Namespace) -> int:
     """Publish all records in the order of their times. Raises InputError."""
-    replay = locations.of_checkout("deploy.demo.replay").replay
     replay(load(args.config), args.paths, args.speed, args.stream, args.keep_time)
     return 0
 

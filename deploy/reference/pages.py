@@ -11,16 +11,17 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 
 from clienthealth.configuration import PREFIX, toml
-from clienthealth.model import metric_names
+from clienthealth.model.metric_names import FORMERLY, JAVA, LIBRDKAFKA, LIBRDKAFKA_PARTITION, METRICBEAT, RULES, SCALA
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Stream
 from clienthealth.modes import modes
 from clienthealth.ops.cli import commands
-from clienthealth.ops.reference import rooms
 from clienthealth.platform import locations
 from clienthealth.read.formats import formats
 from clienthealth.settings import Settings
 from clienthealth.settings.fields import keys
 from clienthealth.spark.self_monitoring import SelfMetrics
+from deploy.reference import rooms
 
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
 #: Suffix that Prometheus' client library adds to a metric's name, by the metric's type.
@@ -68,6 +69,47 @@ def _formats(stream: Stream) -> str:
     return _table(f"{stream} | what it is", rows)
 
 
+def _names() -> str:
+    """Return all names as a Markdown table: ours, the unit, and the spelling of each dialect."""
+    header = [
+        "Our name",
+        "Unit",
+        "Of each",
+        *RULES,
+        "librdkafka statistics",
+        "Scala consumer (MBean)",
+        "Metricbeat",
+    ]
+    clients = {name: unit for metrics in CLIENT_METRICS.values() for name, unit in metrics.items()}
+    rows = [_names_of(name, unit, "client") for name, unit in clients.items()]
+    rows += [_names_of(name, unit, "topic, partition or thread") for name, unit in TOPIC_METRICS.items()]
+    return _table(" | ".join(header), map(" | ".join, rows))
+
+
+#: MBean groups with attributes of a topic or a partition; a client may have the same attributes, too.
+_OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
+
+
+def _names_of(name: str, unit: str, of_each: str) -> list[str]:
+    client = of_each == "client"
+    groups = [g for g, names in JAVA.items() if name in names and (g != _OF_TOPICS[0] if client else g in _OF_TOPICS)]
+    spelled = (name, *FORMERLY.get(name, ()))
+    field, factor = LIBRDKAFKA.get(name, ("", 1)) if client else (LIBRDKAFKA_PARTITION.get(name, ""), 1)
+    return [
+        f"`{name}`",
+        unit,
+        of_each,
+        *(_codes(rule(group, one) for group in groups for one in spelled) for rule in RULES.values()),
+        _codes([field]) + (f" × {factor:g}" if factor != 1 else ""),
+        _codes(mbean for mbean, ours in SCALA.items() if ours == name),
+        _codes(field for field, ours in METRICBEAT.items() if ours == name and client),
+    ]
+
+
+def _codes(texts: Iterable[str]) -> str:
+    return ", ".join(f"`{text}`" for text in dict.fromkeys(texts) if text)
+
+
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "commands": lambda: _table(
         "command | what it does", (f"`kafka-health {name}` | {text}" for name, text in commands().items())
@@ -83,5 +125,5 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
         (f"`{m.name}{_SUFFIXES.get(m.type, '')}` | {m.documentation}" for m in SelfMetrics().registry.collect()),
     ),
     "rooms": lambda: _table("room | what is in it | uses", rooms.rows()),
-    "names": lambda: metric_names.table().rstrip(),
+    "names": _names,
 }

@@ -1,0 +1,39 @@
+"""The command `generate`: renew the committed files that derive from the code, or check that they are current."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+from clienthealth.platform import locations
+
+GENERATORS = (
+    "deploy.reference.alerts",
+    "dashboards.build",
+    "deploy.helm.build",
+    "deploy.reference.pages",
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options: write, or only check."""
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not current")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files that differ, or (`--check`) name them."""
+    stale = []
+    for generator in GENERATORS:
+        for path, content in sorted(importlib.import_module(generator).generate().items()):
+            file = locations.checkout() / path
+            if file.is_file() and file.read_text(encoding="utf-8") == content:
+                continue
+            stale.append(path)
+            if not args.check:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(content, encoding="utf-8")
+    for path in stale:
+        print(f"{'differs from its declaration' if args.check else 'written'}: {path}")
+    if args.check and stale:
+        print("run 'kafka-health generate' and commit the result")
+    return int(args.check and bool(stale))
