@@ -23,7 +23,14 @@ from clienthealth.model import canonical
 from clienthealth.model.clients import Client, ClientProcess, key_parts
 from clienthealth_exporters.python_client import Reporter, aio, kafka_python, report
 from clienthealth_exporters.python_client.kafka_python import connection_of, library_metrics, watch
-from clienthealth_exporters.python_client.probes import MAX_TOPICS, ConsumerProbe, Durations, ProducerProbe, Watched
+from clienthealth_exporters.python_client.probes import (
+    ATTRIBUTE,
+    MAX_TOPICS,
+    ConsumerProbe,
+    Durations,
+    ProducerProbe,
+    Watched,
+)
 from deploy.reference.rooms import ROOT
 
 
@@ -487,7 +494,7 @@ def test_a_consumer_of_aiokafka_is_timed() -> None:
         consumer, clock = AioConsumer("orders", bootstrap_servers="127.0.0.1:1", group_id="billing"), Clock()
         watched, probe = aio.watched(consumer), ConsumerProbe(clock)
         assert (watched.group, watched.config) == ("billing", {"max.poll.interval.ms": "300000"})
-        consumer.__dict__[kafka_python.ATTRIBUTE] = probe
+        consumer.__dict__[ATTRIBUTE] = probe
         record = SimpleNamespace(topic="orders", partition=1, offset=41)
         first, second = (SimpleNamespace(offset=offset) for offset in (7, 8))
         consumer.given(clock, record, {TopicPartition("orders", 0): [first, second]}, {})
