@@ -378,7 +378,6 @@ def test_a_bar_in_a_name_does_not_make_two_clients_one() -> None:
 BARE = """
 import sys
 sys.path[:0] = sys.argv[1:]
-import aiokafka
 import confluent_kafka
 from clienthealth_exporters.python_client import report
 producer = report(confluent_kafka.Producer, service="orders-api")({"bootstrap.servers": "127.0.0.1:1"})
