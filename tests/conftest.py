@@ -70,7 +70,7 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as environment:
         for name, value in QUICK_START.items():
             environment.setenv(name, value)
-        started = session("tests", settings, batch=True)
+        started = session("tests", settings)
     yield started
     started.stop()
 

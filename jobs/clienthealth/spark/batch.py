@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 #: Wait (s) between batches without input, in which only time passes; short enough to report stale clients.
 IDLE_SECONDS = 15.0
+#: Up to so many rows are written by one task and, to a table, into one file.
+SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
@@ -90,11 +93,11 @@ class Batch:
 
     def _work(self, batch: DataFrame, batch_id: int) -> int:
         """Write the results; return how many records were read."""
-        rows = batch.persist()
+        rows = kept = batch.persist()
         try:
             spark = batch.sparkSession
             by_kind: dict[str, list[bytes]] = {kind: [] for kind in DRIVER}
-            for row in rows.filter(F.col("kind").isin(*DRIVER)).select("kind", "value").collect():
+            for row in rows.where(f"kind IN {DRIVER}").collect():
                 by_kind[row["kind"]].append(bytes(row["value"]))
             summaries = [summary_of(value) for value in by_kind[SUMMARY]]
             counts = [count for value in by_kind[COUNT] for count in counts_of(value)]
@@ -106,19 +109,21 @@ class Batch:
             if skipped is not None:
                 counts.append(self._skipped(spark, skipped))
                 quality.append(Quality(counts[-1].minute_ms, skipped.topic, records=1, rejected=1))
-            here, now = {kind for summary in summaries for kind, count in summary.rows.items() if count}, time.time()
+            here, now = sum((Counter(summary.rows) for summary in summaries), Counter[str]()), time.time()
+            if here.total() <= SMALL:
+                rows = rows.coalesce(1)
             unread, root = self.restored.not_counted(quality), self.settings.monitor.history
             repeated = self.pending if self.pending is not None and self.pending.batch == batch_id else None
             origin = history.Origin(query_id(spark), batch_id, repeated.planned_ms if repeated else None)
             again = self.restored.again
             writes: list[Callable[[], None]] = []
-            if not here.isdisjoint((HEALTH, REJECT)):
+            if here[HEALTH] or here[REJECT]:
                 writes.append(lambda: write(self._published(rows), self.settings))
-            if MINUTE in here:
-                minutes = history.minutes(rows.filter(F.col("kind") == MINUTE))
+            if here[MINUTE]:
+                minutes = history.minutes(rows.where(f"kind = '{MINUTE}'"))
                 writes.append(lambda: history.append(minutes, root, "minutes", origin, again))
-            if CHANGE in here:
-                changes = history.verdicts(rows.filter(F.col("kind") == CHANGE))
+            if here[CHANGE]:
+                changes = history.verdicts(rows.where(f"kind = '{CHANGE}'"))
                 writes.append(lambda: history.append(changes, root, "verdicts", origin, again))
             writes.append(lambda: history.append_quality(spark, root, unread, origin, again))
             self.together(spark, writes)
@@ -129,7 +134,7 @@ class Batch:
             self.opened.stepped(summary.bucket for summary in summaries)
             return sum(count.records for count in counts)
         finally:
-            rows.unpersist()
+            kept.unpersist()
 
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
         """Publish a reject for the record that is skipped because reading it ended the monitor."""
@@ -142,9 +147,9 @@ class Batch:
 
     def _published(self, rows: DataFrame) -> DataFrame:
         topics = self.settings.topics
-        topic = F.when(F.col("kind") == HEALTH, topics.health).otherwise(topics.rejects)
-        records = rows.filter(F.col("kind").isin(HEALTH, REJECT)).withColumn("topic", topic)
-        return records.select("topic", "key", "value", F.from_json("headers", _HEADERS).alias("headers"))
+        topic = f"if(kind = '{HEALTH}', '{topics.health}', '{topics.rejects}') AS topic"
+        headers = f"from_json(headers, '{_HEADERS}') AS headers"
+        return rows.where(f"kind IN {(HEALTH, REJECT)}").selectExpr(topic, "key", "value", headers)
 
 
 def query_id(spark: SparkSession) -> str:

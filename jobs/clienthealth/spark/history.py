@@ -31,7 +31,6 @@ from pyspark.sql.types import (
     ArrayType,
     DoubleType,
     LongType,
-    StructField,
     StructType,
     TimestampType,
 )
@@ -53,8 +52,10 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
 #: Delta's setting for how long its log is kept, 30 days by default. Each commit lists the log's folder, which grows by
-#: four files per commit. Unused files may not be kept longer than the log.
+#: four files per commit. Unused files may not be kept longer than the log. Of a file's columns the minimum and maximum
+#: are kept of the first four only, which have the times; by default of 32, for which each append generates code.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
+KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
@@ -257,8 +258,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again 
             same = reduce(and_, (F.col(name).eqNullSafe(F.col(f"there_{name}")) for name in key))
             apart = F.abs(F.unix_millis(time) - F.unix_millis(f"there_{time}"))
             rows = rows.join(there, same & (apart <= 1000 * seconds) & comes_again, "left_anti")
-    columns = (F.col(f"`{field.name}`").cast(field.dataType) for field in TABLES[table])
-    rows.select(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
+    columns = (f"CAST(`{field.name}` AS {field.dataType.simpleString()})" for field in TABLES[table])
+    rows.selectExpr(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
 #: For each table: the columns by which a repeated row is recognised, and the maximum difference (s) of the two event
@@ -284,12 +285,13 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
     """Return rows for a table. `written`: a column `value` of JSON as the step writes it, without version and day."""
-    schema = StructType([StructField(f.name, _WRITTEN.get(f.name, f.dataType)) for f in TABLES[name]])
-    parsed = written.select(F.from_json(F.col("value").cast("string"), schema).alias("row"))
-    columns = {f.name: F.col(f"row.`{f.name}`") for f in TABLES[name]}
-    columns |= {f.name: F.timestamp_millis(f"row.{f.name}") for f in TABLES[name] if f.dataType == TimestampType()}
-    columns |= {"schema_version": F.lit(SCHEMA_VERSION), "day": F.to_date(columns[TIMES[name]])}
-    return parsed.select(*(column.alias(name) for name, column in columns.items()))
+    kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
+    columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
+    columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
+    columns |= {"schema_version": str(SCHEMA_VERSION), "day": f"to_date({columns[TIMES[name]]})"}
+    # Expressions are texts, because Py4J asks the JVM several times for each part of a `Column`.
+    parsed = written.selectExpr(f"from_json(CAST(value AS STRING), '{', '.join(kinds)}') AS row")
+    return parsed.selectExpr(*(f"{column} AS `{column_name}`" for column_name, column in columns.items()))
 
 
 #: Return rows for the tables MINUTES and VERDICTS.

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
@@ -62,6 +62,7 @@ class Losses:
             properties.setProperty(name.removeprefix("kafka."), value)
         self._admin: Any = kafka.clients.admin.AdminClient.create(properties)
         self._seen: dict[tuple[str, int], int] = {}
+        self._made: dict[tuple[str, int], Any] = {}
         self._absent: set[str] = set()
         self._lock, self._looked = threading.Lock(), 0.0
         for topic in self._topics:
@@ -78,7 +79,8 @@ class Losses:
             if time.monotonic() - self._looked < after:
                 return
             try:
-                there = {str(name) for name in self._admin.listTopics().names().get()}
+                names = self._admin.listTopics().names().get()
+                there = {topic for topic in self._topics if names.contains(topic)}
                 for topic in self._topics:
                     self._metrics.present.labels(topic).set(topic in there)
                     if topic not in there and topic not in self._absent:
@@ -131,17 +133,20 @@ class Losses:
         """Close the Java client."""
         self._admin.close()
 
-    def _offsets(self, partitions: Iterable[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
+    def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         """Return the first or last offset (`which`) of each of these partitions that exists."""
         requests = self._map()
-        for topic, partition in partitions:
-            requests[self._partition(topic, partition)] = which
+        # Each use of a Java object is a call, so that objects are made once and the map is not read again.
+        for where in partitions:
+            if where not in self._made:
+                self._made[where] = self._partition(*where)
+            requests.put(self._made[where], which)
         result = self._admin.listOffsets(requests)
         offsets = {}
-        for where in list(requests):
+        for where in partitions:
             # This raises if the topic has no such partition any more.
             with suppress(Py4JJavaError):
-                offsets[str(where.topic()), int(where.partition())] = int(result.partitionResult(where).get().offset())
+                offsets[where] = int(result.partitionResult(self._made[where]).get().offset())
         return offsets
 
 

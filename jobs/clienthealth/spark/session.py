@@ -51,8 +51,8 @@ _JVM = (
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
 
-def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
-    """Return the session of this process; start it if necessary. `batch`: True for one computation without streams.
+def session(name: str, settings: Settings) -> SparkSession:
+    """Return the session of this process; start it if necessary.
 
     Raises DependencyError if Java or the jars are missing and cannot be fetched.
     """
@@ -69,7 +69,7 @@ def session(name: str, settings: Settings, batch: bool = False) -> SparkSession:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["JAVA_HOME"] = str(Path(java()).resolve().parent.parent)
-        options = {**options, **driver_options(settings), **_on_this_machine(settings, batch)}
+        options = {**options, **driver_options(settings), **_on_this_machine(settings)}
         conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
 
         def start() -> None:
@@ -149,7 +149,7 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
     return [f"{key}: {' '.join(flags)}" for key, flags in lacks.items() if flags]
 
 
-def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
+def _on_this_machine(settings: Settings) -> Mapping[str, str]:
     jar_paths = jars.classpath("spark")
     if on_s3(settings.monitor.checkpoint, settings.monitor.history, settings.review.out):
         jar_paths = [*jar_paths, *jars.classpath("s3")]
@@ -161,7 +161,6 @@ def _on_this_machine(settings: Settings, batch: bool) -> Mapping[str, str]:
         **(OPTIONS["local files"] if local_files else {}),
         "spark.driver.extraClassPath": os.pathsep.join(map(str, filter(None, [*jar_paths, local_files]))),
         "spark.sql.warehouse.dir": str(jars.cache() / "warehouse"),
-        **({"spark.sql.adaptive.enabled": "false"} if batch else {}),
     }
 
 

@@ -233,7 +233,7 @@ def version_size(place: Path) -> tuple[int, int]:
 
 def generate(root: Path, clients: int, end: date, days: int, newest: int) -> None:
     """Generate the tables for `days` days before `end`. `newest`: number of files of `minutes` on the last day."""
-    spark = session("bench-year", Settings(), batch=True)
+    spark = session("bench-year", Settings())
     try:
         history.create(spark, str(root))
     finally:

@@ -64,7 +64,7 @@ def run_review(args: argparse.Namespace) -> int:
     out = args.out or inside(settings.review.out, reviewed.label)
     settings = placed(replace(settings, review=replace(settings.review, out=out)))
     with TemporaryDirectory(prefix="kafka-client-health-review-") as scratch:
-        spark = session("kafka-client-health-review", settings, batch=True)
+        spark = session("kafka-client-health-review", settings)
         try:
             if not (args.week or args.begin or args.end):
                 _has_begun(spark, settings, reviewed, now)
@@ -173,7 +173,7 @@ def run_maintain(args: argparse.Namespace) -> int:
     settings = load(args.config)
     if args.history:
         settings = placed(replace(settings, monitor=replace(settings.monitor, history=args.history)))
-    spark = session("kafka-client-health-maintenance", settings, batch=True)
+    spark = session("kafka-client-health-maintenance", settings)
     try:
         today = datetime.now(UTC).date()
         for done in maintain(spark, settings.monitor.history, settings.review.retention_days, today, args.alone):

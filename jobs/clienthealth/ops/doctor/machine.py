@@ -122,7 +122,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
     from clienthealth.spark.session import session
 
     try:
-        spark = session("kafka-client-health-doctor", settings, batch=True)
+        spark = session("kafka-client-health-doctor", settings)
     except DependencyError as error:
         for about in places:
             yield Finding(about, "failed", f"{error}.")
