@@ -80,7 +80,7 @@ class Losses:
                 return
             try:
                 names = self._admin.listTopics().names().get()
-                there = {topic for topic in self._topics if names.contains(topic)}
+                there = {topic for topic in self._topics if topic in names}
                 for topic in self._topics:
                     self._metrics.present.labels(topic).set(topic in there)
                     if topic not in there and topic not in self._absent:
