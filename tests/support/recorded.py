@@ -24,6 +24,7 @@ from clienthealth.measure.packer import Packer
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Reading
 from clienthealth.model.telemetry import RawRecord
+from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
 from clienthealth.monitor import departures, readings
 from clienthealth.monitor.adjust import adjust
@@ -99,12 +100,16 @@ def folders(root: Path = RECORDINGS) -> list[Path]:
     return sorted(path.parent for path in root.rglob("truth.json"))
 
 
-@cache
 def clients(folder: Path, every_ms: int = 0) -> tuple[Recorded, ...]:
     """Return the clients of a recording that report, the recorder's own process first.
 
     `every_ms` thins the samples to one per that many milliseconds.
     """
+    return _clients(folder, every_ms)
+
+
+@cache
+def _clients(folder: Path, every_ms: int) -> tuple[Recorded, ...]:
     bucket = recorded_bucket(folder, every_ms)
     all_clients = bucket.state.all_clients
     return tuple(
@@ -112,18 +117,26 @@ def clients(folder: Path, every_ms: int = 0) -> tuple[Recorded, ...]:
     )
 
 
-@cache
 def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
     """Return the worst verdict of each mode for each client of a recording, from gates and judges."""
+    return _verdicts(folder, every_ms)
+
+
+@cache
+def _verdicts(folder: Path, every_ms: int) -> dict[Client, list[Verdict]]:
     bucket = recorded_bucket(folder, every_ms)
     found = dict(judged(bucket).values())
     known = contexts(bucket, found, ())
     return {client: adjust("moment", client_verdicts, known[client]) for client, client_verdicts in found.items()}
 
 
-@cache
 def recorded_bucket(folder: Path, every_ms: int = 0) -> Bucket:
     """Return the whole recording as one bucket."""
+    return _bucket(folder, every_ms)
+
+
+@cache
+def _bucket(folder: Path, every_ms: int) -> Bucket:
     bucket = bucket_of(_packed(folder).chunks().values(), SETTINGS)
     state = bucket.state
     if every_ms:
@@ -168,9 +181,10 @@ def _packed(folder: Path) -> Packer:
     kept = DECODED / _code() / f"{folder.name}-{_hash(sorted(path for path in folder.rglob('*') if path.is_file()))}"
     if not kept.exists():
         packer, now_ms = Packer(1), int(time.time() * 1000)
-        for record in read([folder]):
+        for first, *others in grouped(enumerate(read([folder])), _line).values():
+            record, repeats = first[1], 1 + len(others)
             raw = sent(record)
-            pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer)
+            pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer, repeats)
         encoded = {number: encode(chunk) for number, chunk in packer.chunks().items()}
         kept.parent.mkdir(parents=True, exist_ok=True)
         # Another process may decode the same recording at the same time.
@@ -179,6 +193,12 @@ def _packed(folder: Path) -> Packer:
         own.replace(kept)
     decoded = {number: decode(chunk) for number, chunk in pickle.loads(kept.read_bytes()).items()}
     return _Packed(decoded)
+
+
+def _line(numbered: tuple[int, Read]) -> object:
+    """Return a key that equal lines of a log share, as of a burst only one is read in production too."""
+    number, record = numbered
+    return (record.instance, record.file, record.value) if record.stream == "logs" else number
 
 
 @cache

@@ -30,7 +30,7 @@ def test_a_change_of_the_code_or_of_a_file_has_it_decoded_again(
     def rows(code: str) -> int:
         monkeypatch.setattr(recorded, "_code", lambda: code)
         recorded._packed.cache_clear()
-        recorded_bucket.cache_clear()
+        recorded._bucket.cache_clear()
         return len(recorded_bucket(folder).state.readings)
 
     first = rows("one")
@@ -41,7 +41,7 @@ def test_a_change_of_the_code_or_of_a_file_has_it_decoded_again(
     metrics.write_bytes(gzip.compress(b"".join(gzip.decompress(metrics.read_bytes()).splitlines(keepends=True)[:-3])))
     assert rows("one") < first and len(begun) == 3
     recorded._packed.cache_clear()
-    recorded_bucket.cache_clear()
+    recorded._bucket.cache_clear()
 
 
 def test_the_code_is_all_that_decides_how_a_recording_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

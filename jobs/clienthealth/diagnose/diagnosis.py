@@ -263,7 +263,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
             unnamed = event.client_id is None and line.stack
             if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):
                 event = dataclasses.replace(event, client_id=before.client_id)
-            packer.log_entry(process, event=dataclasses.replace(event, repeats=repeats) if repeats > 1 else event)
+            packer.log_entry(process, event=event, repeats=repeats)
         for dump in dumps:
             packer.log_entry(process, dump=dump)
         before = _Before(line.client.client_id or "", kind_of(line.message, line.thread), line.ts_ms or 0)
