@@ -74,7 +74,7 @@ class _Report:
     def __init__(self, style: Style) -> None:
         self.width, self.colour, self.verbose = style
         self.hidden = False
-        self._template = templates(_PACKAGE).overlay(autoescape=False).get_template("report.txt.j2")
+        self._template = templates(_PACKAGE).get_template("report.txt.j2")
 
     def text(self, all_stories: Sequence[Story], inputs: Sequence[Input]) -> str:
         parts = ["\n".join(self._inputs(inputs))] if inputs else []

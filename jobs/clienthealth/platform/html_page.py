@@ -41,10 +41,13 @@ def style() -> Markup:
 
 @cache
 def templates(package: str) -> Environment:
-    """Return the templates of a package, which may extend `page.html.j2` and import `parts.html.j2`."""
+    """Return the templates of a package, which may extend `page.html.j2` and import `parts.html.j2`.
+
+    Values are escaped, except in templates of plain text (`.txt.j2`).
+    """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("clienthealth.platform", "")]),
-        autoescape=True,
+        autoescape=lambda name: not str(name).endswith(".txt.j2"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
