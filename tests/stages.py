@@ -121,7 +121,7 @@ STAGES: Mapping[str, Stage] = {
         "unit",
         "one part at a time, with values calculated by hand",
         _budgets(150, 150, 300),
-        workers=3,
+        workers=2,
         nice=GIVES_WAY,
     ),
     "rules": _layer(
