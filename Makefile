@@ -44,6 +44,7 @@ test: jars ## these, and one real path through everything, in five minutes; STAG
 	@exec .venv/bin/python -m tests.stages test $(STAGES)
 
 test-all: jars ## everything, including tests with minutes of real time, days of event time or servers of their own
+	@PYTHON="$(PYTHON)" SYSTEM="$(SYSTEM)" sh deploy/demo/system.sh test-all
 	@! command -v krb5-config >/dev/null || $(UV) pip install --quiet --python .venv/bin/python gssapi
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages test-all $(STAGES)

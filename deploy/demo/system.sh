@@ -1,7 +1,10 @@
 # Check what the machine itself must have. `sh system.sh needed`: Python and Java, for an installation; it installs nothing.
-# `sh system.sh all`: also what the demo and the tests use. It installs what is missing by apt-get as root, or with sudo if
-# SYSTEM=yes. Otherwise it prints one sentence for each missing program, with what is skipped without it.
+# `sh system.sh all`: also what the demo and the tests use; `sh system.sh test-all`: also what long tests use. It installs
+# what is missing by apt-get as root, or with sudo if SYSTEM=yes. Otherwise it prints one sentence for each missing program,
+# with what is skipped without it.
 set -u
+scope=${1:-all}
+tried=.cache/apt-tried-$scope
 
 if [ -z "${PYTHON:-}" ]; then
   echo "There is no Python 3.11, 3.12 or 3.13 on the PATH; install one (Debian: apt-get install python3-venv;" \
@@ -21,6 +24,9 @@ has_chromium() {
   command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
     [ -d "/Applications/Google Chrome.app" ] || [ -d /Applications/Chromium.app ]
 }
+has_kdc() {
+  [ "$scope" != test-all ] || { [ -x /usr/sbin/krb5kdc ] && [ -x /usr/sbin/kadmin.local ] && command -v krb5-config >/dev/null; }
+}
 
 packages() {
   has_venv || echo "python3-venv"
@@ -30,6 +36,7 @@ packages() {
   has_prometheus || echo prometheus
   has_alertmanager || echo prometheus-alertmanager
   has_chromium || echo chromium
+  has_kdc || printf '%s\n' krb5-kdc krb5-admin-server libkrb5-dev
 }
 
 as_root() {
@@ -56,23 +63,23 @@ no_venv() {
 }
 
 mkdir -p .cache
-if [ "${1:-all}" = needed ]; then
+if [ "$scope" = needed ]; then
   has_venv || no_venv
   runs_java || echo "Java 17 or later is missing: doctor and monitor need it (Debian: apt-get install openjdk-17-jre-headless;" \
     "macOS: brew install openjdk@17, then set JAVA_HOME)." >&2
   exit 0
 fi
-if ! { has_venv && has_java && has_prometheus && has_alertmanager && has_chromium; }; then
+if ! { has_venv && has_java && has_prometheus && has_alertmanager && has_chromium && has_kdc; }; then
   # A second attempt within a day would fail like the first.
   if ! command -v apt-get >/dev/null; then
     :
   elif [ "$(id -u)" != 0 ] && ! { [ "${SYSTEM:-no}" = yes ] && sudo -n true 2>/dev/null; }; then
     echo "Missing on this machine:" $(packages)". Run make with SYSTEM=yes to have them installed by sudo apt-get." >&2
-  elif [ -z "$(find .cache/apt-tried -mtime -1 2>/dev/null)" ]; then
+  elif [ -z "$(find "$tried" -mtime -1 2>/dev/null)" ]; then
     echo "apt-get installs:" $(packages) >&2
     as_root apt-get update -qq >.cache/apt.log 2>&1 || echo "apt-get update failed; see .cache/apt.log" >&2
     install
-    touch .cache/apt-tried
+    touch "$tried"
   fi
 fi
 
@@ -82,6 +89,8 @@ has_alertmanager || echo "Alertmanager is missing (Debian: apt-get install prome
   "github.com/prometheus/alertmanager): the demo pages nobody, and the end-to-end test is skipped." >&2
 has_chromium || echo "Chromium is missing (Debian: apt-get install chromium; macOS: brew install --cask chromium):" \
   "the tests that look at pages in a browser are skipped." >&2
+has_kdc || echo "A Kerberos KDC is missing (Debian: apt-get install krb5-kdc krb5-admin-server libkrb5-dev): the test of" \
+  "its login is skipped." >&2
 has_venv || no_venv
 has_java || {
   echo "A Java development kit, 17 or later, is missing, and nothing runs without it; install it (Debian: apt-get" \

@@ -159,6 +159,15 @@ def all_programs_work(answers: Answers, folder: Path, environment: Mapping[str, 
     assert "s3cret" not in monitor.log.read_text("utf-8")
 
 
+def test_a_password_in_plain_text(tmp_path: Path) -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_health="s3cret";'
+    with broker_with(tmp_path, "PLAIN", jaas, {}) as address:
+        answers = Answers(address, "SASL_PLAINTEXT", "PLAIN", "health", "s3cret", state=str(tmp_path))
+        with pytest.raises(ServiceError):
+            consumer(replace(answers, password="wrong").settings(), bootstrap_timeout_ms=3000)
+        all_programs_work(answers, tmp_path, {})
+
+
 @pytest.mark.parametrize("way", ["client credentials", "a file"])
 def test_tokens(way: str, tmp_path: Path) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Identity) as identity:
