@@ -35,8 +35,9 @@ pytestmark = pytest.mark.long
 NEWEST = "broker"
 #: Reporter that brokers since 4.2 can load, and that sends clients the interval.
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: The oldest maintained broker, the newest that cannot load the 4.2 reporter, and the newest.
+#: The oldest broker with KIP-714, the oldest maintained, the newest that cannot load the 4.2 reporter, and the newest.
 BROKERS = {
+    "test-broker-3.7": jars.JarSet(("org.apache.kafka:kafka_2.13:3.7.2", *jars.LOG4J_1), without=("io.netty:*",)),
     "broker-3.9": jars.SETS["broker-3.9"],
     "test-broker-4.1": jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1)),
     NEWEST: jars.SETS[NEWEST],
