@@ -78,6 +78,20 @@ def test_recorded_and_made_windows(mode: LiveMode[Any], every_ms: int) -> None:
 
 
 @every_live_mode
+def test_lines_that_a_mode_does_not_read_change_no_verdict(mode: LiveMode[Any]) -> None:
+    read = frozenset().union(*(meaning.ids for meaning in mode.reads))
+    scenes = [scenario.window for cases in scenarios().values() for scenario in cases]
+    told = [window for folder in folders() for client in clients(folder, 0) for window in client.windows]
+    windows = []
+    for window in [*told[::4], *scenes, *(arbitrary_window(n, KINDS) for n in range(400))]:
+        others = tuple(event for event in window.logs if event.signature not in read)
+        if others and window.client.kind in mode.kinds:
+            windows.append(dataclasses.replace(metrics_only(window), logs=others))
+    assert len(windows) > 50
+    assert_law(mode, windows)
+
+
+@every_live_mode
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_whatever_the_thresholds_are(mode: LiveMode[Any], data: st.DataObject) -> None:

@@ -6,10 +6,10 @@ The judges call the same functions for a single window (`ClientWindow.table`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -105,7 +105,7 @@ class Windows:
         self._which: Ints = np.arange(len(lo))
         self._columns: dict[str, Column] = {}
         self._of_rows: dict[str, object] = {}
-        self._of_windows: dict[str, object] = {}
+        self._of_windows: dict[Hashable, object] = {}
 
     def __len__(self) -> int:
         return len(self.lo)
@@ -117,6 +117,23 @@ class Windows:
         selected._columns, selected._of_rows = self._columns, self._of_rows
         return selected
 
+    def alone(self, at: int) -> Windows:
+        """Return one window with a table of its own samples; row r is its r-th sample.
+
+        It keeps the results of `once`, unless they name rows, which are others here.
+        """
+        lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
+        parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
+        rows = Rows(self.ts[lo:hi], self.values[lo:hi], replace(parts, row=parts.row - lo), self.names)
+        single = Windows(self.kind, rows, np.array([0]), np.array([hi - lo]), lambda _: self._about(which))
+        for name, known in self._of_windows.items():
+            arrays = known if isinstance(known, tuple) else (known,)
+            if all(isinstance(array, np.ndarray) and array.dtype != np.int64 for array in arrays):
+                parts_of = [array[at : at + 1] for array in cast(Sequence[Any], arrays)]
+                make = getattr(type(known), "_make", tuple)
+                single._of_windows[name] = make(parts_of) if isinstance(known, tuple) else parts_of[0]
+        return single
+
     # -- caches
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
@@ -125,8 +142,11 @@ class Windows:
             self._of_rows[name] = make()
         return cast(T, self._of_rows[name])
 
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of `make`, computed once for this selection of windows."""
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """Return the result of `make`, computed once for this selection of windows.
+
+        Its arrays have one element per window, unless they are integers, which name rows.
+        """
         if name not in self._of_windows:
             self._of_windows[name] = make()
         return cast(T, self._of_windows[name])

@@ -57,9 +57,13 @@ class Gate(Generic[T]):
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
         """Return the reason why metrics cannot decide (too few samples, or `blind`), '' if they can."""
-        texts = self.blind(w, thresholds)
-        texts[w.samples < MIN_READINGS] = FEW
-        return texts
+
+        def made() -> Texts:
+            texts = self.blind(w, thresholds)
+            texts[w.samples < MIN_READINGS] = FEW
+            return texts
+
+        return w.once((self.blind, thresholds), made)
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
         """Return the reason for one window, None if there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -209,8 +209,18 @@ class Bucket:
         known = ~np.isnan(column)
         return self.readings.ts[rows][known], column[known]
 
-    def window(self, client: Client, number: int | None, span: Span, log: WindowLog = NO_LOG) -> ClientWindow:
-        """Return a window of a client, for the judges. `number`: its position in the state; None if not reporting."""
+    def window(
+        self,
+        client: Client,
+        number: int | None,
+        span: Span,
+        log: WindowLog = NO_LOG,
+        table: Callable[[], Windows] | None = None,
+    ) -> ClientWindow:
+        """Return a window of a client, for the judges. `number`: its position in the state; None if not reporting.
+
+        `table`: returns its samples as a table.
+        """
         start, end, lo, hi = span
         before = max(0, start - max(LEAD_MS, end - start))
         lead = lo if number is None else int(np.searchsorted(self.keys, (number << SHIFT) | before))
@@ -224,7 +234,5 @@ class Bucket:
             config=logged_options(self.state, client, self.alone(client)) if number is None else self.config(number),
             has_log_data=client.process in self.state.has_log_data,
             ends_ms=int(self.state.clients.last[number]) if self.whole and number is not None else None,
-            rows=None
-            if number is None
-            else lambda: self.windows(client.kind or "", *(np.array([one]) for one in (number, lo, hi))),
+            rows=table,
         )

@@ -1,7 +1,7 @@
 """Judge clients with new samples or log entries: windows → gate → judge → incidents → records.
 
-The gates examine all windows at once, with numpy. Only a window that a gate suspects, or that has log entries, is
-turned into objects for the judges.
+The gates examine all windows at once, with numpy. Only a window that a gate suspects, or that has dumps or log entries
+that the mode reads, is turned into objects for the mode's judge.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clienthealth.model.clients import Client
 from clienthealth.model.health_record import Written, encoded, seen_json, verdicts_json, worst
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Seen, Verdict
-from clienthealth.modes import LiveMode, Mode
+from clienthealth.modes import LiveMode, Mode, modes
 from clienthealth.monitor import recovery
 from clienthealth.monitor.adjust import Context, Reporting, adjust
 from clienthealth.monitor.bucket import Bucket, Span
@@ -95,6 +95,12 @@ def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[
     `live`: ids of the modes; `reasons`: why each is unknown, '' if it is ok.
     """
     return Content.of([_by_gate(mode, reason) for mode, reason in zip(live, reasons, strict=True)], issues)
+
+
+@cache
+def _read_by(mode: str) -> frozenset[str]:
+    """Return the ids of the log patterns on which a mode's verdict on a window depends."""
+    return frozenset().union(*(meaning.ids for meaning in (*modes()[mode].reads, *modes()[mode].lines)))
 
 
 def _by_gate(mode: str, reason: str) -> Verdict:
@@ -322,14 +328,16 @@ class _Judgement:
 
         @cache
         def window(at: int) -> ClientWindow:
-            return self.bucket.window(client, number, touched.span(at), touched.logs.get(at, NO_LOG))
+            log, table = touched.logs.get(at, NO_LOG), partial(gated.windows.alone, at)
+            return self.bucket.window(client, number, touched.span(at), log, table)
 
         judged: list[OfWindow] = []
         for at in range(reporter.begin, reporter.end):
-            span, verdicts = touched.span(at), []
+            span, log, verdicts = touched.span(at), touched.logs.get(at, NO_LOG), []
             beside = replace(known, contradicted=self.refuted.get((number, span.start), frozenset()))
+            signatures = beside.contradicted | {event.signature for event in log.logs}
             for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
-                if at in touched.logs or suspected[at]:
+                if suspected[at] or log.dumps or not signatures.isdisjoint(_read_by(mode.id)):
                     verdicts.append(verdict(mode, window(at), beside))
                 else:
                     verdicts.append(_by_gate(mode.id, reasons[at]))

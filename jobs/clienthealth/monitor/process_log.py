@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
@@ -64,11 +64,15 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
     return by_process
 
 
-def lives(state: BucketState) -> Mapping[ProcessKey, Sequence[Life]]:
-    """Return the lifetimes of the clients of each process: those that report, and those that recently stopped."""
+def lives(state: BucketState, processes: Container[ProcessKey] | None = None) -> Mapping[ProcessKey, Sequence[Life]]:
+    """Return the lifetimes of the clients of each process: those that report, and those that recently stopped.
+
+    `processes`: the processes that matter; by default all.
+    """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for client, first_ms in zip(state.all_clients, state.clients.first.tolist(), strict=True):
-        by_process[client.process].append(Life(client, first_ms, EVER))
+        if processes is None or client.process in processes:
+            by_process[client.process].append(Life(client, first_ms, EVER))
     for _, life in state.gone.items():
         by_process[life.client.process].append(life)
     return by_process

@@ -27,7 +27,7 @@ from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.values import grouped, option
 from clienthealth.modes import catalogue
 from clienthealth.monitor.adjust import CLOSE_MS
-from clienthealth.monitor.process_log import EARLIER_DUMPS, lives, with_whole_dumps
+from clienthealth.monitor.process_log import EARLIER_DUMPS, EVER, lives, with_whole_dumps
 from clienthealth.monitor.state import BucketState, Life, ProcessKey
 from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import PRODUCER_THREAD
@@ -297,10 +297,11 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
     if not state.log_entries:
         return {}
     entries = grouped(state.log_entries, lambda entry: entry.process)
-    reporting = grouped(state.all_clients, lambda client: client.process)
+    there = lives(state, entries)
+    reporting = {process: [life.client for life in there[process] if life.until_ms == EVER] for process in entries}
     former = grouped((client for _, client in state.former.items()), lambda client: client.process)
     remembered = grouped(state.lifecycle.items(), lambda item: item[0][:2])
-    there, logs = lives(state), dict[ProcessKey, ProcessLog]()
+    logs: dict[ProcessKey, ProcessLog] = {}
     for process, whole in entries.items():
         entered = with_whole_dumps(whole)
         topics: dict[str, set[str]] = defaultdict(set)

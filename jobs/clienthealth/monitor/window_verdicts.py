@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools
 from clienthealth.measure.view import Windows
@@ -40,8 +42,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
     All windows are of clients to which the mode applies.
     """
     again = repeats(w)
-    reasons = mode.gate.reasons(w, mode.thresholds)
-    reasons[again] = REPEATS
+    reasons = np.where(again, REPEATS, mode.gate.reasons(w, mode.thresholds))
     return mode.gate.suspects(w, mode.thresholds) & ~again, reasons.tolist()
 
 

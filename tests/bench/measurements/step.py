@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,8 +28,12 @@ TITLE = "The step alone"
 CLIENTS, INTERVALS, BATCH_SECONDS = 3_125, (10, 30), 10
 #: Number of measured samples of each client, after so many in which windows fill and the sick clients fail.
 MEASURED, WARM = 6, SICK_FROM + 6
-#: One in this many samples comes with a log line of its client's Kafka library.
+#: One in this many samples comes with a log line of its client's Kafka library: one of these in turn.
 SPOKEN = 100
+LINES = (
+    ("node-disconnected", "Node 2 disconnected."),
+    ("connection-failed", "Connection to node 2 could not be established. Node may not be available."),
+)
 START_MS = 1_795_208_640_000
 PARTS = ("unpack", "load", "step", "rows", "save")
 SETTINGS = Settings()
@@ -72,6 +77,9 @@ class Bucket:
             self._step(packed, START_MS + 1000 * BATCH_SECONDS * (number + 1))
 
     def _step(self, packed: Sequence[bytes], now_ms: int) -> None:
+        # As in a worker, which collects garbage between its tasks (`spark/worker.py`).
+        gc.collect()
+        gc.disable()
         monitor = SETTINGS.monitor
         with self._timed("unpack"):
             chunks = [decode(decompressed(data)) for data in packed]
@@ -83,6 +91,7 @@ class Bucket:
             stepping._rows(published, 0, SETTINGS.topics.max_message_bytes, now_ms)
         with self._timed("save"):
             self.kept = compressed(save(state, monitor.buckets))
+        gc.enable()
         self.records += sum(len(chunk.readings) for chunk in chunks)
         self.published += len(published.records)
 
@@ -113,7 +122,7 @@ class Bucket:
                 where = "client-metrics", partition, number
                 packer.reading(packer.slot(ref), ts_ms, sample.values, *where, sample.config, sample.interval_ms)
                 if not number % SPOKEN:
-                    event = LogEvent(ts_ms, "node-disconnected", "Node 2 disconnected.", ref.client_id)
+                    event = LogEvent(ts_ms, *LINES[number // SPOKEN % 2], ref.client_id)
                     packer.log_entry((ref.service, ref.host, ref.instance), event)
             yield [compressed(encode(_closed(packer))) for packer in packers]
 
