@@ -10,8 +10,10 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from jinja2 import Environment
 
 from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.diagnose.examine import examine
@@ -461,3 +463,9 @@ def test_no_part_of_any_recordings_log_that_names_a_client_is_called_nothing(tmp
                 assert NOTHING_HERE not in " ".join(report(found).split()), path
                 parts += 1
     assert parts > 50
+
+
+def test_the_template_of_the_text_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = report(Diagnosis([]))
+    monkeypatch.setattr(Environment, "compile", Mock(side_effect=AssertionError("compiled again")))
+    assert report(Diagnosis([])) == first
