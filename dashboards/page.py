@@ -16,12 +16,12 @@ from grafana_foundation_sdk.cog.variants import Dataquery
 from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as model
 
-from clienthealth.configuration.installation import KEPT, dashboard_uid, filled, keeping, kept_labels, listed, named
+from clienthealth.configuration.installation import KEPT, dashboard_uid, filled, kept_labels, listed
 from clienthealth.model.errors import CatalogueError
 from clienthealth.settings import Settings
 from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
-from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, variable
+from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, keeping, named, variable
 
 #: First id of rows, which are numbered by their place; ids of panels are lower.
 FIRST_ROW = 900

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
@@ -12,13 +12,11 @@ from grafana_foundation_sdk.models import dashboard as model
 from clienthealth.configuration.installation import (
     KEPT,
     dashboard_uid,
+    kept_labels,
     listed,
-    matchers,
-    named,
-    of_row,
-    of_series,
     own_page,
 )
+from clienthealth.model.errors import SettingsError
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
@@ -26,6 +24,39 @@ TAG = "kafka-client-health"
 #: Maximum number of series in charts over all clients: the worst ones. More would be unreadable and slow.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
+
+
+def matchers(labels: Sequence[str]) -> str:
+    """Format the matchers by which a query follows the variables of a dashboard."""
+    return ", ".join(f'{label}=~"${label}"' for label in labels)
+
+
+def of_series(labels: Sequence[str]) -> str:
+    """Format the variables of a dashboard link from a series, with the values of the series."""
+    return "&".join(f"var-{label}=${{__field.labels.{label}:percentencode}}" for label in labels)
+
+
+def of_row(labels: Sequence[str]) -> str:
+    """Format the variables of a dashboard link from a row of a table."""
+    return "&".join(f"var-{label}=${{__data.fields.{label}:percentencode}}" for label in labels)
+
+
+def named(labels: Sequence[str]) -> str:
+    """Format the labels in the name of a series."""
+    return " ".join(f"{{{{{label}}}}}" for label in labels)
+
+
+def keeping(text: str, settings: Settings) -> str:
+    """Replace KEPT, in each of the forms above, by the labels of the settings. Raises SettingsError."""
+    kept = kept_labels(settings)
+    if not kept:
+        raise SettingsError("[prometheus] keep_labels must name a label at least")
+    if kept == KEPT:
+        return text
+    for form in (listed, matchers, of_series, of_row, named):
+        text = text.replace(form(KEPT), form(kept))
+    return text
+
 
 #: Matchers for series of clients, of groups and of topics; then labels that identify a client, or a sum over a service.
 OF_KEPT = matchers(KEPT)

@@ -11,7 +11,8 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 
 from clienthealth.configuration import PREFIX, toml
-from clienthealth.model.metric_names import FORMERLY, JAVA, LIBRDKAFKA, LIBRDKAFKA_PARTITION, METRICBEAT, RULES, SCALA
+from clienthealth.model import metric_names
+from clienthealth.model.metric_names import FORMERLY, JAVA, LIBRDKAFKA, LIBRDKAFKA_PARTITION, METRICBEAT, SCALA
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.telemetry import Stream
 from clienthealth.modes import modes
@@ -26,6 +27,15 @@ from deploy.reference import rooms
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
 #: Suffix that Prometheus' client library adds to a metric's name, by the metric's type.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
+#: Title of a dialect → the rule by which it spells a metric.
+RULES: Mapping[str, metric_names.Rule] = {
+    "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": metric_names.attribute,
+    "KIP-714 (OTLP)": metric_names.kip714,
+    "OpenTelemetry Java agent (OTLP)": metric_names.otel_agent,
+    "Micrometer (Prometheus)": metric_names.micrometer,
+    "JMX exporter (Prometheus)": metric_names.jmx_exporter,
+    "JMX exporter since 1.0": metric_names.jmx_exporter_1,
+}
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

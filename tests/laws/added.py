@@ -24,7 +24,7 @@ class Copy:
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=UNFINISHED)
         for name in ("README.md", "pyproject.toml"):
             shutil.copy(ROOT / name, folder)
-        for name in ("deploy/demo", "deploy/helm"):
+        for name in ("deploy/demo", "deploy/helm", "deploy/reference"):
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=UNFINISHED)
         for name in ("operate.md", "config.reference.toml"):
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from clienthealth.configuration.owners import Owner
+from clienthealth.review import render
 from clienthealth.review.actions import Action
 from clienthealth.review.content import headline
 from clienthealth.review.model import (
@@ -179,3 +180,13 @@ def everything(name: str, ours: str = "ours") -> Review:
         pages=paged,
         also_seen=[AlsoSeen("tls", name, 1200, 2, 7)] * 21,
     )
+
+
+def html(shown: Review) -> str:
+    """Return the first page of a review."""
+    return render.page("review", render.shown(shown))
+
+
+def markdown(shown: Review) -> str:
+    """Return a review as Markdown."""
+    return render.text("review", render.shown(shown))

@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from clienthealth.configuration.owners import Owner, Owners, Row, read_owners
+from clienthealth.model.clients import Client
 from clienthealth.model.errors import SettingsError
-from clienthealth.ops.doctor.owned import _Client, compared
+from clienthealth.ops.doctor.owned import compared
 from clienthealth.platform.locations import Reread
 from clienthealth.platform.web import Request
 from clienthealth.settings import OwnerSettings, PrometheusSettings, Settings
@@ -198,7 +199,11 @@ def test_the_doctor_lists_services_without_owner_and_owners_without_service() ->
         Row(PLATFORM, ("gone",), (), "f, line 9"),
         Row(PLATFORM, (), ("g*",), "f, line 12"),
     ]
-    clients = [_Client("orders-api"), _Client("carts"), _Client("consumer-groups", "g1", "group")]
+    clients = [
+        Client("orders-api", "", "", ""),
+        Client("carts", "", "", ""),
+        Client("consumer-groups", "", "", "g1", "group"),
+    ]
     assert [(one.state, one.text) for one in compared(Owners(rows), clients)] == [
         ("warning", "1 of 2 services that report have no owner, so that their alerts take the default route: carts."),
         ("warning", "These owners name nothing that reports: f, line 9."),

@@ -9,7 +9,7 @@ import pytest
 
 from clienthealth.configuration.owners import Owner, Owners, Row
 from clienthealth.model import wording as words
-from clienthealth.review import content, render
+from clienthealth.review import content
 from clienthealth.review.capacity import buffer_distribution, buffers, percentile
 from clienthealth.review.client_minutes import gap_minutes, gaps
 from clienthealth.review.incidents import FLEET_SERVICES, night_of, of_fleet, opens_tickets_only
@@ -17,7 +17,7 @@ from clienthealth.review.model import Page
 from clienthealth.review.period import Period, utc
 from clienthealth.review.slo import Budget, Loss, Minutes, Range, ServiceSlo, objectives, of_all, of_service
 from clienthealth.settings import MonitorSettings, PrometheusSettings, ReviewSettings, Settings
-from tests.support.review_example import review
+from tests.support.review_example import markdown, review
 
 NB = content.NB
 
@@ -88,7 +88,7 @@ def test_each_service_is_held_against_the_target_of_its_owner() -> None:
     called = Page("orders", "delivery-stalled", datetime(2026, 11, 10, 3, tzinfo=UTC), None, 1, True, None)
     shown = review(overall=overall, services=services, pages=[called, called])
     assert "2 of 3 services missed their targets: " in shown.headline[0]
-    text = render.markdown(shown)
+    text = markdown(shown)
     for row in (
         "| Team | Services | Missed the target | Freeze | Pages | Needed nobody |",
         "| payments | 1 | orders | orders | 2 |  |",

@@ -11,8 +11,8 @@ import pytest
 
 from clienthealth.review.clusters import side_by_side, write_all
 from clienthealth.review.model import Review
-from clienthealth.review.render import details, html, markdown
-from tests.support.review_example import everything, review
+from clienthealth.review.render import details
+from tests.support.review_example import everything, html, markdown, review
 
 #: Elements with text that is one line of the other view.
 LINES = ("h2", "h3", "p", "caption", "li", "tr")

@@ -15,10 +15,10 @@ from clienthealth.review.content import NB
 from clienthealth.review.incidents import Links
 from clienthealth.review.model import AlsoSeen, Fleet, KnownBugs, ModeChange, Page, Quality
 from clienthealth.review.period import Period
-from clienthealth.review.render import definitions, details, html, markdown, write
+from clienthealth.review.render import definitions, details, write
 from clienthealth.review.slo import Loss, Minutes, total
 from clienthealth.settings import LinkSettings
-from tests.support.review_example import FINE, ILL, WEEK, everything, review, service, theme, watched
+from tests.support.review_example import FINE, ILL, WEEK, everything, html, markdown, review, service, theme, watched
 
 HOSTILE = "<script>alert(1)</script> [x](javascript:alert(1)) | `rm` \n# not a heading"
 

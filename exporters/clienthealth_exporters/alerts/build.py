@@ -14,7 +14,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from clienthealth.configuration.installation import dashboard_uid, filled, keeping, kept_labels, listed, runbooks
+from clienthealth.configuration.installation import KEPT, dashboard_uid, filled, kept_labels, listed, runbooks
 from clienthealth.configuration.owners import OWNER_LABELS, Owners, read_owners
 from clienthealth.model.errors import SettingsError
 from clienthealth.modes import modes
@@ -60,7 +60,7 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     written = []
     for folder, name, text in [
         *(("rules", name, text) for name, text in rules(settings, dry_run).items()),
-        ("", "alertmanager.yml", keeping(routes, settings)),
+        ("", "alertmanager.yml", routes.replace(listed(KEPT), listed(kept_labels(settings)))),
         *(("templates", t.name, t.read_text(encoding="utf-8")) for t in sorted((FILES / "templates").glob("*.tmpl"))),
     ]:
         path = out / folder / name

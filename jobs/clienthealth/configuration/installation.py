@@ -98,37 +98,5 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-def matchers(labels: Sequence[str]) -> str:
-    """Format the matchers by which a query follows the variables of a dashboard."""
-    return ", ".join(f'{label}=~"${label}"' for label in labels)
-
-
-def of_series(labels: Sequence[str]) -> str:
-    """Format the variables of a dashboard link from a series, with the values of the series."""
-    return "&".join(f"var-{label}=${{__field.labels.{label}:percentencode}}" for label in labels)
-
-
-def of_row(labels: Sequence[str]) -> str:
-    """Format the variables of a dashboard link from a row of a table."""
-    return "&".join(f"var-{label}=${{__data.fields.{label}:percentencode}}" for label in labels)
-
-
-def named(labels: Sequence[str]) -> str:
-    """Format the labels in the name of a series."""
-    return " ".join(f"{{{{{label}}}}}" for label in labels)
-
-
-#: The installation's default labels, as written in rules, routes and panels; `keeping` replaces them by those in force.
+#: The installation's default labels, as written in rules, routes and panels, where those in force replace them.
 KEPT = kept_labels(Settings())
-
-
-def keeping(text: str, settings: Settings) -> str:
-    """Replace KEPT, in each of the forms above, by the labels of the settings. Raises SettingsError."""
-    kept = kept_labels(settings)
-    if not kept:
-        raise SettingsError("[prometheus] keep_labels must name a label at least")
-    if kept == KEPT:
-        return text
-    for form in (listed, matchers, of_series, of_row, named):
-        text = text.replace(form(KEPT), form(kept))
-    return text

@@ -61,16 +61,6 @@ def attribute(group: str, name: str) -> str:
 
 Rule = Callable[[str, str], str]
 
-#: Title of a dialect → the rule by which it spells a metric.
-RULES: Mapping[str, Rule] = {
-    "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": attribute,
-    "KIP-714 (OTLP)": kip714,
-    "OpenTelemetry Java agent (OTLP)": otel_agent,
-    "Micrometer (Prometheus)": micrometer,
-    "JMX exporter (Prometheus)": jmx_exporter,
-    "JMX exporter since 1.0": jmx_exporter_1,
-}
-
 
 def spellings(*rules: Rule) -> dict[str, str]:
     """Return a map of every name by these rules → our name, including older names of the Java client."""

@@ -61,19 +61,9 @@ def shown(review: Review) -> dict[str, Any]:
     }
 
 
-def html(review: Review) -> str:
-    """Return the page: what happened, whose it is, what to do, and one table."""
-    return page("review", shown(review))
-
-
 def details(review: Review) -> str:
-    """Return the page with everything that the first page leaves out."""
+    """Return the page with everything that the first page (what happened, whose it is, what to do) leaves out."""
     return page("review", {**shown(review), "details": True})
-
-
-def markdown(review: Review) -> str:
-    """Return the review as Markdown."""
-    return text("review", shown(review))
 
 
 def page(template: str, values: Mapping[str, Any]) -> str:

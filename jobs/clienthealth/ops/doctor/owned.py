@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 
-import msgspec
-
 from clienthealth.configuration.owners import Owners, read_owners
-from clienthealth.model.errors import HealthError
+from clienthealth.model.clients import Client
+from clienthealth.model.errors import HealthError, RecordError
+from clienthealth.model.health_record import decode
 from clienthealth.model.wording import listing
 from clienthealth.ops.doctor import Finding
 from clienthealth.ops.doctor.records import newest
@@ -19,17 +19,6 @@ ABOUT = "owners"
 #: How many of the newest states are examined: more than most fleets have clients.
 NEWEST = 20_000
 _NAMED = 8
-
-
-class _Client(msgspec.Struct):
-    service: str = ""
-    client_id: str = ""
-    kind: str | None = None
-    group: str | None = None
-
-
-class _Record(msgspec.Struct):
-    client: _Client
 
 
 def owners_known(settings: Settings) -> Iterator[Finding]:
@@ -47,11 +36,11 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         records, trouble = newest(settings, settings.topics.health, NEWEST)
     except HealthError as error:
         records, trouble = [], str(error)
-    decoder, clients = msgspec.json.Decoder(_Record), []
+    clients = []
     for record in records:
         # Skip records that are not a client's state; the exporter counts them.
-        with suppress(msgspec.DecodeError):
-            clients += [decoder.decode(record.value).client] if record.value is not None else []
+        with suppress(RecordError):
+            clients += [decode(bytes(record.value)).client] if record.value is not None else []
     if trouble:
         yield Finding(ABOUT, "skipped", f"Not all services that report are known: {trouble}.")
     elif not clients:
@@ -60,7 +49,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         yield from compared(owners, clients)
 
 
-def compared(owners: Owners, clients: Sequence[_Client]) -> Iterator[Finding]:
+def compared(owners: Owners, clients: Sequence[Client]) -> Iterator[Finding]:
     """Name the services without an owner, and the rows that match no service."""
     services = sorted({client.service for client in clients if client.kind != "group"})
     groups = {client.group or (client.client_id if client.kind == "group" else "") for client in clients} - {""}
