@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -107,6 +108,44 @@ def local_files() -> Path | None:
             if _asked(*janino, str(source), "clienthealth.platform.LocalFiles", str(source), folder).returncode == 0:
                 Path(shutil.make_archive(f"{folder}/draft", "zip", folder, "clienthealth")).replace(jar)
     return jar if jar.exists() else None
+
+
+def class_archive(paths: str) -> Path | None:
+    """Return the archive of a JVM's classes (AppCDS) for this Java and these paths of classes, None if there is none.
+
+    Its name has its size, because the JVM crashes on a truncated one, as a full disk or a power cut may leave it.
+    """
+    found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
+    return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
+
+
+def keep_archive(draft: Path, paths: str) -> None:
+    """Put a finished archive in its place; the newest former one stays, because two programs may share the cache."""
+    folder = cache() / "classes"
+    folder.mkdir(exist_ok=True)
+    for former in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-1]:
+        former.unlink(missing_ok=True)
+    with draft.open("rb") as written:
+        os.fsync(written.fileno())
+    draft.replace(folder / f"{_made_with(paths)}-{draft.stat().st_size}.jsa")
+
+
+def _made_with(paths: str) -> str:
+    """Return a name for this Java, PySpark and these files. The JVM refuses an archive that was made with others."""
+    parts = [str(Path(java()).resolve().parent.parent / "lib" / "modules"), *paths.split(os.pathsep)]
+    stamps = [importlib.metadata.version("pyspark"), *(f"{part} {Path(part).stat().st_mtime:.0f}" for part in parts)]
+    return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
+
+
+def start_archiver() -> object:
+    """Start the program that makes the archive, beside this one."""
+    program, null = (sys.executable, "-m", "clienthealth.spark.program"), subprocess.DEVNULL
+    return subprocess.Popen(program, stdin=null, stdout=null, stderr=null)
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """Return a temporary folder on the disk of the cache."""
+    return tempfile.TemporaryDirectory(dir=cache())
 
 
 def pins() -> Mapping[str, str]:

@@ -62,6 +62,7 @@ class MonitorSettings(Checked, of=STATED["monitor"]):
     future_seconds: int = DEFAULT
     max_record_bytes: int = DEFAULT
     heap_mb: int = DEFAULT
+    class_archive: bool = DEFAULT
     max_clients: int = DEFAULT
     max_clients_per_service: int = DEFAULT
     max_new_clients: int = DEFAULT

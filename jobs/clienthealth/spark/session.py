@@ -49,6 +49,13 @@ _JVM = (
 #: Memory beside the heap: threads, code and RocksDB of the JVM, and Python. A request to a cluster must include it, or
 #: the cluster kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+#: Java code that writes the archive of classes to the file `%s`: a JRE has no `jcmd`.
+_DUMP = (
+    "try { java.lang.management.ManagementFactory.getPlatformMBeanServer().invoke(new javax.management.ObjectName("
+    '"com.sun.management:type=DiagnosticCommand"), "vmCds", new Object[] {new String[] {"dynamic_dump", "%s"}}, '
+    'new String[] {"[Ljava.lang.String;"}); } catch (Exception error) { throw new RuntimeException(error); }'
+)
 
 
 def session(name: str, settings: Settings) -> SparkSession:
@@ -69,7 +76,7 @@ def session(name: str, settings: Settings) -> SparkSession:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["JAVA_HOME"] = str(Path(java()).resolve().parent.parent)
-        options = {**options, **driver_options(settings), **_on_this_machine(settings)}
+        options = {**options, **_on_this_machine(settings)}
         conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
 
         def start() -> None:
@@ -91,6 +98,12 @@ def session(name: str, settings: Settings) -> SparkSession:
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
         setattr(jvm, kept, getattr(jvm, kept))
     return spark
+
+
+def archive_classes(spark: SparkSession, draft: Path) -> None:
+    """Write the classes that the JVM has loaded to the archive. `draft`: unfinished file on the same disk."""
+    cast(Any, spark._jvm).org.codehaus.janino.ScriptEvaluator(_DUMP % draft).evaluate(None)
+    jars.keep_archive(draft, spark.conf.get("spark.driver.extraClassPath", "") or "")
 
 
 @contextmanager
@@ -119,7 +132,7 @@ def driver_options(settings: Settings) -> Mapping[str, str]:
     """Return the options that a JVM needs at its start; under spark-submit they must be given to spark-submit."""
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_jvm(settings)}",
+        _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_jvm(settings)}",
     }
 
 
@@ -130,7 +143,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         **{f"spark.{part}.memoryOverhead": size for part, size in _BESIDE_HEAP.items()},
         **settings.spark.options,
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
-        "spark.driver.extraJavaOptions": f"{log4j} {_jvm(settings)}",
+        _JAVA_OPTIONS: f"{log4j} {_jvm(settings)}",
         # An executor starts before our files are on its machine, so it uses Log4j's own default, and logs only
         # warnings.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
@@ -149,17 +162,26 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
     return [f"{key}: {' '.join(flags)}" for key, flags in lacks.items() if flags]
 
 
-def _on_this_machine(settings: Settings) -> Mapping[str, str]:
-    jar_paths = jars.classpath("spark")
+def class_path(settings: Settings) -> str:
+    """Return the class path before PySpark's own jars. Raises DependencyError."""
+    jar_paths: list[Path | None] = [*jars.classpath("spark")]
     if on_s3(settings.monitor.checkpoint, settings.monitor.history, settings.review.out):
-        jar_paths = [*jar_paths, *jars.classpath("s3")]
+        jar_paths += jars.classpath("s3")
     if settings.kafka.options.get("sasl.mechanism") == "AWS_MSK_IAM":
-        jar_paths = [*jar_paths, *jars.classpath("msk")]
-    local_files = jars.local_files()
+        jar_paths += jars.classpath("msk")
+    return os.pathsep.join(map(str, filter(None, [*jar_paths, jars.local_files()])))
+
+
+def _on_this_machine(settings: Settings) -> Mapping[str, str]:
+    paths, in_force = class_path(settings), driver_options(settings)
+    archive = jars.class_archive(paths) if settings.monitor.class_archive else None
+    flags = f" -Xlog:cds*=off -XX:SharedArchiveFile={archive}" if archive else ""
     return {
         **OPTIONS["here"],
-        **(OPTIONS["local files"] if local_files else {}),
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, filter(None, [*jar_paths, local_files]))),
+        **(OPTIONS["local files"] if jars.local_files() else {}),
+        **in_force,
+        _JAVA_OPTIONS: in_force[_JAVA_OPTIONS] + flags,
+        "spark.driver.extraClassPath": paths,
         "spark.sql.warehouse.dir": str(jars.cache() / "warehouse"),
     }
 
