@@ -1,6 +1,6 @@
 # Targets set up what they need; a second run does so in seconds and downloads nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo soak chronic check test test-all pixels pictures bench lab chaos fuzz lint dist release site image plugin sbom audit needed system
+.PHONY: help setup jars demo soak chronic check test test-all promtool pixels pictures bench lab chaos fuzz lint dist release site image plugin sbom audit needed system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -16,6 +16,9 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo $$p; break; }; done)
 UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
 READY := .venv/.ready
+
+# Prometheus's long-term support release and the newest Alertmanager, each in its own module: their client libraries differ.
+GO_TOOLS := github.com/prometheus/prometheus/cmd/promtool@v0.313.5 github.com/prometheus/alertmanager/cmd/amtool@v0.35.0
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +51,11 @@ test-all: jars ## everything, including tests with minutes of real time, days of
 	@! command -v krb5-config >/dev/null || $(UV) pip install --quiet --python .venv/bin/python gssapi
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages test-all $(STAGES)
+
+promtool: ## promtool and amtool as people run them today, for the long tests of the rules; needs Go, and builds for minutes
+	@test "$$(cat .cache/go/built 2>/dev/null)" = "$(GO_TOOLS)" || { rm -rf .cache/go && for tool in $(GO_TOOLS); do \
+	  (mkdir -p ".cache/go/$${tool##*/}" && cd ".cache/go/$${tool##*/}" && go mod init tools && go get -tool "$$tool" && \
+	  GOBIN="$$PWD/../bin" go install -tags remove_all_sd tool) || exit 1; done && echo "$(GO_TOOLS)" >.cache/go/built; }
 
 pixels: system setup ## every panel of every dashboard drawn by Grafana's own components in a browser, two minutes; needs node and npm
 	@exec env DASHBOARDS_IN_PIXELS=1 .venv/bin/python -m pytest -q --no-header tests/e2e/test_dashboards_pixels.py

@@ -1,0 +1,24 @@
+"""Run this layer with the installed promtool and amtool; in `make test-all` also with those of `make promtool`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.alert_rules import ROOT
+
+#: Prometheus 3's long-term support release and the newest Alertmanager, built from their modules.
+BUILT = ROOT / ".cache/go/bin"
+
+
+@pytest.fixture(scope="session", autouse=True, params=["installed", pytest.param("built", marks=pytest.mark.long)])
+def tools(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Put the programs on the PATH that the tests call."""
+    if request.param == "built" and not (BUILT / "promtool").exists():
+        pytest.skip("make promtool builds them, if Go is installed")
+    with pytest.MonkeyPatch.context() as environment:
+        if request.param == "built":
+            environment.setenv("PATH", f"{BUILT}{os.pathsep}{os.environ['PATH']}")
+        yield
