@@ -89,8 +89,8 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     return _rows(len(w), columns | {"queues": (queue_entries(w), None), "lag": (lag_entries(w, lag), None)})
 
 
-def minute_figures(w: Windows) -> dict[str, NDArray[Any]]:
-    """Return the history's columns for each window: numbers (NaN: unknown) and texts (None: none).
+def minute_figures(w: Windows) -> list[dict[str, Any]]:
+    """Return the known columns of the history for each window: numbers and texts.
 
     The columns are buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and
     queue_topic of the fullest queue; lag_records, lag_seconds and lag_topic of the partition with the greatest lag.
@@ -100,16 +100,17 @@ def minute_figures(w: Windows) -> dict[str, NDArray[Any]]:
     queue_ratio, queue_topic = _greatest(w, of_topics.window, share, of_topics.topic)
     records = np.where(of_partitions.blind, np.nan, np.trunc(of_partitions.records))
     lag_records, lag_topic = _greatest(w, of_partitions.window, records, of_partitions.topic)
-    return {
+    columns = {
         "buffer_used_ratio_max": buffer_used_ratio(w)["max"] if producer else unknown(len(w)),
         "callback_seconds_avg": callback_seconds(w)["avg"] if producer else unknown(len(w)),
-        "callback_source": callback_source(w) if producer else np.full(len(w), None, np.object_),
+        "callback_source": callback_source(w) if producer else np.full(len(w), np.nan, np.object_),
         "queue_used_ratio_max": queue_ratio,
         "queue_topic": queue_topic,
         "lag_records": lag_records,
         "lag_seconds": np.where(lag_records == 0, 0.0, np.nan),
         "lag_topic": lag_topic,
     }
+    return _rows(len(w), {name: (column.tolist(), column == column) for name, column in columns.items()})
 
 
 def per_second(w: Windows, total: str) -> Floats:
@@ -169,8 +170,8 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """Return each window's greatest value and its topic. Ties go to the last topic by name; NaN counts least."""
-    number, name = unknown(len(w)), np.full(len(w), None, np.object_)
+    """Return each window's greatest value and its topic (NaN: none). Of equal values the last topic by name counts."""
+    number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):
         order = np.lexsort((ranks(w.names)[topic], np.nan_to_num(values, nan=-1.0), window))
         last = order[np.append(begins(window[order])[1:], True)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -120,18 +120,17 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return one window with a table of its own samples; row r is its r-th sample.
 
-        It keeps the results of `once`, unless they name rows, which are others here.
+        It keeps results of `once` that are arrays, unless they name rows, which are others here.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
         rows = Rows(self.ts[lo:hi], self.values[lo:hi], replace(parts, row=parts.row - lo), self.names)
         single = Windows(self.kind, rows, np.array([0]), np.array([hi - lo]), lambda _: self._about(which))
-        for name, known in self._of_windows.items():
-            arrays = known if isinstance(known, tuple) else (known,)
-            if all(isinstance(array, np.ndarray) and array.dtype != np.int64 for array in arrays):
-                parts_of = [array[at : at + 1] for array in cast(Sequence[Any], arrays)]
-                make = getattr(type(known), "_make", tuple)
-                single._of_windows[name] = make(parts_of) if isinstance(known, tuple) else parts_of[0]
+        single._of_windows = {
+            name: known[at : at + 1]
+            for name, known in self._of_windows.items()
+            if isinstance(known, np.ndarray) and known.dtype != np.int64
+        }
         return single
 
     # -- caches

@@ -8,6 +8,7 @@ in the minute. The failures of a minute are the incidents that lasted in it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -64,23 +65,23 @@ Closed = Mapping[str, Sequence[Transition]]
 
 def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Ints, off: Floats) -> list[Row]:
     end = begin + MINUTE_MS
-    length = bucket.grid.length[client]
-    lo, hi = bucket.span(client, end - np.maximum(length, MINUTE_MS), end)
+    lo, hi = bucket.span(client, end - np.maximum(bucket.grid.length[client], MINUTE_MS), end)
     w = bucket.windows(kind, client, lo, hi)
     live = live_modes(kind, bucket.settings.modes)
     gates = [gate(mode, w) for mode in live]
     inside = np.subtract(*reversed(bucket.span(client, begin, end))).tolist()
-    figures = {name: values.tolist() for name, values in minute_figures(w).items()}
+    columns = [(mode, suspected.tolist(), reasons) for mode, (suspected, reasons) in zip(live, gates, strict=True)]
     rows = []
-    for at, (number, start) in enumerate(zip(client.tolist(), begin.tolist(), strict=True)):
+    each = zip(client.tolist(), begin.tolist(), minute_figures(w), strict=True)
+    for at, (number, start, figures) in enumerate(each):
         ref = bucket.state.all_clients[number]
         key = ref.key
         failures = lasting(bucket.state, key, closed.get(key, ()), start, start + MINUTE_MS)
         statuses: list[Status] = [*failures.values()]
-        for mode, (suspected, reasons) in zip(live, gates, strict=True):
+        for mode, suspected, reasons in columns:
             if suspected[at] and mode.id not in failures:
                 span = Span(start, start + MINUTE_MS, int(lo[at]), int(hi[at]))
-                seen = bucket.window(ref, number, span)
+                seen = bucket.window(ref, number, span, table=partial(w.alone, at))
                 statuses.append("ok" if verdict(mode, seen).status == "ok" else "unknown")
             elif mode.id not in failures:
                 statuses.append("unknown" if reasons[at] else "ok")
@@ -90,11 +91,9 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
             "samples": inside[at],
             "status": standing(statuses),
             "modes": [{"mode": mode, "status": status} for mode, status in sorted(failures.items())],
+            **figures,
+            **({"clock_skew_seconds": float(off[number])} if off[number] else {}),
         }
-        known = ((name, values[at]) for name, values in figures.items())
-        row |= {name: value for name, value in known if value is not None and value == value}
-        if off[number]:
-            row["clock_skew_seconds"] = float(off[number])
         rows.append(row)
     return rows
 
@@ -107,15 +106,17 @@ def lasting(
     `closed`: its recently closed incidents.
     """
     statuses: dict[str, Status] = {}
-    live = {mode.id for mode in modes().values() if not mode.absence}
-    for mode, incident in state.incidents.of_client(key).items():
+    opened = state.incidents.of_client(key)
+    if not opened and not closed:
+        return statuses
+    for mode, incident in opened.items():
         since = incident.verdict.since_ms
-        if mode in live and since is not None and since < end_ms:
+        if not modes()[mode].absence and since is not None and since < end_ms:
             statuses[mode] = incident.verdict.status
     for change in closed:
-        since = change.verdict.since_ms
-        if change.verdict.mode in live and since is not None and since < end_ms and change.ts_ms > start_ms:
-            statuses.setdefault(change.verdict.mode, change.previous)
+        mode, since = change.verdict.mode, change.verdict.since_ms
+        if not modes()[mode].absence and since is not None and since < end_ms and change.ts_ms > start_ms:
+            statuses.setdefault(mode, change.previous)
     return statuses
 
 
@@ -123,6 +124,5 @@ def remember(state: BucketState, changes: list[Transition]) -> None:
     """Keep closed incidents until the minutes in which they lasted are written."""
     for change in changes:
         if change.change in ("closed", "withdrawn"):
-            client, mode = change.client, change.verdict.mode
-            key = *client.process, client.key, mode, change.ts_ms
+            key = *change.client.process, change.client.key, change.verdict.mode, change.ts_ms
             state.over.remember(key, change, change.ts_ms)
