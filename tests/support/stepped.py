@@ -18,7 +18,7 @@ from clienthealth.monitor.incidents import OpenIncident
 from clienthealth.monitor.readings import grid_of
 from clienthealth.monitor.state import BucketState, load
 from clienthealth.monitor.step import Published, step
-from clienthealth.settings import Settings
+from clienthealth.settings import MonitorSettings, Settings
 from clienthealth.spark.decoding import decompressed
 from clienthealth.spark.stepping import advance, by_bucket
 from tests.support.recorded import Recorded
@@ -26,7 +26,8 @@ from tests.support.recorded import Recorded
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # a full minute
-SETTINGS = Settings()
+#: Tests of the step expect the measurements of each sample.
+SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
 #: Settings that show a client's problem for four minutes instead of an hour after it goes stale without log lines.
 SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))

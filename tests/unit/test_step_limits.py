@@ -18,7 +18,7 @@ from tests.support.stepped import START, Stepped, logged, snapshot
 
 def limited(**limits: int) -> Settings:
     """Return settings with one bucket and these limits."""
-    return Settings(monitor=dataclasses.replace(MonitorSettings(buckets=1), **limits))  # type: ignore[arg-type]
+    return Settings(monitor=dataclasses.replace(MonitorSettings(buckets=1, publish_seconds=0), **limits))  # type: ignore[arg-type]
 
 
 def fleet(second: float, service: str, first: int, count: int) -> list[Snapshot]:

@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,7 +116,8 @@ class Session:
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:
         """`recorder`: keeps all input."""
-        self._settings, self._recorder = settings, recorder
+        self._settings = replace(settings, monitor=replace(settings.monitor, publish_seconds=0))
+        self._recorder = recorder
         self._inbox: queue.SimpleQueue[tuple[RawRecord, Mapping[str, Any] | None]] = queue.SimpleQueue()
         self._state: bytes | bytearray = save(BucketState(), 1)
         self._taken: Counter[str] = Counter()
