@@ -1,6 +1,7 @@
 """`make bench`: measure the complete monitor's cost against budgets and a peer. Two hours on two quiet cores.
 
-python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--days N] [--of DIR] [--before COMMIT]
+python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--every S] [--days N] [--of DIR]
+                      [--before COMMIT]
 
 Without names it runs all measurements, then the older benchmarks (bench_*.py). Each measurement is a separate program
 with its own broker; results go to .cache/bench/NAME.json and to the page tests/bench/RESULTS.md. A quick run only tests
@@ -63,7 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *OTHERS))}")
     parser.add_argument("--quick", action="store_true", help="a tenth of the records, short times")
     parser.add_argument("--records", type=int, metavar="N", help="records of a backlog")
-    parser.add_argument("--clients", type=int, metavar="N", help="clients of a history")
+    parser.add_argument("--clients", type=int, metavar="N", help="clients of a history, or of the only live fleet")
+    parser.add_argument("--every", type=int, metavar="S", help="interval of the clients of the only live fleet")
     parser.add_argument("--days", type=int, metavar="N", help="days of a history")
     parser.add_argument(
         "--of", type=Path, metavar="DIR", help="what a monitor has written: its checkpoints and history"
@@ -74,9 +76,9 @@ def main(arguments: Sequence[str]) -> int:
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join((*NAMES, *OTHERS))}")
     if len(asked.names) == 1 and asked.names[0] in NAMES:
-        scope = Scope(asked.quick, asked.records, asked.clients, asked.days, asked.of, asked.before)
+        scope = Scope(asked.quick, asked.records, asked.clients, asked.days, asked.of, asked.before, asked.every)
         return _measure(asked.names[0], scope)
-    given = {name: getattr(asked, name) for name in ("records", "clients", "days", "of", "before")}
+    given = {name: getattr(asked, name) for name in ("records", "clients", "days", "of", "before", "every")}
     options = ["--quick"] if asked.quick else []
     options += [text for name, value in given.items() if value for text in (f"--{name}", str(value))]
     failed = [name for name in asked.names or (*NAMES, *OTHERS) if _program(name, options) != 0]
@@ -94,6 +96,8 @@ def _measure(name: str, scope: Scope) -> int:
     except (HealthError, KafkaError, KafkaException, TimeoutError) as error:
         print(f"{name}: failed: {error}", flush=True)
         return 1
+    if name == "live" and scope.clients:
+        result = page.merged(name, result, scope.quick)
     kept = Kept(name, result, conditions(load, time.monotonic() - began))
     save(kept, scope.quick)
     written = page.update(_titles(), scope.quick)

@@ -49,6 +49,19 @@ def one_process_lines(records: int, at: float) -> Iterator[tuple[bytes, bytes]]:
         yield b"service-0|host-0:4711|", stamp + body % _values(0, number)
 
 
+def of_library(client: int, at: float) -> bytes:
+    """Return one line of a producer's Kafka library, as a shipper writes it that names host and service."""
+    text = "INFO  [kafka-producer-network-thread | order-producer] org.apache.kafka.clients.NetworkClient - "
+    return json.dumps(
+        {
+            "@timestamp": f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S.%f}Z",
+            "host": {"name": f"host-{client}"},
+            "service": {"name": f"service-{client % SERVICES}"},
+            "message": f"{_stamp(at).decode()}{text}[Producer clientId=order-producer] Node 2 disconnected.",
+        }
+    ).encode()
+
+
 def ordinary(client: int, at: float) -> bytes:
     """Return one plain line."""
     return _stamp(at) + filled_in(LINE) % _values(client, round(at))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench.results import FOLDER, ROOT, Figure, Kept, Table, folder
+from tests.bench.results import FOLDER, ROOT, Figure, Kept, Result, Table, folder
 
 PAGE = ROOT / "tests" / "bench" / "RESULTS.md"
 _DATA = re.compile(r"^<!-- measured (\{.*\}) -->$", re.MULTILINE)
@@ -27,6 +27,22 @@ def update(titles: Mapping[str, str], quick: bool) -> Path:
         results[kept.name] = kept
     page.write_text(_text(titles, [results[name] for name in titles if name in results], quick), encoding="utf-8")
     return page
+
+
+def merged(name: str, newer: Result, quick: bool) -> Result:
+    """Return a measurement's result with some of its figures, and of its table's rows, measured anew.
+
+    A row is named by its first two cells.
+    """
+    found = [kept.result for kept in (*_on_page(PAGE), *_measured(quick)) if kept.name == name]
+    figures: dict[str, Figure] = {}
+    rows: dict[tuple[str, ...], Sequence[str]] = {}
+    for result in (*found, newer):
+        figures |= {figure.what: figure for figure in result.figures}
+        same = [table for table in result.tables if table.head == newer.tables[0].head]
+        rows |= {tuple(row[:2]): row for table in same for row in table.rows}
+    tables = [Table(newer.tables[0].head, [*rows.values()])]
+    return Result([*figures.values()], newer.how, tables, newer.notes)
 
 
 def lines(kept: Kept) -> Iterator[str]:

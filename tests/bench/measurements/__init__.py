@@ -10,7 +10,8 @@ from pathlib import Path
 class Scope:
     """The size of a measurement.
 
-    `records`: size of a backlog. `clients` and `days`: size of a history. `of`: folder of a monitor to examine.
+    `records`: size of a backlog. `clients` and `days`: size of a history. `clients` and `every`: size and interval (s)
+    of the only live fleet to measure. `of`: folder of a monitor to examine.
     `before`: a commit; its monitor is measured in turns with the present one. None: the measurement's own default.
     """
 
@@ -20,6 +21,7 @@ class Scope:
     days: int | None = None
     of: Path | None = None
     before: str | None = None
+    every: int | None = None
 
     def backlog(self, usual: int) -> int:
         """Return the number of records of a backlog: the requested number; in a quick run a tenth of the default."""

@@ -6,15 +6,17 @@ import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from tests.bench import canonical, peer
 from tests.bench.lab import PARTITIONS, Lab
 from tests.bench.load import Load, Steady
-from tests.bench.log_lines import ordinary
+from tests.bench.log_lines import of_library, ordinary
 from tests.bench.measurements import Scope
 from tests.bench.measurements.fleet import SICK, SICK_FROM, values_of
 from tests.bench.measurements.onset import DEADLOCK, Verdicts
 from tests.bench.results import Figure, Result, Table
+from tests.bench.templates import Values
 from tests.bench.usage import MONITOR, Cost, Usage
 
 TITLE = "A live fleet beside Kafka Streams"
@@ -22,6 +24,7 @@ TOPIC, LOGS = "client-metrics", "client-logs"
 #: Number of clients, their report interval (s), and the limits of the monitor: cores, and memory (MB).
 FLEETS = (
     (5_000, 10, None, None),
+    (5_000, 30, None, None),
     (20_000, 10, 0.20, None),
     (20_000, 30, None, None),
     (100_000, 10, 0.70, None),
@@ -29,8 +32,10 @@ FLEETS = (
 )
 #: Targets: CPU per record as a multiple of Kafka Streams' (20,000 clients, 10 s); p95 of the delay (100,000 clients).
 RATIO, ONSET_SECONDS = 1.5, 40.0
-#: One in this many samples comes with a log line of the client's application.
-SPOKEN, LOOK_SECONDS, START_SECONDS = 10, 5.0, 60.0
+#: One in so many samples comes with a log line of the client's application, and with one of its Kafka library.
+SPOKEN, OF_LIBRARY = 10, 100
+#: Clients begin to fail after this time (s), and are watched for this time and one interval more.
+HEALTHY_SECONDS, WATCHED_SECONDS, LOOK_SECONDS = 60, 120.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -69,20 +74,33 @@ class Fleet:
     """All clients report at an even rate, with an occasional log line."""
 
     def __init__(self, clients: int, every: int) -> None:
-        self.began = time.time()
-        self._steady = Steady(TOPIC, canonical.producer(), clients, clients / every, value_of=values_of)
+        self.began, self._sent, self._clients = time.time(), 0, clients
+        # The number of the last healthy sample.
+        self.last = HEALTHY_SECONDS // every
+
+        def value_of(client: int, reading: int, ts_ms: int) -> Values:
+            return values_of(client, reading + SICK_FROM - self.last, ts_ms)
+
+        self._steady = Steady(TOPIC, canonical.producer(), clients, clients / every, value_of=value_of)
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
         """Yield the records due by now."""
-        for number, (topic, key, value) in enumerate(self._steady(since, until)):
+        for topic, key, value in self._steady(since, until):
+            client = self._sent % self._clients
+            self._sent += 1
             yield topic, key, value
-            if not number % SPOKEN:
-                yield LOGS, key, ordinary(number, until)
+            if not self._sent % SPOKEN:
+                yield LOGS, key, ordinary(client, until)
+            if not self._sent % OF_LIBRARY:
+                yield LOGS, b"", of_library(client, until)
 
 
 def measure(scope: Scope) -> Result:
     """Measure each fleet on a separate broker; the peer runs at the same time."""
-    fleets = [(500, 10, None, None)] if scope.quick else FLEETS
+    fleets: Iterable[tuple[int, int, float | None, float | None]] = FLEETS
+    if scope.quick or scope.clients:
+        asked = scope.clients or 500, scope.every or 10
+        fleets = [fleet for fleet in FLEETS if fleet[:2] == asked] or [(*asked, None, None)]
     figures, rows = [], []
     for clients, every, most_cores, most_mb in fleets:
         live = _live(clients, every)
@@ -100,21 +118,23 @@ def measure(scope: Scope) -> Result:
         parts = (live.monitor.per_record(live.worked_off, part) for part in ("jvm", "python", "broker"))
         peer_micros = live.peer.per_record(live.peer_took, "peer")
         cells = [f"{micros:.0f}" for micros in (live.micros, *parts, peer_micros)]
-        rows.append([f"{clients:,}", f"{every} s", *cells, f"{len(live.onsets)} of {live.sick}"])
+        today = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+        rows.append([f"{clients:,}", f"{every} s", *cells, f"{len(live.onsets)} of {live.sick}", today])
     how = (
-        f"Producers, each a snapshot of 1.5 kB at its interval, evenly, and with one in {SPOKEN} a log line; one in "
-        f"{SICK} hangs in a callback after its reading number {SICK_FROM + 1}, its buffer is full three readings "
-        "later. What is counted begins with the first onset and ends a minute after the last buffer is full. The peer, "
+        f"Producers, each a snapshot of 1.5 kB at its interval, evenly; with one in {SPOKEN} a line of the application "
+        f"and with one in {OF_LIBRARY} a line of its Kafka library. One in {SICK} hangs in a callback from "
+        f"{HEALTHY_SECONDS} s on; its buffer is full three samples later. The {WATCHED_SECONDS:.0f} s from then on "
+        "and one interval count. The peer, "
         f"Kafka Streams {peer.KAFKA_STREAMS} (as for the backlog), reads the same topic at the same time. CPU of a "
         "record without the broker's, which serves both."
     )
-    head = ["clients", "interval", "CPU µs/record", "JVM", "Python", "broker, both", "Kafka Streams", "found"]
+    head = ["clients", "interval", "CPU µs/record", "JVM", "Python", "broker, both", "Kafka Streams", "found", "UTC"]
     return Result(figures, how, [Table(head, rows)])
 
 
 def _live(clients: int, every: int) -> Live:
     rate = clients / every
-    onset, seconds = SICK_FROM * every, 5 * every + START_SECONDS
+    seconds = every + WATCHED_SECONDS
     with Lab() as lab, ExitStack() as stack:
         lab.topics()
         monitor = stack.enter_context(lab.monitor())
@@ -126,7 +146,7 @@ def _live(clients: int, every: int) -> Live:
         stack.callback(verdicts.close)
         fleet = Fleet(clients, every)
         with Load(lab.servers, fleet):
-            monitor.watch(onset, LOOK_SECONDS)
+            monitor.watch(HEALTHY_SECONDS, LOOK_SECONDS)
             since, before, taken = time.time(), monitor.checkpoints.count(TOPIC), peer.progress(other.log)[-1][1]
             while time.time() < since + seconds:
                 verdicts.read(LOOK_SECONDS)
@@ -134,7 +154,7 @@ def _live(clients: int, every: int) -> Live:
             until, after = time.time(), monitor.checkpoints.count(TOPIC)
             took = peer.progress(other.log)[-1][1] - taken
             memory_mb = monitor.usage.proportional_mb("monitor")
-        onsets = {client: fleet.began + (SICK_FROM * clients + client) / rate for client in range(0, clients, SICK)}
+        onsets = {client: fleet.began + (fleet.last * clients + client) / rate for client in range(0, clients, SICK)}
         firsts = ((verdicts.first.get((client, DEADLOCK)), at) for client, at in onsets.items())
         found = sorted(first - at for first, at in firsts if first is not None)
         costs = monitor.usage.cost(since, until), usage.cost(since, until)
