@@ -54,15 +54,25 @@ def test_a_log_from_a_search_gives_the_same_verdict(name: str, tmp_path: Path) -
 
 TIMEOUT = "org.apache.kafka.common.errors.TimeoutException: Topic page.views not present in metadata after 60000 ms."
 METADATA_TEXTS = (
-    f"We get this in production:\n{TIMEOUT}\nShould I worry?\n",
     f"`10:34:29.761 [main] DEBUG o.a.k.clients.producer.KafkaProducer - Exception occurred during send:\n{TIMEOUT}`\n",
+    "09:31:01,162 ERROR app - Exception: Failed to update metadata after 60000 ms.\n",
+    f"2026-11-20 09:31:01,162 ERROR app - failed\n{TIMEOUT}\n",
+    f"{TIMEOUT}\n\tat shop.Web.post(Web.java:5)\n",
+    f"[main] ERROR org.apache.kafka.clients.producer.KafkaProducer - send failed: {TIMEOUT}\n",
+    f'{{"error_code":50002,"message":"Kafka error: {TIMEOUT}"}}',
+    f'We got:\n\n    {{"error_code":50002,"message":"Kafka error: {TIMEOUT}"}}\n    {{"error_code":50002}}\n',
+)
+#: One line without a time and without the program that logged it.
+BARE = (
+    f"We get this in production:\n{TIMEOUT}\nShould I worry?\n",
     TIMEOUT.replace(" present", "\n> present"),
     TIMEOUT.replace(" present", " \npresent"),
-    f"- `Caused by: {TIMEOUT}`\n",
     TIMEOUT.replace(" present", "\n        present"),
-    f'{{"error_code":50002,"message":"Kafka error: {TIMEOUT}"}}',
+    f"We see in the log:\n\n    {TIMEOUT.replace(' present', chr(10) + '    present')}\n\nIt fails each day.\n",
+    f"- `Caused by: {TIMEOUT}`\n",
+    f"Error: `{TIMEOUT}`\n",
     "kafka.errors.KafkaTimeoutError: KafkaTimeoutError: Failed to update metadata after 60.0 secs.\n",
-    "09:31:01,162 ERROR app - Exception: Failed to update metadata after 60000 ms.\n",
+    f"Since the upgrade we saw this, if the topic is new:\n```\n{TIMEOUT}\n```\nWe lost orders.\n",
 )
 
 
@@ -84,7 +94,7 @@ QUOTING = (
     ("text", "status"),
     [
         *((text, "confirmed") for text in METADATA_TEXTS),
-        *((text, "suspected") for text in QUOTING),
+        *((text, "suspected") for text in (*BARE, *QUOTING)),
         *((text, "") for text in SOURCE),
     ],
 )
@@ -134,7 +144,6 @@ DESCRIPTIONS = (
     "At the end the client reported `1200 messages still in queue or transit`, so they are lost.\n",
     f"## Symptoms\n  * `{TIMEOUT} `\n  * No offset is committed.\n",
     f'- 不配置日志，可以看到报"{TIMEOUT}"错误\n',
-    f"import kafka.*;\n\nclass App {{\n    App() {{\n    }}\n}}\n\n/*\nOn my laptop:\nCaused by: {TIMEOUT}\n */\n",
 )
 
 
@@ -162,6 +171,13 @@ INNOCENT = (
     f"Do not close the producer early, or you will receive errors like\n```\n{TIMEOUT}\n```\nwithout a word more.\n",
     f"In such cases the common error message is the following::\n\n    {TIMEOUT}\n\nTwo options are available:\n",
     f"After this time you may notice the following message:\n\n```\n{TIMEOUT}```\n\nRaise max.block.ms then.\n",
+    f"import kafka.*;\n\nclass App {{\n    App() {{\n    }}\n}}\n\n/*\nOn my laptop:\nCaused by: {TIMEOUT}\n */\n",
+    f"## Symptom\n```\n{TIMEOUT}\n```\n## Cause\nThe topic is missing.\n## Solution\nCreate it.\n",
+    f"### 症状\n```\n{TIMEOUT}\n```\n### 原因\n...\n",
+    f"## 증상\n```\n{TIMEOUT}\n```\n## 해결\n...\n",
+    f"**Lỗi phổ biến**\n```\n{TIMEOUT}\n```\n**Nguyên nhân**: ...\n",
+    f"<table><tr><th>Error</th><th>Cause</th></tr>\n<tr><td>{TIMEOUT}</td><td>no topic</td></tr></table>\n",
+    f"import a\nimport b\nimport c\n'''\n{TIMEOUT}\n'''\n",
     "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",
     'throw new TimeoutException(String.format("Topic %s not present in metadata after %d ms.", topic, maxWaitMs));\n',
     "\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:231)\n"

@@ -155,6 +155,7 @@ class LogLine(msgspec.Struct):
     file, file_offset  position of the line, to join again what was split over several records
     numbers            for each line (message, then stack) its number in the file, from 0; () in a topic
     dumps              the thread dumps in the entry; if it holds nothing else, `message` is None
+    quoted             True if a text quotes the line, without its time and the program that logged it
     error              why the entry is unusable
     """
 
@@ -169,6 +170,7 @@ class LogLine(msgspec.Struct):
     file_offset: int | None = None
     numbers: tuple[int, ...] = ()
     dumps: list[Dump] = []
+    quoted: bool = False
     error: str | None = None
 
 

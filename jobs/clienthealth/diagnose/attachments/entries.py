@@ -293,7 +293,7 @@ class Splitter:
 
 
 def _continues(line: bytes, entry: _Open) -> bool:
-    if entry.lines[0].startswith(b'{"') and entry.lines[0].endswith(b"}"):
+    if any(text.strip().startswith(b'{"') and text.strip().endswith(b"}") for text in (entry.lines[0], line)):
         return False
     return _CONTINUED.match(line) is not None or (entry.dump and _IN_DUMP.match(line) is not None)
 

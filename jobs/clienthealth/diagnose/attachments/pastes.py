@@ -9,11 +9,18 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Literal
 
+from clienthealth.model.tables import table
 from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
+
+#: What a line is in a text: a program's line, a quotation that shows neither time nor program, or an explanation.
+Context = Literal["logged", "quoted", "explained"]
 
 #: Maximum size of a paste (bytes); larger texts are returned unchanged.
 MOST = 1 << 22
@@ -30,6 +37,7 @@ _SAME = 12
 _TAGS = "a|b|br|code|div|em|font|i|kbd|li|ol|p|pre|samp|span|strong|table|tbody|td|th|tr|tt|ul"
 _MARKUP = re.compile(rf"&(?:lt|gt|quot|amp|nbsp|apos|#x?\w{{1,6}});|</?(?:{_TAGS})(?:\s[^<>\n]{{0,300}})?/?>")
 _LINE_TAG = re.compile(r"<br\s{0,3}/?>|</(?:p|div|li|tr|pre)>", re.IGNORECASE)
+_CELL_TAG = re.compile(r"</?(?:td|th)(?=[\s>])[^<>\n]{0,300}>", re.IGNORECASE)
 _TAG = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>\n]{{0,300}})?/?>", re.IGNORECASE)
 _OBFUSCATED = re.compile(r"\[email(?:\s|&#160;|&nbsp;)protected\]")
 _CURLY = re.compile("[\u2018\u201c]([^\u2018\u2019\u201c\u201d]{1,500})[\u2019\u201d]")
@@ -49,22 +57,31 @@ _TITLE = re.compile(
     r"\A\s*(?=[^\W\d_])(?![^\n]*(?:\d\d:\d\d|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b))"
     r"(?=[^\n]{1,300}\n[ \t]*\n\s*(?!at |Caused by)[^\W\d_])"
 )
-#: A sentence that says what a reader might meet, and the text it introduces: a block between fences, or a paragraph.
-_SUPPOSED = re.compile(
-    r"^[^\n]*\b(?:(?:you|one|users|clients|applications) (?:may|might|could|would) (?:\w{1,12} ){0,2}"
-    r"(?:see|get|notice|receive|encounter|find)\b|(?:[Ww]hen|[Ii]f) you (?:see|get|encounter|receive)\b|or you will\b"
-    r"|common (?:error|exception)(?: messages?)?\b|error messages? (?:is|are) the following)"
-    r"[^\n]*(?::|\blike)[*_ \t]*\n\s*?"
-    r"(?:^[ \t]*`{3}[^`\n]*\n(?P<block>(?:(?![ \t]*`{3})[^\n]*\n){1,200})|(?P<paragraph>(?:[^\s`][^\n]*|[ \t]+\S[^\n]*)"
-    r"(?:\n[^\n]*\S[^\n]*){0,50}))",
-    re.MULTILINE,
+#: Marks of a text for people: headings, fences, tables, labels, quotation in backticks, and languages without blanks.
+_FOR_PEOPLE = re.compile(
+    r"^[ \t]*(?:#{1,6} |-- |`{3}|\||[-=]{4,}[ \t]*$)|\*\*|`[^`\n]+`|[\u3040-\u9fff\uac00-\ud7af]{2}", re.MULTILINE
 )
+#: Words of texts that explain or report, by kind.
+_SIGNS = {
+    name: re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.MULTILINE)
+    for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
+}
+_WEIGHTS = {"": 1, "-strongly": 3}
+#: Maximum size of a text (bytes) that people write, and least weight of explaining words: one is no explanation. Then
+#: the number of lines before and after a line that are its context.
+_PAGE = 1 << 18
+_EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
+_CLOCK = re.compile(r"[^\n]{0,60}?(?<!\d)\d\d:\d\d:\d\d")
+#: A row of a table, code by indentation, text between quotation marks, a question as heading, and a library's advice.
+_ROW = re.compile(r"[ \t]*\|(?:[^|\n]*\|){2}")
+_CODE = re.compile(r" {4,}(?![-*+\d])|\t")
+_QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\A#[^\n]*\?\s*\Z|(?:This means|You can address|which typically)[^\n]*")
 #: A comment over several lines, a docstring, and the end of a statement; _STATEMENTS of these show source code.
-_COMMENT = re.compile(r"^[ \t]*/\*[^\n]*\n(?:(?![^\n]*\*/)[^\n]*\n){1,200}[^\n]*\*/", re.MULTILINE)
-_DOCSTRING = re.compile(r"^[ \t]*[rf]?\"\"\"[^\n]*\n(?:(?![^\n]*\"\"\")[^\n]*\n){0,200}[^\n]*\"\"\"", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*/\*[^\n]*\n(?:(?![^\n]*\*/)[^\n]*\n){1,200}[^\n]*\*/|^[ \t]+#[ \t][^\n]*", re.MULTILINE)
+_DOCSTRING = re.compile(r"^[ \t]*[rf]?(\"{3}|'{3})[^\n]*\n(?:(?![^\n]*\1)[^\n]*\n){0,200}[^\n]*\1", re.MULTILINE)
 _STATEMENT = re.compile(r"[;{})][ \t]*$|^[ \t]*(?:import|package|from) [\w.]+", re.MULTILINE)
 _STATEMENTS = 3
-_LINES = re.compile(r"^(?=[^\n]*\S)(?!\s*\*)", re.MULTILINE)
+_LINES = re.compile(r"^(?=[^\n]*\S)", re.MULTILINE)
 _TICKS = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+(?=`{1,2}(?:Caused by: |%\d\||\[?\d{4}-)))?`{1,2}(?=[^`\n])|(?<=[^`\n])`{1,2}[ \t]*$",
     re.MULTILINE,
@@ -113,7 +130,7 @@ def restored(content: bytes) -> bytes:
         return content
     text = content.decode("utf-8", "surrogateescape")
     text = _characters(text)
-    text = _unescaped(_supposed(text))
+    text = _unescaped(_without_comments(text))
     if text.startswith(">") or "\n>" in text or "\n >" in text:
         text = _QUOTES.sub("", text)
     text = _unlinked(text)
@@ -127,19 +144,49 @@ def restored(content: bytes) -> bytes:
     return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
 
 
-def _supposed(text: str) -> str:
-    """Mark what a text says may happen, and comments of source code, as comments: no client logged these lines."""
-    if "/*" in text and len(_STATEMENT.findall(_COMMENT.sub("", text))) >= _STATEMENTS:
-        text = _COMMENT.sub(lambda comment: _LINES.sub(" * ", comment[0]), text)
+def context(content: bytes) -> Callable[[int], Context]:
+    """Return a function that gives the context of one of a text's lines. `content`: a text as `restored` returns it.
 
-    if '"""' in text:
+    A row of a table is explained, and a line in a text whose explaining words outweigh; words of quotations and of code
+    do not count. Other lines are quoted if no time stands near them.
+    """
+    text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
+    for_people = _FOR_PEOPLE.search(text) is not None
+    lines = text.split("\n")
+    sentences = [literal for literal in catalogue().literals if " " in literal.strip()]
+    fences = list(accumulate(line.lstrip().startswith("```") for line in lines))
+
+    @cache
+    def said(number: int) -> str:
+        """Return the words of a line that are its writer's own."""
+        line = lines[number]
+        if fences[number] % 2 or _CODE.match(line):
+            return ""
+        end = min((at for at in map(line.find, sentences) if at >= 0), default=None)
+        return _QUOTATION.sub("", line[:end])
+
+    def of_line(number: int) -> Context:
+        near = range(max(0, number - _BEFORE), min(len(lines), number + _AFTER))
+        if for_people:
+            words = "\n".join(map(said, near))
+            explained, reported = (
+                sum(weight * len(_SIGNS[kind + how].findall(words)) for how, weight in _WEIGHTS.items())
+                for kind in ("explains", "reports")
+            )
+            if _ROW.match(lines[number]) or explained >= max(_EXPLAINS, reported + 1):
+                return "explained"
+        return "quoted" if text and not any(_CLOCK.match(lines[at]) for at in near) else "logged"
+
+    return of_line
+
+
+def _without_comments(text: str) -> str:
+    """Mark comments and docstrings of source code: no client logged these lines."""
+    if ("/*" in text or "# " in text) and len(_STATEMENT.findall(_COMMENT.sub("", text))) >= _STATEMENTS:
+        text = _COMMENT.sub(lambda comment: _LINES.sub("// ", comment[0]), text)
+    if '"""' in text or "'''" in text:
         text = _DOCSTRING.sub(lambda doc: _LINES.sub("// ", doc[0]), text)
-
-    def marked(found: re.Match[str]) -> str:
-        said = found["block"] or found["paragraph"]
-        return found[0][: -len(said)] + _LINES.sub("// ", said)
-
-    return _SUPPOSED.sub(marked, text) if ":" in text else text
+    return text
 
 
 def _characters(text: str) -> str:
@@ -149,7 +196,7 @@ def _characters(text: str) -> str:
         # A web page replaced a text like `java.base@17`, because it looked like a mail address.
         text = _OBFUSCATED.sub("java.base", text)
     if _MARKUP.search(text):
-        text = html.unescape(_TAG.sub("", _LINE_TAG.sub("\n", text)))
+        text = html.unescape(_TAG.sub("", _CELL_TAG.sub("| ", _LINE_TAG.sub("\n", text))))
     text = _CURLY.sub(r'"\1"', text)
     for odd, plain in (("\u00a0", " "), ("\u202f", " "), ("\u200b", ""), ("\ufeff", "")):
         text = text.replace(odd, plain) if odd in text else text
@@ -237,8 +284,9 @@ def _indented(text: str) -> str:
         own = len(line) - len(line.lstrip(" \t"))
         before = joined[-1] if joined else ""
         goes_on = own > indent and len(before) >= _LONG and bool(_SAYS.match(before) and _SAID_ON.match(line))
-        if not goes_on and len(text) <= _EXCERPT and before and line and not _BEGINS.match(line):
-            both = f"{before.rstrip()} {line}"
+        begins = _BEGINS.match(line.lstrip() if own == indent else line)
+        if not goes_on and len(text) <= _EXCERPT and before and line and not begins:
+            both = f"{before.rstrip()} {line.strip()}"
             known = any(literal in both for literal in catalogue().literals)
             goes_on = known and bool(said(both) - said(before) - said(line))
         if joined and (goes_on or _TOLD_BELOW.search(f"{before[-80:]}\n{line[:80]}")):

@@ -15,7 +15,7 @@ from clienthealth.diagnose.attachments import exports, metrics
 from clienthealth.diagnose.attachments.archives import UnreadableError
 from clienthealth.diagnose.attachments.entries import METRICS, Entry, Splitter
 from clienthealth.diagnose.attachments.opening import CUT, Input, Stream, named
-from clienthealth.diagnose.attachments.pastes import restored
+from clienthealth.diagnose.attachments.pastes import Context, context, restored
 from clienthealth.diagnose.attachments.text import (
     Layout,
     Stripped,
@@ -35,6 +35,7 @@ from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.formats._protobuf import signal
 from clienthealth.read.logs import lines as log_lines
 from clienthealth.read.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
+from clienthealth.read.logs.fields import named_client
 from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
@@ -48,6 +49,8 @@ _SPEAKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-pr
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 #: A point of InfluxDB's line protocol: tags, then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
+#: A time in an entry, or a frame below it: then a program logged the entry.
+_TOLD = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
 
 _Topic = Literal["metrics", "logs", "any"]
 _Value = bytes | LogLine | Snapshot
@@ -79,6 +82,7 @@ class Reader:
         self._cut = False
         #: True if there are dumps or documents beside the log; then: true if there are entries of a log.
         self._found = self._logs = False
+        self._context: Callable[[int], Context] = lambda _: "logged"
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
 
@@ -182,6 +186,7 @@ class Reader:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
         # Undoing a paste, as from a mail, may remove quotation marks that JSON needs.
         content = content if rows else restored(content)
+        self._context = context(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
         broken = self._decoded(content).errors if _OBJECT.match(content) and parsed(first) is None else []
         lines = (rows or content).split(b"\n")
@@ -419,7 +424,7 @@ class Reader:
         ):
             yield from (self._record("any", entry.line, reading, entry.ts_ms, entry.key) for reading in in_entry)
             return
-        document = parsed(value) if value.startswith((b"{", b"[")) else None
+        document = parsed(value.strip()) if value.lstrip().startswith((b"{", b"[")) else None
         if isinstance(document, dict | list):
             own_ms = line_of(document, ANY_LAYOUT).ts_ms if isinstance(document, dict) else None
             self.input.span(own_ms)
@@ -430,6 +435,12 @@ class Reader:
         begin, end = (entry.stamp.begin, entry.stamp.end) if entry.stamp is not None else (0, 0)
         line = log_lines.entry(text, begin, end).line
         line.numbers = tuple(entry.numbers)
+        found = "logged" if entry.stamp or _TOLD.search(text) else self._context(entry.line)
+        if found == "explained":
+            self.input.leave_out("quoted in an explanation")
+            return
+        owned = line.logger or line.thread or named_client(line.message, None)
+        line.quoted = found == "quoted" and (not owned or "..." in text or "…" in text)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms
         yield self._record("logs", entry.line, line, line.ts_ms, entry.key, entry.repeats)

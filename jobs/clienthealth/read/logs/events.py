@@ -67,14 +67,12 @@ _SOURCE = re.compile(
     r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s)"
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
 )
-#: A cell of a table that holds nothing but a quotation, as pages have them that list errors with causes and remedies.
-_CELL = re.compile(r"\s*\|(?:[^\n]*\|)?\s*`[^`|]*\Z"), re.compile(r"[^`|\n]*`\s*(?:\([^)|\n]{1,80}\)\s*)?\|")
 #: A string that the next line of source code continues.
 _CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*[, ]\1\s*\Z")
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
 #: A line of a block comment; then text before a quotation in a sentence or list, but not an assignment, key or block.
 _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
-_REPORTED_IN_TICKS = re.compile(r"(?!\s*[\w.$-]{1,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
+_REPORTED_IN_TICKS = re.compile(r"(?!\s*[a-z_$][\w.$-]{0,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _REPORTED_IN_QUOTES = re.compile(
     r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z"
     # Chinese, Japanese and Korean sentences have few blanks.
@@ -125,7 +123,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         captures = match.groupdict()
         if wording.id in CONFIG_LOGGED:
             captures = shown({name: value for name, value in captures.items() if value}) | options_in(body)
-        events.append(replace(_event(line, text, at, wording.id, captures), own=own))
+        events.append(replace(_event(line, text, at, wording.id, captures), own=own and not line.quoted))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
         # Identify the line by its file and its offset there, or by the topic's partition in place of a file.
@@ -157,8 +155,6 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     unquoted = _QUOTED.sub("''", before)
     opened = _OPENED.search(unquoted)
     if (call := _CALL.search(unquoted[: opened.start()] if opened else unquoted)) and (opened or "'" in call[0]):
-        return None
-    if bare and _CELL[0].match(before) and _CELL[1].match(after):
         return None
     value = opened is not None and _KEY.search(unquoted[: opened.start()])
     if opened and not unquoted[: opened.start()].strip() and after.rstrip().endswith(opened[0][0]):
