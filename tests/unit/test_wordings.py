@@ -233,10 +233,10 @@ def test_a_number_of_a_line_has_few_digits(wording: Wording) -> None:
 def test_hostile_text_costs_no_more_than_its_length(wording: Wording) -> None:
     parts = [wording.literal, "[", "(", "a", "0", " ", "\n\t", "with correlation id 1 : {", "127.0.0.1:9092"]
     pattern = re.compile(wording.pattern, re.ASCII)
-    started = time.perf_counter()
+    started = time.process_time()
     for part in parts:
         pattern.search((wording.literal + " " + part * 20_000)[:100_000])
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def test_what_libraries_log_without_a_wording_is_decided_one_by_one() -> None:

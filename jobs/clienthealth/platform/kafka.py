@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -22,6 +23,7 @@ from kafka.errors import (
 )
 
 from clienthealth.model.errors import ServiceError
+from clienthealth.model.tables import table
 from clienthealth.platform.logins import python_options
 from clienthealth.settings import KafkaSettings, Settings
 
@@ -38,24 +40,11 @@ _UNKNOWN_TOPIC = 3
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-_CLOSED = "socket disconnected"
 #: Uninformative errors, the most informative first. Once a broker has refused us it merely closes later connections,
 #: or they time out.
-_VAGUE = (_CLOSED, "Connection reset", "timed out")
+_VAGUE = ("socket disconnected", "Connection reset", "timed out")
 #: Part of an error of kafka-python → its meaning.
-_WORDS = {
-    "ECONNREFUSED": "nothing listens there",
-    "Invalid frame length": "it answers, but not in plain text; set security.protocol",
-    "UNEXPECTED_EOF": "it does not speak TLS there; look at security.protocol and the port",
-    "CERTIFICATE_VERIFY_FAILED": "its certificate is of another host, or of no authority in ssl.truststore.location",
-    "UnsupportedSaslMechanism": "it does not know this sasl.mechanism",
-    "NO_CERTIFICATE": "ssl.truststore.location names a file without a PEM certificate",
-    "No such file": "a file that an option ssl.….location names does not exist",
-    **dict.fromkeys(
-        (_CLOSED, "Connection reset"),
-        "it closed the connection; look at security.protocol, sasl.mechanism, user and password",
-    ),
-}
+_WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
 
 
 def producer(settings: Settings, **options: Any) -> KafkaProducer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -34,33 +34,6 @@ _WIDEST, _SHARE = 200, 0.8
 #: Number of first characters: lines that have them in common are below each other on purpose, not wrapped.
 _SAME = 12
 
-_TAGS = "a|b|br|code|div|em|font|i|kbd|li|ol|p|pre|samp|span|strong|table|tbody|td|th|tr|tt|ul"
-_MARKUP = re.compile(rf"&(?:lt|gt|quot|amp|nbsp|apos|#x?\w{{1,6}});|</?(?:{_TAGS})(?:\s[^<>\n]{{0,300}})?/?>")
-_LINE_TAG = re.compile(r"<br\s{0,3}/?>|</(?:p|div|li|tr|pre)>", re.IGNORECASE)
-_CELL_TAG = re.compile(r"</?(?:td|th)(?=[\s>])[^<>\n]{0,300}>", re.IGNORECASE)
-_TAG = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>\n]{{0,300}})?/?>", re.IGNORECASE)
-_OBFUSCATED = re.compile(r"\[email(?:\s|&#160;|&nbsp;)protected\]")
-_CURLY = re.compile("[\u2018\u201c]([^\u2018\u2019\u201c\u201d]{1,500})[\u2019\u201d]")
-_QUOTES = re.compile(r"^(?:[ \t]{0,3}>[ \t]?)+", re.MULTILINE)
-#: Links that a tracker or mail program made of names, and marks of emphasis.
-_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((?:https?://|mailto:)[^()\s]{1,2000}\)")
-_AUTOLINK = re.compile(r"(?<=[\w)])<(?:https?://|mailto:)[^<>\s]{1,2000}>")
-_MARKED = re.compile(r"\\([\[\]_*<>#|(){}.-])")
-_EMPHASIS = re.compile(r"^[ \t]*(?:[-*+] )?\*\*[^\n]*$|\*\*[^*\n]{1,300}\*\*", re.MULTILINE)
-_NUMBERED = re.compile(
-    r"^[ \t]*(?:[Ll]ine[ \t]+\d{1,9}[:.)]?[ \t]*|\d{1,9}[:.)-][ \t]*)(?=\[?\d{4}[-/]\d\d[-/]|%\d\|)", re.MULTILINE
-)
-#: A code fence that shares its line with the text, other than one that names a language.
-_FENCE = re.compile(r"^[ \t]*`{3}(?=[^`\s]*[^\w`\n+#.-][^`\n]*)|(?<=[^`\n])`{3}[ \t]*$", re.MULTILINE)
-#: A title that a tracker puts above a text. It is no line of a log, because it has neither time nor level.
-_TITLE = re.compile(
-    r"\A\s*(?=[^\W\d_])(?![^\n]*(?:\d\d:\d\d|\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b))"
-    r"(?=[^\n]{1,300}\n[ \t]*\n\s*(?!at |Caused by)[^\W\d_])"
-)
-#: Marks of a text for people: headings, fences, tables, labels, quotation in backticks, and languages without blanks.
-_FOR_PEOPLE = re.compile(
-    r"^[ \t]*(?:#{1,6} |-- |`{3}|\||[-=]{4,}[ \t]*$)|\*\*|`[^`\n]+`|[\u3040-\u9fff\uac00-\ud7af]{2}", re.MULTILINE
-)
 #: Words of texts that explain or report, by kind.
 _SIGNS = {
     name: re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.MULTILINE)
@@ -71,57 +44,16 @@ _WEIGHTS = {"": 1, "-strongly": 3}
 #: the number of lines before and after a line that are its context.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
-_CLOCK = re.compile(r"[^\n]{0,60}?(?<!\d)\d\d:\d\d:\d\d")
-#: A row of a table, code by indentation, text between quotation marks, a question as heading, and a library's advice.
-_ROW = re.compile(r"[ \t]*\|(?:[^|\n]*\|){2}")
-_CODE = re.compile(r" {4,}(?![-*+\d])|\t")
-_QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\A#[^\n]*\?\s*\Z|(?:This means|You can address|which typically)[^\n]*")
-#: A comment over several lines, a docstring, and the end of a statement; _STATEMENTS of these show source code.
-_COMMENT = re.compile(r"^[ \t]*/\*[^\n]*\n(?:(?![^\n]*\*/)[^\n]*\n){1,200}[^\n]*\*/|^[ \t]+#[ \t][^\n]*", re.MULTILINE)
-_DOCSTRING = re.compile(r"^[ \t]*[rf]?(\"{3}|'{3})[^\n]*\n(?:(?![^\n]*\1)[^\n]*\n){0,200}[^\n]*\1", re.MULTILINE)
-_STATEMENT = re.compile(r"[;{})][ \t]*$|^[ \t]*(?:import|package|from) [\w.]+", re.MULTILINE)
 _STATEMENTS = 3
-_LINES = re.compile(r"^(?=[^\n]*\S)", re.MULTILINE)
-_TICKS = re.compile(
-    r"^[ \t]*(?:[-*+][ \t]+(?=`{1,2}(?:Caused by: |%\d\||\[?\d{4}-)))?`{1,2}(?=[^`\n])|(?<=[^`\n])`{1,2}[ \t]*$",
-    re.MULTILINE,
-)
-_ESCAPED = re.compile(r"\\+([nrt\"])")
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-_BEFORE_FRAME = re.compile(rf"^([^\n]{{0,200}}?\S[^\n]{{0,20}}?)[ \t]{{1,8}}{_FRAME}[^\n]{{0,300}}$", re.MULTILINE)
-_AFTER_SIGN = re.compile(rf"^([+•*·|>]){_FRAME}[^\n]{{0,300}}$", re.MULTILINE)
-_INLINE = re.compile(
-    rf"[ \t]+(?={_FRAME}|java\.lang\.Thread\.State: |- (?:locked|waiting|parking|eliminated) |\"[^\"\n]{{1,200}}\" #\d)"
-)
-#: The beginning of an entry in the middle of a line; _ENTRIES of them show a log that lost its line ends.
-_ENTRY = re.compile(
-    r"(?<=\S)[ \t]+(?=\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3}(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]+"
-    r"(?:\[|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b))"
-)
 _ENTRIES = 2
-_SENTENCE = re.compile(r"\bat [\w$.<>@/+-]{3,600}\(|Exception|Error|Caused by")
-_OPEN_FRAME = re.compile(r"[ \t]*(?:at(?: [^\s()]*(?:\([^()]*)?)?|- [a-z][^()\n]{0,200}\([^()\n]*|\"[^\"\n]{1,300})\Z")
-#: The beginning of an entry of a log, a frame, an exception, the value of an option, or a metric.
-_BEGINS = re.compile(
-    r"[\s\[({<\"'`*%#|=]|[^\n]{0,40}?\d\d:\d\d|\d{4}-|\d{10}|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b|"
-    r"at |- |Caused by: |Suppressed: |\.\.\. |\}|[\w.$]{1,200}(?:Exception|Error|Throwable)\b|[\w.-]{1,80} ?= |"
-    r"Thread |Name: |[\w$.@/+-]{8,300}\(|"
-    # A metric with its value, in Prometheus' text and from Kafka's tools.
-    r"[a-zA-Z_:][\w:]{0,300}(?:\{[^\n]{0,4000}\}|_\w{1,200})[ \t]+[-+]?(?:\d[\d.eE+-]{0,40}|Inf|NaN)[ \t\d]{0,20}$|"
-    r"[\w-]{3,80}[:/][\w.-]{1,120}:?\{"
-)
 #: A sentence that may continue (no frame, and not complete), and its possible next line (words, no value or column).
 _LONG = 40
-_SAYS = re.compile(r"(?![ \t]*(?:at |- |File \"))[^\n]*[\w,.)\]'\"-]\Z")
-_SAID_ON = re.compile(
-    r"[ \t]+(?!at |[\w.-]{1,80} ?[=:]|[\w.<>$/@-]+ ?\(|[\w-]+[ \t]+[-+\d.eE]+\Z)"
-    r"[a-z(\d](?![^\n]*\S(?:[ ]{2}|\t))[^\n{};]*\Z"
-)
-#: A log line below which keys of metadata may stand.
-_TOLD_BELOW = re.compile(r" with correlation id \d{1,12} ?:[ \t]*\n[ \t]*\{")
-#: Beginnings of lines that never continue the line above, even if that was cut at any place.
-_STARTS = re.compile(r"\[?\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[ \t]+at |\tat |Caused by: |[A-Z][a-z]{2} [ \d]\d \d\d:|\"")
+#: The patterns of `pastes.toml`.
+_RE: Mapping[str, re.Pattern[str]] = {
+    name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_suffix(".toml")).items()
+}
 
 
 def restored(content: bytes) -> bytes:
@@ -132,15 +64,15 @@ def restored(content: bytes) -> bytes:
     text = _characters(text)
     text = _unescaped(_without_comments(text))
     if text.startswith(">") or "\n>" in text or "\n >" in text:
-        text = _QUOTES.sub("", text)
+        text = _RE["quotes"].sub("", text)
     text = _unlinked(text)
     if "`" in text:
-        text = _FENCE.sub("", text)
-        text = _TICKS.sub("", text)
+        text = _RE["fence"].sub("", text)
+        text = _RE["ticks"].sub("", text)
     text = _undecorated(text)
-    text = "\n".join(_ENTRY.sub("\n", line) if _is_log(line) else line for line in text.split("\n"))
+    text = "\n".join(_RE["entry"].sub("\n", line) if _is_log(line) else line for line in text.split("\n"))
     # A whole stack on one line becomes one frame per line.
-    text = "\n".join(_INLINE.sub("\n", line) if _is_stack(line) else line for line in text.split("\n"))
+    text = "\n".join(_RE["inline"].sub("\n", line) if _is_stack(line) else line for line in text.split("\n"))
     return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
 
 
@@ -151,7 +83,7 @@ def context(content: bytes) -> Callable[[int], Context]:
     do not count. Other lines are quoted if no time stands near them.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
-    for_people = _FOR_PEOPLE.search(text) is not None
+    for_people = _RE["for_people"].search(text) is not None
     lines = text.split("\n")
     sentences = [literal for literal in catalogue().literals if " " in literal.strip()]
     fences = list(accumulate(line.lstrip().startswith("```") for line in lines))
@@ -160,10 +92,10 @@ def context(content: bytes) -> Callable[[int], Context]:
     def said(number: int) -> str:
         """Return the words of a line that are its writer's own."""
         line = lines[number]
-        if fences[number] % 2 or _CODE.match(line):
+        if fences[number] % 2 or _RE["code"].match(line):
             return ""
         end = min((at for at in map(line.find, sentences) if at >= 0), default=None)
-        return _QUOTATION.sub("", line[:end])
+        return _RE["quotation"].sub("", line[:end])
 
     def of_line(number: int) -> Context:
         near = range(max(0, number - _BEFORE), min(len(lines), number + _AFTER))
@@ -173,31 +105,31 @@ def context(content: bytes) -> Callable[[int], Context]:
                 sum(weight * len(_SIGNS[kind + how].findall(words)) for how, weight in _WEIGHTS.items())
                 for kind in ("explains", "reports")
             )
-            if _ROW.match(lines[number]) or explained >= max(_EXPLAINS, reported + 1):
+            if _RE["row"].match(lines[number]) or explained >= max(_EXPLAINS, reported + 1):
                 return "explained"
-        return "quoted" if text and not any(_CLOCK.match(lines[at]) for at in near) else "logged"
+        return "quoted" if text and not any(_RE["clock"].match(lines[at]) for at in near) else "logged"
 
     return of_line
 
 
 def _without_comments(text: str) -> str:
     """Mark comments and docstrings of source code: no client logged these lines."""
-    if ("/*" in text or "# " in text) and len(_STATEMENT.findall(_COMMENT.sub("", text))) >= _STATEMENTS:
-        text = _COMMENT.sub(lambda comment: _LINES.sub("// ", comment[0]), text)
+    if ("/*" in text or "# " in text) and len(_RE["statement"].findall(_RE["comment"].sub("", text))) >= _STATEMENTS:
+        text = _RE["comment"].sub(lambda comment: _RE["lines"].sub("// ", comment[0]), text)
     if '"""' in text or "'''" in text:
-        text = _DOCSTRING.sub(lambda doc: _LINES.sub("// ", doc[0]), text)
+        text = _RE["docstring"].sub(lambda doc: _RE["lines"].sub("// ", doc[0]), text)
     return text
 
 
 def _characters(text: str) -> str:
     if "\r" in text and "\n" not in text:
         text = text.replace("\r", "\n")
-    if _OBFUSCATED.search(text):
+    if _RE["obfuscated"].search(text):
         # A web page replaced a text like `java.base@17`, because it looked like a mail address.
-        text = _OBFUSCATED.sub("java.base", text)
-    if _MARKUP.search(text):
-        text = html.unescape(_TAG.sub("", _CELL_TAG.sub("| ", _LINE_TAG.sub("\n", text))))
-    text = _CURLY.sub(r'"\1"', text)
+        text = _RE["obfuscated"].sub("java.base", text)
+    if _RE["markup"].search(text):
+        text = html.unescape(_RE["tag"].sub("", _RE["cell_tag"].sub("| ", _RE["line_tag"].sub("\n", text))))
+    text = _RE["curly"].sub(r'"\1"', text)
     for odd, plain in (("\u00a0", " "), ("\u202f", " "), ("\u200b", ""), ("\ufeff", "")):
         text = text.replace(odd, plain) if odd in text else text
     return text
@@ -206,14 +138,14 @@ def _characters(text: str) -> str:
 def _unlinked(text: str) -> str:
     """Remove Markdown's links, escapes and emphasis, and numbers before lines; mark a title as a heading."""
     if "](" in text:
-        text = _LINK.sub(r"\1", text)
+        text = _RE["link"].sub(r"\1", text)
     if "<http" in text or "<mailto:" in text:
-        text = _AUTOLINK.sub("", text)
+        text = _RE["autolink"].sub("", text)
     if "\\[Producer" in text or "\\[Consumer" in text:
-        text = _MARKED.sub(r"\1", text)
+        text = _RE["marked"].sub(r"\1", text)
     if "**" in text:
-        text = _EMPHASIS.sub(lambda line: line[0].replace("**", ""), text)
-    return _TITLE.sub("# ", _NUMBERED.sub("", text), count=1)
+        text = _RE["emphasis"].sub(lambda line: line[0].replace("**", ""), text)
+    return _RE["title"].sub("# ", _RE["numbered"].sub("", text), count=1)
 
 
 def _unescaped(text: str) -> str:
@@ -224,14 +156,16 @@ def _unescaped(text: str) -> str:
     for number, line in enumerate(lines):
         if line[:1] not in ("{", "[") and re.search(r"\\n(?:\\t| )*(?:at |Caused by: )", line):
             said = parsed(line.strip())
-            lines[number] = said if isinstance(said, str) else _ESCAPED.sub(lambda escape: _ESCAPES[escape[1]], line)
+            lines[number] = (
+                said if isinstance(said, str) else _RE["escaped"].sub(lambda escape: _ESCAPES[escape[1]], line)
+            )
     return "\n".join(lines)
 
 
 def _undecorated(text: str) -> str:
     """Remove the prefix of each line of a stack, whichever program added it."""
-    prefixes = [*_BEFORE_FRAME.findall(text), *_AFTER_SIGN.findall(text)] if "at " in text else []
-    shapes = Counter(_shape(before) for before in prefixes if not _SENTENCE.search(before))
+    prefixes = [*_RE["before_frame"].findall(text), *_RE["after_sign"].findall(text)] if "at " in text else []
+    shapes = Counter(_shape(before) for before in prefixes if not _RE["sentence"].search(before))
     for shape, count in shapes.most_common(2):
         if count >= _ALIKE:
             text = re.sub(rf"^{shape}[ \t]?", "", text, flags=re.MULTILINE)
@@ -251,7 +185,7 @@ def _is_stack(line: str) -> bool:
 
 
 def _is_log(line: str) -> bool:
-    return line[:1] != "{" and len(_ENTRY.findall(line)) >= _ENTRIES
+    return line[:1] != "{" and len(_RE["entry"].findall(line)) >= _ENTRIES
 
 
 def _unwrapped(text: str) -> str:
@@ -260,7 +194,7 @@ def _unwrapped(text: str) -> str:
     joined = 0
     for line in text.split("\n"):
         more = line.strip()
-        opened = bool(joined_lines) and joined < _MAX_JOINED and _OPEN_FRAME.match(joined_lines[-1]) is not None
+        opened = bool(joined_lines) and joined < _MAX_JOINED and _RE["open_frame"].match(joined_lines[-1]) is not None
         if opened and more and not more.startswith(("at ", "- ")):
             before = joined_lines[-1].rstrip()
             joined_lines[-1] = before + (" " if before.endswith(("at", "Native", "|", "(a")) else "") + more
@@ -283,13 +217,15 @@ def _indented(text: str) -> str:
     for line in text.split("\n"):
         own = len(line) - len(line.lstrip(" \t"))
         before = joined[-1] if joined else ""
-        goes_on = own > indent and len(before) >= _LONG and bool(_SAYS.match(before) and _SAID_ON.match(line))
-        begins = _BEGINS.match(line.lstrip() if own == indent else line)
+        goes_on = (
+            own > indent and len(before) >= _LONG and bool(_RE["says"].match(before) and _RE["said_on"].match(line))
+        )
+        begins = _RE["begins"].match(line.lstrip() if own == indent else line)
         if not goes_on and len(text) <= _EXCERPT and before and line and not begins:
             both = f"{before.rstrip()} {line.strip()}"
             known = any(literal in both for literal in catalogue().literals)
             goes_on = known and bool(said(both) - said(before) - said(line))
-        if joined and (goes_on or _TOLD_BELOW.search(f"{before[-80:]}\n{line[:80]}")):
+        if joined and (goes_on or _RE["told_below"].search(f"{before[-80:]}\n{line[:80]}")):
             joined[-1] = f"{before.rstrip()} {line.strip()}"
         else:
             joined.append(line)
@@ -304,7 +240,7 @@ def _reflowed(text: str) -> str:
     pairs = [
         (one, two)
         for one, two in pairwise(lines)
-        if one.strip() and two.strip() and one[:_SAME] != two[:_SAME] and not _BEGINS.match(two)
+        if one.strip() and two.strip() and one[:_SAME] != two[:_SAME] and not _RE["begins"].match(two)
     ]
     if width > _WIDEST or not pairs:
         return text
@@ -317,9 +253,9 @@ def _reflowed(text: str) -> str:
     before = ""
     for line in lines:
         full = len(before) + 1 + len(line.split(" ", 1)[0]) > width
-        if reflowed and before.strip() and line.strip() and full and not _BEGINS.match(line):
+        if reflowed and before.strip() and line.strip() and full and not _RE["begins"].match(line):
             reflowed[-1] = (reflowed[-1].rstrip() if gap else reflowed[-1]) + gap + line
-        elif gap == "" and reflowed and len(before) == width and line.strip() and not _STARTS.match(line):
+        elif gap == "" and reflowed and len(before) == width and line.strip() and not _RE["starts"].match(line):
             reflowed[-1] += line
         else:
             reflowed.append(line)
