@@ -156,20 +156,63 @@ def test_notifications_contain_failure_onset_and_advice(name: str, parts: list[s
     annotations |= {"runbook_url": "https://r/x", "dashboard_url": "https://d/x"}
     alert = {"status": "firing", "labels": labels, "annotations": annotations, "startsAt": "2026-11-20T21:04:00Z"}
     data = {"receiver": "tickets", "status": "firing", "alerts": [alert], "commonLabels": labels}
-    (tmp_path / "data.json").write_text(json.dumps(data), "utf-8")
+    shown = _rendered(name, data, tmp_path)
+    for part in parts:
+        assert part in shown
+
+
+SENDING_NOTHING = {"effect": "producers sending nothing", "clients": "000012"}
+
+
+@pytest.mark.parametrize(
+    ("alerts", "status", "annotations", "title"),
+    [
+        (3, "firing", SENDING_NOTHING, "orders: 3 of 12 producers sending nothing, since 21:04 UTC · X"),
+        (3, "resolved", SENDING_NOTHING, "Over: orders: 3 of 12 producers sending nothing, 21:04 to 21:18 UTC · X"),
+        (12, "firing", SENDING_NOTHING, "orders: 12 of 12 producers sending nothing, since 21:04 UTC · X"),
+        (13, "firing", SENDING_NOTHING, "orders: 13 producers sending nothing, since 21:04 UTC · X"),
+        (
+            3,
+            "firing",
+            {**SENDING_NOTHING, "clients": "000000"},
+            "orders: 3 producers sending nothing, since 21:04 UTC · X",
+        ),
+        (1, "firing", {}, "orders: 1 client, since 21:04 UTC: A summary. · X"),
+        (2, "resolved", {}, "Over: orders: 2 clients, 21:04 to 21:18 UTC: A summary. · X"),
+    ],
+)
+def test_titles_begin_with_owner_number_and_effect(
+    alerts: int, status: str, annotations: dict[str, str], title: str, tmp_path: Path
+) -> None:
+    """Takes the earliest start and the latest end; without the number of clients, or with too small a one, no "of"."""
+    labels = {"alertname": "X", "service": "orders"}
+    times = [("2026-11-20T21:09:00Z", "2026-11-20T21:18:00Z"), ("2026-11-20T21:04:00Z", "2026-11-20T21:11:00Z")]
+    listed = [
+        {
+            **{"status": status, "labels": {**labels, "client_id": f"{number}"}, "startsAt": times[number % 2][0]},
+            **{"endsAt": times[number % 2][1], "annotations": {"summary": "A summary.", **annotations}},
+        }
+        for number in range(1, alerts + 1)
+    ]
+    data = {"receiver": "pager", "status": status, "alerts": listed, "commonLabels": labels}
+    assert _rendered("title", data, tmp_path).strip() == title
+
+
+def _rendered(name: str, data: object, folder: Path) -> str:
+    """Return what a template makes of a notification."""
+    (folder / "data.json").write_text(json.dumps(data), "utf-8")
     kind = ["--template.type=html"] if name == "html" else []
     done = subprocess.run(
         [
             *("amtool", "template", "render", *kind, f"--template.glob={ROOT}/alerts/templates/*.tmpl"),
-            *(f"--template.data={tmp_path}/data.json", f'--template.text={{{{ template "clienthealth.{name}" . }}}}'),
+            *(f"--template.data={folder}/data.json", f'--template.text={{{{ template "clienthealth.{name}" . }}}}'),
         ],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    for part in parts:
-        assert part in done.stdout
+    return done.stdout
 
 
 def _route(labels: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from clienthealth.modes import Limits, mode_file
 GOOD = """
 title = "Slow"
 summary = "It is slow."
+effect = "being slow"
 impact = "It costs."
 action = "Look."
 kinds = ["consumer"]

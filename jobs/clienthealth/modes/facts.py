@@ -126,6 +126,7 @@ class Facts:
 
     title          a few words, for headings
     summary        one sentence that ends with a period: what is wrong with the client (the alert's summary)
+    effect         what such clients do, as a gerund: the title of an alert puts it behind their number
     impact         one sentence: what the failure costs
     first          one sentence: what to do before the action, which would undo it; '' for nothing
     action         one sentence: what to do now
@@ -151,6 +152,7 @@ class Facts:
 
     title: str
     summary: str
+    effect: str
     impact: str
     action: str
     kinds: frozenset[Kind]
