@@ -219,6 +219,7 @@ def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], Non
             except (OSError, RuntimeError, subprocess.SubprocessError, KafkaError):
                 # A failure of the machine leaves this case without a result; the other cases have one. --go-on records
                 # it again.
+                (folder / "case.json").unlink(missing_ok=True)
                 say(f"not recorded {case.name}: {traceback.format_exc()}")
             finally:
                 free.put(way)

@@ -129,11 +129,11 @@ def _single(port: int, role: str) -> str | None:
 
 
 def _each(port: int, role: str) -> str | None:
-    """Return one response per MBean, like a script that requests one MBean after another."""
+    """Return one response per MBean, like a script that requests each; the answer to its search if there is none."""
     names = _answer(f"http://127.0.0.1:{port}/jolokia/search/{_SINGLE[role]}")
-    if names is None:
-        return None
-    requests = [{"type": "read", "mbean": name} for name in json.loads(names).get("value", ())]
+    requests = [{"type": "read", "mbean": name} for name in json.loads(names or "{}").get("value", ())]
+    if not requests:
+        return names
     text = _answer(f"http://127.0.0.1:{port}/jolokia/", requests)
     return None if text is None else "\n".join(json.dumps(one) for one in json.loads(text))
 

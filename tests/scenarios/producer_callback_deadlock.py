@@ -405,4 +405,24 @@ SCENARIOS: tuple[Scenario, ...] = (
             ]
         ),
     ),
+    suspects(
+        "wakes-up-in-one-callback-and-reports-no-more",
+        window(
+            readings=producer(rising(), until=25),
+            dumps=[
+                dump(s, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING", cpu))
+                for s, cpu in ((30, 50.0), (42, 54.4), (54, 56.8))
+            ],
+        ),
+    ),
+    unknown(
+        "wakes-up-in-one-callback-and-may-report-again",
+        window(
+            readings=producer(rising(), until=45),
+            dumps=[
+                dump(s, network(("java.lang.Thread.sleep", *CALLBACK), "TIMED_WAITING", cpu))
+                for s, cpu in ((42, 50.0), (54, 54.4))
+            ],
+        ),
+    ),
 )

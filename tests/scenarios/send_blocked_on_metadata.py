@@ -32,6 +32,8 @@ from tests.scenarios._making import (
 
 OWN = network(("sun.nio.ch.EPoll.wait", "org.apache.kafka.clients.producer.internals.Sender.run"), "RUNNABLE")
 
+OTHER = dataclasses.replace(OWN, name="kafka-producer-network-thread | audit")
+
 
 def cut_off(in_buffer: float) -> list[Reading]:
     """Return samples of a producer without reachable brokers for ten minutes: 20 sends a second fail."""
@@ -177,6 +179,17 @@ SCENARIOS: tuple[Scenario, ...] = (
             readings=producer(rising(), record_send_total=rising(), record_error_total=still(), step=1),
             logs=[line(50, "topic-not-in-metadata", **MISSING)],
             dumps=[dump(20, caller(1))],
+        ),
+    ),
+    unknown(
+        "callers-of-one-of-two-producers-without-metrics",
+        window(dumps=[dump(s, OWN, OTHER, caller(1)) for s in (20, 40)]),
+    ),
+    suspects(
+        "callers-of-one-of-two-producers-with-a-refusal-of-its-own",
+        window(
+            logs=[mine(line(10, "topic-not-in-metadata", **MISSING))],
+            dumps=[dump(s, OWN, OTHER, caller(1)) for s in (20, 40)],
         ),
     ),
     near_miss(

@@ -6,7 +6,7 @@ from typing import get_args, get_type_hints
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
-from clienthealth.model.readings import Reading, Source
+from clienthealth.model.readings import LogEvent, Reading, Source
 from clienthealth.model.verdicts import Evidence, Proof, Status, Verdict
 from clienthealth.modes import Look, modes
 from clienthealth.modes.circumstances import CIRCUMSTANCES
@@ -119,6 +119,18 @@ def test_a_line_waits_for_the_next_sample_but_not_for_ever() -> None:
         assert adjust("window", [found], Context(reporting=reporting)) == [found]
     opened = Context(reporting=Reporting(10_000, 15_000, 0), incidents={STALLED: found})
     assert adjust("window", [found], opened) == [found]
+
+
+def test_lines_that_go_on_do_not_put_the_verdict_off_again_and_again() -> None:
+    """A fact has the time of its newest line: a line each second would never be older than the newest sample."""
+    mode = modes()[STALLED]
+    lines = [LogEvent(1000 * at, "records-expired", "expired") for at in range(10, 30)]
+    found = Verdict(STALLED, "suspected", 10_000, evidence=(line(29_000),))
+    for begun, status in ((0, "suspected"), (15, "unknown")):
+        window = ClientWindow(CLIENT, 0, 60_000, logs=tuple(lines[begun:]))
+        known = Context(mode=mode, window=window, reporting=Reporting(10_000, 25_000, 0))
+        (verdict,) = adjust("window", [found], known)
+        assert verdict.status == status
 
 
 def test_silence_of_all_is_the_end_of_none_but_of_clients_that_logged_it() -> None:

@@ -51,6 +51,75 @@ def test_a_log_is_of_the_process_that_the_metrics_beside_it_name(tmp_path: Path,
     assert found.inputs[0].process == ("orders-api", "web-7")
 
 
+def reading(second: int, client_id: str = "p") -> str:
+    """Return a sample of a producer that works."""
+    metrics = {"select-total": 100.0 * second, "record-send-total": 10.0 * second, "record-error-total": 0.0}
+    metrics |= {"buffer-total-bytes": 4e6, "buffer-available-bytes": 4e6, "metadata-age": 1.0 + second % 30}
+    grouped = {f"producer-metrics/{name}{{client-id={client_id}}}": value for name, value in metrics.items()}
+    return json.dumps({"ts": BEGIN_MS + 1000 * second, "client_id": client_id, "metrics": grouped}) + "\n"
+
+
+DUMP = """2026-11-20 10:00:{second:02d}
+Full thread dump OpenJDK 64-Bit Server VM (17.0.15+6 mixed mode):
+
+"kafka-producer-network-thread | p" #18 daemon prio=5 cpu=620.97ms elapsed=36.38s tid=0x01 nid=0x1418 waiting
+   java.lang.Thread.State: WAITING (parking)
+\tat jdk.internal.misc.Unsafe.park(java.base@17/Native Method)
+\tat java.util.concurrent.locks.LockSupport.park(LockSupport.java:211)
+\tat orders.Ledger.await(Ledger.java:164)
+\tat orders.Ledger.onCompletion(Ledger.java:108)
+\tat org.apache.kafka.clients.producer.internals.Sender.run(Sender.java:253)
+
+"""
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(31, "ok"), (45, "unknown")])
+def test_metrics_that_end_before_the_log_show_no_health_at_the_end(tmp_path: Path, seconds: int, status: str) -> None:
+    """A sample comes every second until 30 s; the application logs on."""
+    (tmp_path / "metrics.jsonl").write_text("".join(map(reading, range(31))))
+    (tmp_path / "app.log").write_text("".join(line(at, "main", "order accepted") for at in range(seconds)))
+    (of_client,) = verdicts(examine([tmp_path], Settings())).values()
+    assert {mode: of_client[mode].status for mode in ("producer-callback-deadlock", BLOCKED, "delivery-stalled")} == {
+        "producer-callback-deadlock": status, BLOCKED: status, "delivery-stalled": status,
+    }  # fmt: skip
+
+
+def test_metrics_end_in_order_if_the_client_was_closed(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text("".join(map(reading, range(31))))
+    closed = line(31, "main", "[Producer clientId=p] Closing the Kafka producer with timeoutMillis = 9000 ms.")
+    closed += line(31, "main", "App info kafka.producer for p unregistered")
+    (tmp_path / "app.log").write_text(closed + line(50, "main", "order accepted"))
+    (of_client,) = verdicts(examine([tmp_path], Settings())).values()
+    assert of_client["producer-callback-deadlock"].status == "ok"
+
+
+def test_a_log_with_a_host_belongs_to_the_metrics_and_dumps_beside_it_that_name_none(tmp_path: Path) -> None:
+    shipped = [
+        {"@timestamp": f"2026-11-20T10:00:{at:02d}.000Z", "message": "order accepted", "host": {"name": "app-1"}}
+        for at in range(20)
+    ]
+    shipped += [{**shipped[0], "message": "[Producer clientId=p] Instantiated an idempotent producer."}]
+    (tmp_path / "app.log").write_text("".join(json.dumps(one) + "\n" for one in shipped))
+    (tmp_path / "metrics.jsonl").write_text("".join(map(reading, range(16))))
+    for number, second in enumerate((20, 40), 1):
+        (tmp_path / f"jstack-{number}.txt").write_text(DUMP.format(second=second))
+    (of_client,) = verdicts(examine([tmp_path], Settings())).values()
+    assert of_client["producer-callback-deadlock"].unhealthy
+    assert len(of_client) == 4, "one client, judged once"
+
+
+def test_java_exceptions_in_the_log_of_a_librdkafka_client_are_anothers(tmp_path: Path) -> None:
+    statistics = [
+        {"name": "p#producer-1", "client_id": "p", "type": "producer", "ts": 1e6 * at, "time": BEGIN_MS // 1000 + at,
+         "msg_cnt": 0, "msg_size": 0, "msg_max": 100_000, "txmsgs": 10 * at, "replyq": 0, "brokers": {}, "topics": {}}
+        for at in range(30)
+    ]  # fmt: skip
+    (tmp_path / "stats.jsonl").write_text("".join(json.dumps(one) + "\n" for one in statistics))
+    quoted = "Expiring 12 record(s) for payments-0:120003 ms has passed since batch creation"
+    (tmp_path / "app.log").write_text("".join(line(at, "main", f"alert firing: {quoted}") for at in range(2, 30, 3)))
+    assert not any(v.unhealthy for of in verdicts(examine([tmp_path], Settings())).values() for v in of.values())
+
+
 def test_an_exception_without_a_name_is_of_the_client_named_just_before(tmp_path: Path) -> None:
     text = line(1, "kafka-producer-network-thread | a", "[Producer clientId=a] Instantiated an idempotent producer.")
     text += (

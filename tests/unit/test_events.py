@@ -139,6 +139,13 @@ def test_a_line_is_of_a_client_of_the_program_that_logs_it(
     assert {event.own for event in logged} == ({own} - {None})
 
 
+@pytest.mark.parametrize(("inside", "own"), [("2026-11-20 19:59:58,001", True), ("2026-11-14 10:11:12,345", False)])
+def test_a_line_within_a_line_is_anothers_if_it_is_of_another_day(inside: str, own: bool) -> None:
+    """Zones differ by at most 26 hours; a log that is forwarded later keeps its own times."""
+    text = f"2026-11-20 20:00:00,000 ERROR forwarded: {inside} ERROR [{NETWORK_THREAD}] {SENDER} - {EXPIRING}"
+    assert {event.own for event in events([line(text)])} == {own}
+
+
 @pytest.mark.parametrize(
     "part", ["a.", "Error: ", "Error(", "KafkaError{", "[Producer a=b, ", "[Producer clientId=", '"', "x"]
 )

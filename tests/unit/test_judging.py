@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import json
+from collections.abc import Callable, Sequence
+
+import pytest
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
 from clienthealth.model.health_record import verdict_from_json, verdict_json
 from clienthealth.model.readings import Reading, Source
+from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.verdicts import Evidence, Verdict
+from clienthealth.modes import FEW
+from clienthealth.monitor.adjust import ALL_SILENT
 from clienthealth.monitor.window_verdicts import evidence_of, judge_windows, merged
+from tests.support.stepped import START, Stepped, snapshot
 
 MODE = "producer-callback-deadlock"
 
@@ -74,3 +83,47 @@ def test_a_selector_that_stops_at_the_end_is_no_ok_though_it_moved_in_earlier_wi
     assert verdict.reason == "select-total did not change from 739 in the last 15 s, although work waits"
     (moved,) = [v for v in judge_windows(windows[:1], {}) if v.mode == MODE]
     assert moved.status == "ok"
+
+
+def samples(
+    gaps: Sequence[float], select: Callable[[float], float], used: Callable[[float], float], linger_ms: int = 0
+) -> list[Snapshot]:
+    """Return samples of a producer this many seconds apart: its selects, and bytes in use of its buffer."""
+    taken = []
+    for at in itertools.accumulate(gaps):
+        counted = {"select-total": select(at), "record-send-total": select(at), "record-error-total": 0}
+        buffer = {"buffer-total-bytes": 200_000, "buffer-available-bytes": 200_000 - used(at), "waiting-threads": 0}
+        taken.append(snapshot(at, {**counted, **buffer}))
+        taken[-1].config = {"linger.ms": str(linger_ms)}
+    return taken
+
+
+IRREGULAR = (3, 10, 10, 1, 19, 10, 0.5, 9.5, 25, 5, 10, 2, 2, 2, 30, 10, 10, 10, 14, 6, 10, 10, 10)
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        pytest.param(samples([10] * 40, lambda s: 50, lambda s: 0), id="idle"),
+        pytest.param(samples([10] * 60, lambda s: 50 + s // 300, lambda s: 0), id="a select in five minutes"),
+        pytest.param(samples([10] * 40, lambda s: 90 * s, lambda s: 4000), id="busy"),
+        pytest.param(samples(IRREGULAR * 2, lambda s: 90 * s, lambda s: 4000), id="busy and seen irregularly"),
+        pytest.param(samples(IRREGULAR * 2, lambda s: 50 + s // 8, lambda s: 4000 * (s % 8 < 1)), id="a few records"),
+        pytest.param(
+            samples([10] * 40, lambda s: 50 + (s + 5) // 30, lambda s: 9 * (s % 30 == 20)), id="caught sending"
+        ),
+        pytest.param(samples([10] * 40, lambda s: 50 + s // 20, lambda s: 99 * (s % 20), 20_000), id="lingers"),
+    ],
+)
+def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(healthy: list[Snapshot]) -> None:
+    """As it runs in the stream, in batches of 5 s; where samples are rare, a window may hold too few to be judged."""
+    monitor, seen = Stepped(), set[tuple[str, str | None]]()
+    for second in range(5, 700, 5):
+        arrived = [one for one in healthy if second - 5 <= ((one.ts_ms or 0) - START) / 1000 < second]
+        records = [json.loads(value) for _, value in monitor.batch(arrived, second).records if value]
+        verdicts = (verdict for record in records for verdict in record["verdicts"] if verdict["mode"] == MODE)
+        seen |= {(verdict["status"], verdict.get("reason")) for verdict in verdicts}
+    assert {status for status, _ in seen} == {"ok", "unknown"}
+    # The sample of "caught sending" is taken just before the select that sends its only record of half a minute.
+    doubts = [str(reason) for _, reason in seen - {("ok", None), ("unknown", FEW), ("unknown", ALL_SILENT)}]
+    assert all(doubt.endswith(" in the last 20 s, although work waits") for doubt in doubts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -123,7 +123,9 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
     # Metrics may name their host: then other attachments of the same process belong to that host, too.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
-    for entry in (entry for chunk in chunks for entry in chunk.log_entries if entry.process in places):
+    entries = [entry for chunk in chunks for entry in chunk.log_entries]
+    _without_hosts(entries, {place for place, names in named.items() if {name[:2] for name in names} == {place}})
+    for entry in (entry for entry in entries if entry.process in places):
         entry.service, entry.host, entry.instance = places[entry.process]
     inputs = tally.all()
     for attached in inputs:
@@ -138,6 +140,19 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
     rejected.update(fault.reason.partition(":")[0] for fault in faults)
     clients, seen = examined or ([], {})
     return Diagnosis(clients, inputs, dumps, seen, recognised, rejected)
+
+
+def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
+    """Join logs with metrics and dumps beside them that name no host, if their shipper names exactly one.
+
+    `measured`: the places of metrics that name no other process.
+    """
+    written = {(entry.instance, entry.process) for entry in entries}
+    places = measured | {process for instance, process in written if process[1] == instance}
+    hosts = {place: {of for instance, of in written if instance == place[1]} - {place} for place in places}
+    joined = {others.pop(): place for place, others in hosts.items() if len(others) == 1}
+    for entry in entries:
+        entry.service, entry.host = joined.get(entry.process, entry.process)
 
 
 def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
@@ -368,5 +383,5 @@ def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
 
 
 def _key(client: Client) -> str:
-    """Return a key that contains the client's kind, because unnamed clients of a process have the same `key`."""
-    return f"{client.kind}|{client.key}"
+    """Return a key with kind and host, because clients of several kinds or hosts may have the same `key`."""
+    return f"{client.kind}|{client.host}|{client.key}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
+
 from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
@@ -13,10 +15,15 @@ from clienthealth.modes import MIN_READINGS, Look
 from clienthealth.monitor import departures
 from clienthealth.monitor.adjust import Attached, Context
 from clienthealth.monitor.bucket import Bucket
+from clienthealth.monitor.ends import has_ended
 from clienthealth.monitor.whose import ProcessLog
 
 #: Kinds of metrics that end when a person stops to look. A recorder, in contrast, writes as long as its client lives.
 PASTED = ("metrics (", "log", "JSON document")
+#: Samples reach the end of a process's data if they end at most this many intervals, and this time (ms), before it.
+LATE_INTERVALS, LATE_MS = 1.5, 2_000
+#: Samples closer together than this (ms) are parts of one.
+APART_MS = 500
 NO_CLOCK = "the time at which its metrics were read is unknown"
 
 
@@ -39,11 +46,13 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
         number = numbers.get(client.identity)
         times = [] if number is None else rows.ts[rows.client == number].tolist()
         readings = () if number is None else departures.departure(bucket, number).readings
+        until_ms = _until(bucket, process, inputs)
         look = Look(
             ClientWindow(client, 0, 0, readings, logs=events, dumps=dumps),
-            measured=len(times) >= MIN_READINGS,
+            measured=number is not None and len(times) >= MIN_READINGS and _reach(bucket, number, times, until_ms),
             untimed=any(dump.source is not None and dump.source.topic in timeless for dump in dumps),
             vanished=any(one.emptied >= MIN_READINGS for one in inputs if one.process == process),
+            until_ms=until_ms,
         )
         attached = Attached(
             look,
@@ -56,6 +65,22 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
         )
         known[client] = Context(attached=attached)
     return known
+
+
+def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) -> int:
+    """Return the newest time (epoch ms) in any data of a process."""
+    ends = [attached.end_ms or 0 for attached in inputs if attached.process == process and attached.clocked]
+    return max(
+        [*ends, *(int(bucket.state.clients.last[number]) for number in bucket.numbers.get(process, ()))], default=0
+    )
+
+
+def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
+    """True if a client's samples (at `times`) go on until it ended, or until its process's data ends."""
+    # A collector may write the parts of one sample some milliseconds apart.
+    gaps = np.diff(times)[np.diff(times) > APART_MS]
+    on_time = until_ms - times[-1] - LATE_MS <= LATE_INTERVALS * (float(np.median(gaps)) if len(gaps) else 0.0)
+    return on_time or has_ended(bucket, bucket.state.all_clients[number], times[-1], True)
 
 
 def undated_topics(inputs: Iterable[Input]) -> frozenset[str]:

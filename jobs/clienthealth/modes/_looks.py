@@ -19,7 +19,9 @@ from clienthealth.modes._polls import longest_between, seconds_since
 #: Dumps at least this far apart (ms) show whether a thread goes on; people who take dumps by hand count to ten.
 APART_MS = 9_000
 NOTHING = "neither metrics nor a thread dump"
-UNMEASURED = "neither a thread dump nor a log shows that it is absent, and there are too few metrics"
+UNMEASURED = "neither a thread dump nor a log shows that it is absent, and its metrics are too few or end too early"
+#: A dump shows health only for this time (ms), and only if it is as new as all other data of the process.
+FRESH_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +29,17 @@ class Look:
     """All data of a client in a post-mortem.
 
     window    its samples and log events, and the dumps of its process
-    measured  True if it has enough samples to be judged
+    measured  True if it has enough samples to be judged, until it was closed or its process's data ends
     untimed   True if the time between its dumps is unknown
     vanished  True if its process still answered requests for metrics, but without the client's metrics
+    until_ms  the newest time in any data of its process
     """
 
     window: ClientWindow
     measured: bool
     untimed: bool
     vanished: bool = False
+    until_ms: int = 0
 
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
         """Return why dumps that show a healthy state do not suffice, '' if they do; `what` if there are no dumps."""
@@ -45,6 +49,8 @@ class Look:
             return f"{what} in {len(dumps)} dumps, but the time between them is unknown"
         if dumps[-1].ts_ms - dumps[0].ts_ms < APART_MS:
             return f"{what}, but no dump ten seconds later"
+        if self.until_ms - dumps[-1].ts_ms > FRESH_MS:
+            return f"{what}, but no dump in the last {elapsed((self.until_ms - dumps[-1].ts_ms) / 1000)}"
         return ""
 
 

@@ -268,7 +268,10 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    first = min(fact.ts_ms for fact in verdict.evidence)
+    # A fact has the time of its newest line; lines that go on would postpone the verdict again and again.
+    shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
+    alike = {event.signature for event in logs if event.ts_ms in shown}
+    first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
     arrived = first + reporting.every_ms + CLOSE_MS < reporting.last_ms
     if arrived or reporting.silent_ms + reporting.last_ms - first > LONGEST_MS:
         return verdict

@@ -11,6 +11,7 @@ client with a counter that shows otherwise (`contradicted`).
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,14 @@ AROUND_MS = 35_000
 AWAY_SECONDS = 5.0
 #: The only library with metrics that can contradict lines: others count differently, or log what they do not count.
 COUNTS = "java"
+
+#: Libraries that do not run in a JVM, and words that only those in a JVM have: another program's log quotes these.
+_NO_JVM = re.compile(r"rdkafka|kafka-python|aiokafka", re.ASCII)
+_OF_JVM = re.compile(
+    r"(?:clients\.(?:consumer|producer)|common\.errors)\.\w{1,100}Exception\b"
+    r"|\bExpiring \d{1,9} record\(s\) for \S{1,300}:\d",
+    re.ASCII,
+)
 
 Owner = Literal["mine", "another's", "anybody's"]
 #: Returns, for the name of a metric, its times (epoch ms, in order) and values of one client.
@@ -304,6 +313,9 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
     logs: dict[ProcessKey, ProcessLog] = {}
     for process, whole in entries.items():
         entered = with_whole_dumps(whole)
+        libraries = {client.library for client in reporting[process]}
+        if libraries and all(_NO_JVM.search(library or "") for library in libraries):
+            entered = [entry for entry in entered if not (entry.event and _OF_JVM.search(entry.event.text))]
         topics: dict[str, set[str]] = defaultdict(set)
         for event in (entry.event for entry in entered):
             if event is not None and event.client_id and "topic" in event.captures:

@@ -47,7 +47,8 @@ _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-_ENTRIES = 2
+#: Entries on one line that show a log without line ends; a shipper's prefix, with a time, is shorter than _SHIPPED.
+_ENTRIES, _SHIPPED = 2, 45
 #: A sentence that may continue (no frame, and not complete), and its possible next line (words, no value or column).
 _LONG = 40
 #: The patterns of `pastes.toml`.
@@ -185,7 +186,7 @@ def _is_stack(line: str) -> bool:
 
 
 def _is_log(line: str) -> bool:
-    return line[:1] != "{" and len(_RE["entry"].findall(line)) >= _ENTRIES
+    return line[:1] != "{" and len(_RE["entry"].findall(line, _SHIPPED)) >= _ENTRIES
 
 
 def _unwrapped(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,9 @@ SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps closer together (s) count as one: they were taken quickly by hand, or by two exporters during a takeover.
 APART_SECONDS = 5.0
+#: A thread that wakes up now and then in a callback uses at most this many times the CPU of one that does not; one that
+#: runs short callbacks uses more.
+LITTLE = 5
 #: Causes in which something outside the thread holds it, rather than a result that the thread itself must deliver.
 HELD = ("callback-blocked", "io-thread-blocked")
 
@@ -180,10 +185,20 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
         return None
     if stay.cpu_ms is None:
         return ""
-    if 0 <= stay.cpu_ms <= limits.still_cpu_share * 1000 * stay.seconds:
+    share = stay.cpu_ms / 1000 / stay.seconds
+    if 0 <= share <= limits.still_cpu_share:
         return " and used no CPU in between"
-    busy = stay.cpu_ms >= limits.busy_cpu_share * 1000 * stay.seconds
+    if 0 <= share <= LITTLE * limits.still_cpu_share and _reports_no_more(window, stay):
+        return " and used little CPU in between, and its metrics have ended"
+    busy = share >= limits.busy_cpu_share
     return f" and used {elapsed(stay.cpu_ms / 1000)} of CPU in between" if busy else None
+
+
+def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
+    """True if the client's samples ended before the stay, although two more were due before its last dump."""
+    times = [reading.ts_ms for reading in (*window.earlier_readings, *window.readings)]
+    due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
+    return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms
 
 
 def died(window: ClientWindow) -> tuple[Caused, str | None]:

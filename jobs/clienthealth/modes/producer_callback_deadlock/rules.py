@@ -245,10 +245,15 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return the runs of an unchanged `select-total` that reach the last sample, while work waits there."""
+    """Return the runs of an unchanged `select-total` that reach the last sample, while work waits there.
+
+    Work may also wait for linger.ms, so they must be longer by that.
+    """
     runs = _still(w)
     at_end = (runs.last == w.last_row[runs.window]) & (runs.seconds >= limits.unmoved_seconds)
-    return runs.at(at_end & _work_waits(w)[runs.last])
+    runs = runs.at(at_end & _work_waits(w)[runs.last])
+    linger = np.nan_to_num(w.option("linger.ms", runs.window)) / 1000
+    return runs.at(runs.seconds >= limits.unmoved_seconds + linger)
 
 
 BLIND_SELECTOR = "the client's metrics count no selects of its I/O thread (neither select-total nor select-rate)"

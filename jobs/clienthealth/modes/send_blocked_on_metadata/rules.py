@@ -39,6 +39,7 @@ from clienthealth.modes._evidence import (
 from clienthealth.modes._io_thread import is_network_thread, network_threads, on_io_thread
 from clienthealth.modes._looks import Look, TwoReadings, io_thread
 from clienthealth.modes.held import Held, held
+from clienthealth.read.logs.dumps import WAIT_FRAME
 
 FILE = mode_file(__file__)
 ID = FILE.id
@@ -50,7 +51,6 @@ AUTHENTICATION = FILE.reads("also-seen.authentication")
 TLS = FILE.reads("also-seen.tls")
 PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 
-WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
 #: A thread that two dumps at least this far apart (s) find waiting was not just passing by.
 STAYS_SECONDS = 9.0
@@ -128,7 +128,9 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     """Return the callers that dumps find waiting; none while this client was sending.
 
     While it sends, callers wait for another producer or topic. If the process has no other producer, threads that dumps
-    far apart find waiting count anyway. If a later dump finds no waiting caller, the earlier callers went on.
+    far apart find waiting count anyway. A dump does not show on which of several producers a caller waits; if no sample
+    or line tells, the callers belong to the process. If a later dump finds no waiting caller, the earlier callers went
+    on.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -138,13 +140,21 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     waiting = held(dumps, lambda _, thread: _is_waiting(thread) or None)
     remain = {stay.thread.name for stay in waiting if stay.seconds >= STAYS_SECONDS}
     alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump in dumps)
-    unsent = {dump.ts_ms for dump in dumps if _stands(window, w, dump.ts_ms, limits.min_unsent_seconds)}
+    counted = alone or _is_marked(window, w)
+    unsent = {dump.ts_ms for dump in dumps if counted and _stands(window, w, dump.ts_ms, limits.min_unsent_seconds)}
 
     def place(dump: ThreadDump, thread: Thread) -> str | None:
         counts = dump.ts_ms in unsent or (alone and thread.name in remain)
         return WAIT_FRAME if counts and _is_waiting(thread) else None
 
     return held(dumps, place)
+
+
+def _is_marked(window: ClientWindow, w: Windows) -> bool:
+    """True if callers in a dump can be this client's: it has no name, counts its sends, or has lines of its own."""
+    own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
+    marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
+    return marked or bool(w.reported("record-send-total")[0])
 
 
 def _is_waiting(thread: Thread) -> bool:
@@ -164,6 +174,11 @@ def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> boo
 
 def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
     """Return lines in which brokers say that a topic does not exist, if nothing proves that a caller waits for it."""
+    several = (dump for dump in window.dumps if sum(map(is_network_thread, dump.threads)) > 1)
+    waiting = [(dump, thread) for dump in several for thread in dump.threads if _is_waiting(thread)]
+    if waiting and not _is_marked(window, window.table):
+        dump, thread = waiting[-1]
+        return [Fact.of("thread-dump", dump, f"'{thread.name}' waits in send(), {ANY_PRODUCER}")]
     lines = _refusals(window)
     if not lines or (sends and not topics):
         return []
@@ -171,6 +186,9 @@ def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]
     answer = f"the brokers answer {_error(last)} for topic {last.captures.get('topic')}"
     text = f"{answer}, and {'other records are sent' if sends else 'nothing shows whether a caller waits for it'}"
     return [Fact.of("log", last, text, since=lines[0])]
+
+
+ANY_PRODUCER = "and nothing shows on which of the producers of the process"
 
 
 def _error(event: LogEvent) -> str:

@@ -100,6 +100,8 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where
 
 
+#: Frame of a caller of send() that waits for metadata.
+WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 #: Parts of frames that identify a kind of client; the kinds are tried in this order.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 #: Frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
@@ -129,7 +131,8 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield name and kind of the clients with threads in a dump; None for those without a name.
 
-    A caller inside a producer belongs to a named producer if there is one. A dump shows little of a modern consumer, so
+    A caller inside a producer belongs to the named producer if there is one; of several, a dump does not show on which
+    of them a caller waits. A dump shows little of a modern consumer, so
     it counts if a framework's thread polls it, else only if the dump shows no other client.
     """
     named = dict.fromkeys(
@@ -142,6 +145,8 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     polled = dict.fromkeys(next((called.format(match[1]) for called, match in of if match), None) for of in matches)
     for consumer in polled:
         yield consumer, "consumer"
+    if len(named) > 1 and any(WAIT_FRAME in frame for thread in dump.threads for frame in thread.frames):
+        yield None, "producer"
     any_client = bool(named or polled)
     for kind, parts in _FRAMES.items():
         named_already = named if kind == "producer" else any_client if kind == "consumer" else False

@@ -20,6 +20,7 @@ from clienthealth.read.logs.dump_formats import DEADLOCK, HOLDER, SHIPPED
 from clienthealth.read.logs.dumps import DUMP_LINE, dumps_of, is_line
 from clienthealth.read.logs.fields import KAFKA_PREFIX, body_of, named_client
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_in
+from clienthealth.read.logs.times import Times
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
@@ -43,6 +44,8 @@ _CALL = re.compile(
 )
 #: Length of the text before a match in which an exception, or the end of a layout's prefix, is searched.
 MAX_BEFORE = 500
+#: No two zones differ by more (ms).
+FAR_MS = 26 * 3_600_000
 #: An exception's name, or librdkafka's error in Python, right before the library's words.
 _EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z")
 #: Text before a message: none in a line with a known layout, else the end of a layout's prefix.
@@ -146,6 +149,8 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     unlogged = bare and (_ASKED.match(after) or _NO_LINE.match(before[:MAX_BEFORE]))
     if not before or _LIBRARY.search(logger) or named_client(None, line.thread):
         return not unlogged
+    if not bare and line.ts_ms and _of_another_time(before, line.ts_ms):
+        return False
     if "." in logger and _OF_RDKAFKA.match(before):
         return False
     if bare and (
@@ -169,6 +174,12 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return None
     words = words if len(words) <= MAX_BEFORE else words[-MAX_BEFORE:]
     return not unlogged and any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
+
+
+def _of_another_time(before: str, ts_ms: int) -> bool:
+    """True if a time within the message is farther from the line's own time than time zones are: a line in a line."""
+    stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
+    return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
 
 
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:

@@ -68,6 +68,8 @@ _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(rf"[\[(<|]?\s*({_LEVELS})\b\s*[\])>|:]?\s*[-:|]?\s*(.*)"), ("level", "message")),
 )
 _COLUMNS = re.compile(r"[ ]*\t[ ]*")
+#: Level, thread, logger and message between bars; threads of Kafka have a bar between blanks in their names.
+_BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
 #: Text that may stand between a time and the fields after it.
 _AFTER_TIME = "])>}\"' \t|:,;-"
@@ -127,6 +129,8 @@ def _loose(rest: str) -> dict[str, str] | None:
             fields = {"level": columns.pop(at).strip("[]"), "message": " ".join(columns[len(names) :])}
             return fields | {name: column.strip("[]") for name, column in zip(names, columns, strict=False)}
         rest = " ".join(columns)
+    elif bars := _BARS.fullmatch(rest):
+        return dict(zip(("level", "thread", "logger", "message"), bars.groups(), strict=True))
     matches = ((pattern.fullmatch(rest), names) for pattern, names in _LOOSE)
     return next((dict(zip(names, match.groups(), strict=True)) for match, names in matches if match), None)
 

@@ -222,6 +222,11 @@ class Times:
         """Return an instance with all known forms."""
         return cls(list(_AT_BEGIN))
 
+    @classmethod
+    def anywhere(cls) -> Times:
+        """Return an instance with the forms that are unmistakably times, with any words before them."""
+        return cls(list(_ANYWHERE))
+
     def begins(self, line: bytes) -> bool:
         """True if an entry begins with this line."""
         return any(pattern.match(line, 0, 200) for _, pattern in self.forms)
