@@ -185,7 +185,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "callers-of-one-of-two-producers-without-metrics",
         window(dumps=[dump(s, OWN, OTHER, caller(1)) for s in (20, 40)]),
     ),
-    suspects(
+    fires(
         "callers-of-one-of-two-producers-with-a-refusal-of-its-own",
         window(
             logs=[mine(line(10, "topic-not-in-metadata", **MISSING))],

@@ -49,6 +49,8 @@ def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
     for statuses in expected.values():
         if statuses.get("producer-not-closed") == "confirmed":  # the end of the data does not prove an exit
             statuses["producer-not-closed"] = "suspected"
+    # Its metrics end 39 s before its log, so they show no health at the end.
+    expected["shutdown-loop-c", "lf"]["cross-topic-blocking"] = "unknown"
     assert judged == expected
     # 1_ctl_clean: jstack found no process five times, and its message contains no time.
     assert result.rejected == {"missing-timestamp": 5}
