@@ -144,6 +144,7 @@ DESCRIPTIONS = (
     "At the end the client reported `1200 messages still in queue or transit`, so they are lost.\n",
     f"## Symptoms\n  * `{TIMEOUT} `\n  * No offset is committed.\n",
     f'- 不配置日志，可以看到报"{TIMEOUT}"错误\n',
+    f"One common symptom is this warning:\n\n```\n2026-11-20 09:31:01,162 ERROR app - {TIMEOUT}\n```\nIf you see it:\n",
 )
 
 

@@ -90,22 +90,22 @@ def context(content: bytes) -> Callable[[int], Context]:
     fences = list(accumulate(line.lstrip().startswith("```") for line in lines))
 
     @cache
-    def said(number: int) -> str:
-        """Return the words of a line that are its writer's own."""
+    def weights(number: int) -> tuple[int, ...]:
+        """Return how much of a line explains and reports; its writer's own words count."""
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
-            return ""
+            return 0, 0
         end = min((at for at in map(line.find, sentences) if at >= 0), default=None)
-        return _RE["quotation"].sub("", line[:end])
+        words = _RE["quotation"].sub("", line[:end])
+        return tuple(
+            sum(weight * len(_SIGNS[kind + how].findall(words)) for how, weight in _WEIGHTS.items())
+            for kind in ("explains", "reports")
+        )
 
     def of_line(number: int) -> Context:
         near = range(max(0, number - _BEFORE), min(len(lines), number + _AFTER))
         if for_people:
-            words = "\n".join(map(said, near))
-            explained, reported = (
-                sum(weight * len(_SIGNS[kind + how].findall(words)) for how, weight in _WEIGHTS.items())
-                for kind in ("explains", "reports")
-            )
+            explained, reported = map(sum, zip(*map(weights, near), strict=True))
             if _RE["row"].match(lines[number]) or explained >= max(_EXPLAINS, reported + 1):
                 return "explained"
         return "quoted" if text and not any(_RE["clock"].match(lines[at]) for at in near) else "logged"

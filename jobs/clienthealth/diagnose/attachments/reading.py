@@ -435,12 +435,13 @@ class Reader:
         begin, end = (entry.stamp.begin, entry.stamp.end) if entry.stamp is not None else (0, 0)
         line = log_lines.entry(text, begin, end).line
         line.numbers = tuple(entry.numbers)
-        found = "logged" if entry.stamp or _TOLD.search(text) else self._context(entry.line)
-        if found == "explained":
+        found, told = self._context(entry.line), entry.stamp or _TOLD.search(text)
+        if found == "explained" and not told:
             self.input.leave_out("quoted in an explanation")
             return
         owned = line.logger or line.thread or named_client(line.message, None)
-        line.quoted = found == "quoted" and (not owned or "..." in text or "…" in text)
+        bare = not told and (not owned or "..." in text or "…" in text)
+        line.quoted = found == "explained" or (found == "quoted" and bare)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms
         yield self._record("logs", entry.line, line, line.ts_ms, entry.key, entry.repeats)
