@@ -112,7 +112,7 @@ def test_a_suspicious_jvm_is_asked_for_a_thread_dump(broker: Broker, settings: S
             key, record = next(
                 (key, record)
                 for key, record in records(settings, LOGS, "stuck")
-                if "select-total stands at" in record["labels"]["reason"]
+                if "select-total stayed at" in record["labels"]["reason"]
             )
         finally:
             stop.set()

@@ -147,7 +147,7 @@ def test_the_deadlock_is_reported_with_cause_and_numbers() -> None:
     assert verdict.detail["cause"] == "get-in-callback"
     assert verdict.detail["waiting_threads"] == 2
     texts = [evidence.text for evidence in verdict.evidence]
-    assert "select-total stood at 8328 for 42 s while the buffer filled from 31 % to 100 %" in texts
+    assert "select-total stayed at 8328 for 42 s while the buffer filled from 31 % to 100 %" in texts
     onset = 1795208567059  # 21:02:47.059, from truth.json
     assert verdict.since_ms is not None and abs(verdict.since_ms - onset) < 2000
 

@@ -60,7 +60,7 @@ FAULTS = (
         at(10, "10:05"),
         timedelta(seconds=40),
         SINCE_TUESDAY,
-        "select-total stood at 10213 for 40 s <script>alert(1)</script>",
+        "select-total stayed at 10213 for 40 s <script>alert(1)</script>",
     ),
     Fault(ORDERS, DEADLOCK, at(10, "14:00"), at(10, "14:20"), at(10, "14:00"), timedelta(seconds=50), SINCE_TUESDAY),
     Fault(ORDERS, DEADLOCK, at(10, "14:35"), at(10, "14:45"), at(10, "14:35"), timedelta(seconds=90), SINCE_TUESDAY),

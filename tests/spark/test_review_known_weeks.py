@@ -119,7 +119,7 @@ def test_an_incident(week: Review) -> None:
     assert (first.start, first.sure, first.stop) == (at(10, "10:00"), at(10, "10:05"), at(10, "11:40"))
     assert (first.seconds, first.detect, first.clear) == (6000, 40, 5960)
     assert first.evidence == (
-        "metric: select-total stood at 10213 for 40 s <script>alert(1)</script> (client-metrics-2@88123)",
+        "metric: select-total stayed at 10213 for 40 s <script>alert(1)</script> (client-metrics-2@88123)",
     )
     # The link adds a quarter of an hour before and after.
     assert first.link == (

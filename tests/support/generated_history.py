@@ -29,7 +29,7 @@ class Fault:
     sure: datetime | None = None
     detect: timedelta = timedelta(seconds=60)
     detail: dict[str, Any] = field(default_factory=dict)
-    evidence: str = "select-total stood still"
+    evidence: str = "select-total stayed still"
     ends: Change = "closed"
 
     def changes(self) -> list[tuple[Transition, datetime]]:

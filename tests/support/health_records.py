@@ -55,7 +55,7 @@ def deadlock(**more: Any) -> dict[str, Any]:
         {
             "kind": "metric",
             "ts": NOW_MS - 30_000,
-            "text": "select-total stood at 10213 for 40 s while the buffer filled from 12 % to 96 %",
+            "text": "select-total stayed at 10213 for 40 s while the buffer filled from 12 % to 96 %",
             "source": {"topic": "client-metrics", "partition": 2, "offset": 88123},
         },
         {

@@ -76,8 +76,8 @@ def test_without_contradicting_data_a_suspicion_stays_and_names_what_would_decid
     capped = alibis("confirmed", Proof("metric", False))
     assert (capped.status, capped.adjusted) == ("suspected", ("alibis",))
     assert capped.not_ruled_out == (
-        "a broker outage or a broker that hangs (two thread dumps ten seconds apart would tell)",
-        "a long garbage collection (a thread dump would tell)",
+        "a broker outage or a broker that hangs (two thread dumps ten seconds apart would settle it)",
+        "a long garbage collection (a thread dump would settle it)",
     )
 
 

@@ -58,7 +58,7 @@ DEADLOCK = Verdict(
         Evidence("log", 1_795_200_046_000, 'a send failed: "Failed to allocate"', Source("h:1/app.log", 0, 41)),
     ),
     ruled_out=("back-pressure (by a thread dump)", "a broker outage (by a thread dump)"),
-    not_ruled_out=("a slow callback (a second thread dump ten seconds later would tell)",),
+    not_ruled_out=("a slow callback (a second thread dump ten seconds later would settle it)",),
 )
 INPUTS = [
     Input("app.log", "log", 30_211, 1_204, 1_795_200_045_000, 1_795_200_075_000, topics=frozenset({"h:1/app.log"})),
@@ -109,7 +109,7 @@ CONFIRMED  order-producer  (orders, producer, java 3.9.1)
   Known       buffer used ratio 93%
   Ruled out   back-pressure, a broker outage (by a thread dump)
   Left open   a slow callback (a second thread dump ten seconds later would
-              tell)
+              settle it)
   What to do  Restart the process, and change the callback so that it never
               waits: no get(), flush() or blocking send() inside it; hand a
               retry to another thread.

@@ -21,7 +21,7 @@ STUCK = Verdict(
     "confirmed",
     40_000,
     {"cause": "get"},
-    (Evidence("metric", 90_000, "select-total stood", Source("client-metrics", 2, 88_123)),),
+    (Evidence("metric", 90_000, "select-total stayed", Source("client-metrics", 2, 88_123)),),
 )
 
 

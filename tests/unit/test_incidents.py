@@ -32,9 +32,9 @@ def test_a_fault_opens_once_and_its_onset_is_the_earliest_seen() -> None:
 def test_a_suspicion_that_is_confirmed_escalates_and_keeps_all_evidence() -> None:
     book = Incidents()
     book.judged(CLIENT, [verdict("suspected", 40_000, "buffer full")], end_ms=60_000)
-    changes = book.judged(CLIENT, [verdict("confirmed", 50_000, "select-total stood still")], end_ms=90_000)
+    changes = book.judged(CLIENT, [verdict("confirmed", 50_000, "select-total stayed still")], end_ms=90_000)
     assert [(c.change, c.previous, c.verdict.status) for c in changes] == [("escalated", "suspected", "confirmed")]
-    assert [e.text for e in changes[0].verdict.evidence] == ["buffer full", "select-total stood still"]
+    assert [e.text for e in changes[0].verdict.evidence] == ["buffer full", "select-total stayed still"]
     assert changes[0].verdict.since_ms == 40_000
 
 

@@ -204,7 +204,7 @@ def test_a_reading_is_published_and_a_suspicious_one_with_a_dump() -> None:
     assert dump["event.dataset"] == "kafka.thread-dump"
     assert dump["message"].startswith("Full thread dump")
     assert dump["service.node.name"] == "web-7:31337"
-    assert "select-total stands at 10213" in dump["labels"]["reason"]
+    assert "select-total stayed at 10213" in dump["labels"]["reason"]
 
 
 def test_thread_dumps_can_be_switched_off() -> None:

@@ -30,7 +30,7 @@ SUSPICIOUS = {
     "the I/O thread stands": (
         producer(select_total=5),
         producer(select_total=5, used=40),
-        "select-total stands at 5 with 40 bytes in the buffer",
+        "select-total stayed at 5 with 40 bytes in the buffer",
     ),
     "full": (
         producer(select_total=5),

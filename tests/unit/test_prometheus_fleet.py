@@ -244,7 +244,7 @@ def test_a_client_that_an_alert_named_has_a_page_after_it_has_gone(ending: str) 
     assert not any(state.client.client_id == "order-producer" for state in states.live())
     exporter = Exporter(Settings(), states, lambda: None, clock=lambda: now[0])
     page = asked(exporter, ASKED)
-    assert page.status == 200 and "select-total stood at 10213" in str(page.body)
+    assert page.status == 200 and "select-total stayed at 10213" in str(page.body)
     assert "this is its last record" in str(page.body)
     assert asked(exporter, {**ASKED, "client_id": "unknown"}).status == 404
 
@@ -257,7 +257,7 @@ def test_any_shard_has_the_page_of_a_client_that_fails() -> None:
     page = asked(exporter, ASKED)
     assert (
         page.status == 200
-        and "select-total stood at 10213" in str(page.body)
+        and "select-total stayed at 10213" in str(page.body)
         and "serves this client" in str(page.body)
     )
     states.put(*wire(record(verdict("producer-callback-deadlock", "ok"), end_ms=NOW_MS + 10_000)))

@@ -85,7 +85,7 @@ def test_a_card_shows_client_failure_onset_evidence_and_advice() -> None:
         "since 21:02:30 UTC, for 1 min 30 s",
         mode.summary,
         "A callback calls get() on the only I/O thread, which alone could deliver the result.",
-        "metric 21:03:30 UTC select-total stood at 10213 for 40 s while the buffer filled from 12 % to 96 %",
+        "metric 21:03:30 UTC select-total stayed at 10213 for 40 s while the buffer filled from 12 % to 96 %",
         "client-metrics/2@88123",
         "thread-dump 21:03:40 UTC",
         f"What to do: {mode.action}",
@@ -457,7 +457,7 @@ def test_memory_of_the_last_hour_is_bounded_and_keeps_the_unhealthy(monkeypatch:
 
 def test_page_of_one_client_and_of_none() -> None:
     named = {"service": "orders-api", "instance": "web-7:31337", "client_id": "order-producer"}
-    assert "select-total stood" in text(get(deadlock(), healthy(), path="/client", query=named))
+    assert "select-total stayed" in text(get(deadlock(), healthy(), path="/client", query=named))
     missing = text(get(healthy(), path="/client", query=named))
     assert "Nothing is known of orders-api · web-7:31337 · order-producer" in missing
     assert "silent for more than 15 min" in missing

@@ -4,7 +4,8 @@ The id is the metric label, the name of the runbook and the argument on the comm
 names them. All facts of a mode are in its folder.
 
 Each condition on metrics is one function over arrays of windows. The gate evaluates it for the windows of all clients.
-A window that it suspects goes to the judge, which evaluates the same function for this window and words the evidence.
+A suspected window goes to the judge, which evaluates the same function for this window and describes the evidence in
+words.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class FailureMode(Facts, Generic[T]):
     explicable     verdict → True if another mode may explain it
     """
 
-    #: True if the mode is about clients that are gone. Such a mode is judged when a client's session ends, not before.
+    #: True if the mode is about gone clients; it is then judged only when a client's session ends.
     absence: ClassVar[bool]
 
     id: str
@@ -189,7 +190,7 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
 
 
 def flagged(w: Windows, positions: Ints) -> Bools:
-    """Return which windows stand at one of these positions."""
+    """Return a flag per window: True at these positions."""
     return np.bincount(positions, minlength=len(w)) > 0
 
 

@@ -1,9 +1,10 @@
-"""Helpers that judges share: runs of a metric, log events, threads by frame, and the rule that makes a verdict.
+"""Functions that all judges use: runs of a metric, log events, threads by frame, and the rule that makes a verdict.
 
 A judge collects facts. `conclude` turns them into a verdict by one rule for all modes. A direct fact confirms alone.
 Indirect facts suspect; indirect facts of two kinds confirm if they refute all confusions of the mode, which
-`monitor/adjust.py` checks. A fact with an innocent explanation names the circumstance that rules it out (`given`): if
-the circumstance does not hold, the fact accuses no client; if it is unknown, the fact proves nothing.
+`monitor/adjust.py` checks. A fact with an innocent explanation names the circumstance that rules this explanation out
+(`given`). If the circumstance does not hold, the fact accuses no client. If data does not show whether it holds, the
+fact proves nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Circumstance:
     name: str = ""
 
 
-#: What a line needs that may be about another client; such a line supports no other evidence either.
+#: The circumstance of a line that may be about another client; such a line supports no other evidence either.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
 #: Input with a time of its own, from which a fact can be made.
@@ -91,12 +92,12 @@ class Fact:
 
     @property
     def refuted(self) -> bool:
-        """True if data shows that the innocent explanation of the fact is true."""
+        """True if data proves the innocent explanation of the fact."""
         return self.given is not None and self.given.holds is False
 
     @property
     def settled(self) -> bool:
-        """True if data rules out the innocent explanation of the fact, or it has none."""
+        """True if the fact has no innocent explanation, or data rules it out."""
         return self.given is None or self.given.holds is True
 
 
@@ -109,9 +110,9 @@ def conclude(
 ) -> Verdict:
     """Return the verdict that the facts allow.
 
-    Without facts it is ok, or unknown if `otherwise` says what cannot be seen. `doubts` point to the fault and prove
-    nothing. Alone they make the verdict unknown and are its evidence. Beside facts they show the guilty code and add no
-    certainty. A fact with a circumstance that does not hold becomes a doubt.
+    Without facts it is ok, or unknown if `otherwise` states what cannot be seen. `doubts` point to the fault and prove
+    nothing. Without facts they make the verdict unknown and are its evidence; with facts they only add detail, such as
+    the guilty code. A fact with a circumstance that does not hold becomes a doubt.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -172,7 +173,7 @@ def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
 
 
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
-    """Return when a counter had risen since the sample before, and by how much, from row `first_row` on."""
+    """Return when, from row `first_row` on, a counter had risen since the previous sample, and by how much."""
     pairs = itertools.pairwise(reported(window.readings[first_row:], name))
     return [(ts, after - before) for (_, before), (ts, after) in pairs if after > before]
 

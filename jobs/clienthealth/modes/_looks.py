@@ -1,4 +1,4 @@
-"""Inputs other than the stream's windows: all data of one client in a post-mortem, and two samples of a client.
+"""Inputs for judging outside the stream: all data of one client in a post-mortem, and two samples of a client.
 
 A post-mortem must find evidence of health, because no more data will come; the stream judges a client again half a
 minute later. In a post-mortem one thread dump without a fault does not prove health; two dumps, ten seconds apart, do.
@@ -16,7 +16,7 @@ from clienthealth.modes._evidence import used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 from clienthealth.modes._polls import longest_between, seconds_since
 
-#: Dumps at least this far apart (ms) show whether a thread goes on; people who take dumps by hand count to ten.
+#: Dumps at least this far apart (ms) show whether a thread goes on; people who take two dumps by hand wait ten seconds.
 APART_MS = 9_000
 NOTHING = "neither metrics nor a thread dump"
 UNMEASURED = "neither a thread dump nor a log shows that it is absent, and its metrics are too few or end too early"
@@ -42,7 +42,7 @@ class Look:
     until_ms: int = 0
 
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
-        """Return why dumps that show a healthy state do not suffice, '' if they do; `what` if there are no dumps."""
+        """Return why dumps do not prove the healthy state `what`, '' if they do. Without dumps the reason is `what`."""
         if not dumps:
             return what
         if len(dumps) > 1 and self.untimed:
@@ -55,14 +55,14 @@ class Look:
 
 
 def unmeasured(look: Look) -> str:
-    """Return why metrics do not show that the mode is absent: too few samples, or a consumer has stopped polling."""
+    """Return why metrics do not rule out a mode: too few samples, or a consumer that has stopped polling."""
     return unpolled(look) if look.measured else UNMEASURED
 
 
 def unpolled(look: Look) -> str:
     """Return why a consumer's metrics do not show health at their end, '' if they do.
 
-    They do not if the last poll() was longer ago than any earlier time between two polls.
+    Metrics do not show health if the last poll() was longer ago than any earlier time between two polls.
     """
     window = look.window
     if window.client.kind != "consumer" or not window.readings:

@@ -1,4 +1,4 @@
-"""When an application called poll(), from the consumer's metric or from its selector.
+"""Find out when an application called poll(), from the consumer's metric or from its selector.
 
 Java clients report the time of the last poll from 2.4 on. From 1.0 on the selector shows polls: an application waits
 there in poll(), with or without records, while the heartbeat thread selects ten times a second and does not wait.
@@ -24,9 +24,9 @@ CLOSES = "terminating"
 #: Version from which clients keep pushing after the connection breaks during a push; older clients stop for good
 #: (KAFKA-19747; measured on 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: Between two samples the application did not poll if both values stay within these limits. First the share of time
-#: spent waiting in the selector (with polls 36 to 100 %, without at most 0.02 %). Second the selects per second (10 to
-#: 11 without polls; more if an application polls and does not wait).
+#: Between two samples the application did not poll if both values stay within these limits. The first is the share of
+#: time spent waiting in the selector: 36 to 100 % with polls, at most 0.02 % without. The second is the selects per
+#: second: 10 to 11 without polls, more if an application polls and does not wait.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: A client that knows its coordinator sends a heartbeat within this time (s): one is due every 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
@@ -90,7 +90,7 @@ def longest_between(readings: Sequence[Reading]) -> float:
 
 
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
-    """True if the application polled after this time; a thread seen outside poll() is then another consumer's."""
+    """True if the application polled after this time; a thread outside poll() then polls another consumer."""
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
     # The metric counts whole seconds, so the poll may be up to 1 s earlier.
     if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
@@ -102,7 +102,7 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
 
 
 class Spell(NamedTuple):
-    """The time (s) since the last poll of an application that is still outside poll().
+    """The time (s) that an application has been outside poll().
 
     longest  the longest earlier time between two polls
     needed   twice the time that the records of the last poll need at the earlier pace, because they may be harder
@@ -117,8 +117,8 @@ def outside(window: ClientWindow) -> Spell | None:
     """Return how long the application has been outside poll(); None if it may be inside, or its pace is unknown.
 
     Only poll() sends fetches, so the application was outside if no fetch was sent for half of the time. Heartbeats must
-    continue: a client sends none once its broker has not answered for request.timeout.ms. The first records have no
-    earlier pace to compare with.
+    continue: without them, a broker that does not answer explains the missing fetches. The pace is unknown until
+    records were handled once.
     """
     w, readings = window.table, (*window.earlier_readings, *window.readings)
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -144,7 +144,10 @@ def reports_in_poll(library: str | None) -> bool:
 
 
 def reports_only_in_poll(window: ClientWindow) -> bool:
-    """True if the client's samples stop without poll(). Pushes of librdkafka continue: its own thread sends them."""
+    """True if the client sends no samples without poll().
+
+    Pushes of librdkafka continue, because its own thread sends them.
+    """
     return reports_in_poll(window.client.library) and not pushes(window)
 
 
@@ -159,7 +162,7 @@ def pushes_on(window: ClientWindow) -> bool:
 
 
 def lived(window: ClientWindow) -> Sign | None:
-    """Return the newest sign that the process of a client without data still runs; None if there is none."""
+    """Return the newest sign of life of the process of a client without data, or None."""
     return max(window.alive, key=lambda sign: sign.ts_ms, default=None)
 
 

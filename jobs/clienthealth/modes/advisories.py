@@ -1,7 +1,7 @@
 """Versions of client libraries with known bugs that cause a failure mode or look like one, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) has its own patches. So it counts as the last patch of its release, and a
-bug that any patch of that line fixed is not reported for it.
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) has its own patches. So it counts as the newest patch of its minor version,
+and bugs that any patch of that version fixed are not reported for it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
-#: Calls inside a client return at most this long (ms) after the brokers are back: request.timeout.ms is 30 s.
+#: A call inside a client returns within this time (ms) after the brokers are back: request.timeout.ms is 30 s.
 SETTLES_MS = LEAD_MS
 #: An answer counts as current for this long (ms): heartbeats are sent every 3 to 5 s.
 FRESH_MS = 15_000
@@ -37,7 +37,7 @@ READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """One sign whether brokers served the client between `since_ms` and `ts_ms`; if not, `text` describes it."""
+    """A sign that brokers served the client between `since_ms` and `ts_ms`, or, if `text` describes it, did not."""
 
     since_ms: int
     ts_ms: int
@@ -81,10 +81,10 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Like `coordinator_answers`, for a moment inside the window only; earlier windows judged earlier moments.
+    """Like `coordinator_answers`, for moments inside the window only: earlier windows judged earlier moments.
 
-    The answer is unknown if no sample reaches back to the moment. If dumps show no thread inside a call of the client,
-    a suspicion remains.
+    If no sample reaches back to the moment, the circumstance does not hold. But if dumps show no thread inside a call
+    of the client, it is unknown, which leaves a suspicion.
     """
     known = (*window.earlier_readings, *window.readings)
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -102,7 +102,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return that brokers were away at each of the lines; None if not, and then the lines are trusted."""
+    """Return the circumstance that brokers were away at each of the lines; None if the lines are to be trusted."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -131,7 +131,7 @@ def _logged(window: ClientWindow) -> Iterator[_Sign]:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """Yield what each sample shows about the time since the sample before, or since the last answer."""
+    """Yield for each sample a sign on the time since the previous sample, or since the last answer."""
     answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
         since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})
@@ -147,7 +147,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"it sent no heartbeat for {elapsed(silent)}, although it asks brokers: no coordinator is known"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
-            # Until the thread selects again, an answer may lie unread in the socket.
+            # Until the thread's next select, an answer may be unread in the socket.
             answered_ms, asks = ts_ms, False
             continue
         if asks and ts_ms - answered_ms >= ANSWER_MS:

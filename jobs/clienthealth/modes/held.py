@@ -11,7 +11,7 @@ from clienthealth.model.wording import elapsed
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A stay: one thread at one place. `seen`: the consecutive dumps that find it there, each with the thread."""
+    """A stay of one thread at one place. `seen`: the consecutive dumps that find it there, each with the thread."""
 
     seen: tuple[tuple[ThreadDump, Thread], ...]
 
@@ -54,9 +54,10 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """Return one entry per dump and thread at a place: how long the thread has stayed there until that dump.
+    """Return one entry per dump and thread: the thread's stay at its place up to that dump.
 
-    The last entry of a stay covers all of it. A dump that finds the thread elsewhere, or not at all, ends the stay.
+    The last entry of a stay covers the whole stay. A dump that finds the thread elsewhere, or not at all, ends the
+    stay.
 
     where    the place of a thread in a dump; None if the place does not count
     threads  the threads of a dump to examine

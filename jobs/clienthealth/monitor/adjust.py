@@ -155,8 +155,7 @@ BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "thread-dump": "by a thread dump",
     "absence": "by its silence",
 }
-#: Metrics of Java clients that time alone changes: the producer's metadata age, and the time since the last poll, both
-#: grow.
+#: Metrics of Java clients that grow with time alone: the producer's metadata age, and the time since the last poll.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
 #: A running client does not report identical samples for this long (s).
 _REPEATED_SECONDS = 15.0
@@ -172,8 +171,8 @@ def repeats(w: Windows) -> Bools:
     """True for windows with identical samples, although time alone must have changed them.
 
     A gateway or collector may re-send the last sample of a client that is gone. The I/O thread of a running Java client
-    counts its selects. If even that count stands, a producer's metadata age or a consumer's time since its last poll
-    grows.
+    counts its selects. Even if that count does not change, a producer's metadata age or a consumer's time since its
+    last poll grows.
     """
     clock = _CLOCKS.get(w.kind or "")
     if clock is None:
@@ -188,10 +187,10 @@ def repeats(w: Windows) -> Bools:
 
 
 @_adjustment(
-    "window", "A collector that re-sends the last sample of a client that is gone would look like a client that stands."
+    "window", "A collector that re-sends the last sample of a gone client would look like a client that is stuck."
 )
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """First in its stage: it judges the window again without samples, and what follows must see that verdict."""
+    """Runs first in its stage, because it judges the window again without samples; the others adjust that verdict."""
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict
@@ -199,11 +198,9 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
     return by_log if by_log.unhealthy or by_log.evidence else Verdict(verdict.mode, "unknown", reason=REPEATS)
 
 
-@_adjustment(
-    "window", "An innocent explanation that no data refutes leaves a suspicion; one that data shows is what happens."
-)
+@_adjustment("window", "An innocent explanation that no data refutes leaves a suspicion; a proved one, no failure.")
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
-    """Comes after the adjustments that select evidence, and before any that compares how certain verdicts are."""
+    """Runs after the adjustments that select evidence, and before those that compare how certain verdicts are."""
     mode, window = context.mode, context.window
     if mode is None or window is None or not verdict.proofs:
         return verdict
@@ -221,7 +218,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
         if known.holds:
             ruled_out.append(f"{confusion.what} ({known.text})")
         else:
-            left.append(f"{confusion.what} ({confusion.settled_by} would tell)")
+            left.append(f"{confusion.what} ({confusion.settled_by} would settle it)")
     if all(proof.circumstance == ANOTHERS.name for proof in verdict.proofs):
         left.append(ANOTHERS.text)
     status: Status = "suspected" if left else verdict.status
@@ -241,7 +238,7 @@ def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
 
 @_adjustment("window", "A failure cannot have begun before its client was started.")
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
-    """Comes before verdicts are merged, because a start belongs to the windows that contain it."""
+    """Runs before verdicts are merged, because a start belongs to the windows that contain it."""
     if verdict.since_ms is None or not verdict.evidence:
         return verdict
     newest_ms = max(fact.ts_ms for fact in verdict.evidence)
@@ -253,7 +250,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "The client's samples contradict lines that report the failure, so the client is not proved healthy."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Comes here because the judge did not see the contradicted lines; so only an `ok` can be wrong."""
+    """Runs after the judge, which did not see the contradicted lines; so only an `ok` can be wrong."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict
@@ -262,7 +259,7 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Last in its stage: it keeps the evidence that the adjustments before it left."""
+    """Runs last in its stage, because it keeps only the evidence that the adjustments before it left."""
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
@@ -300,15 +297,15 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """First in its stage: if a client is not known to be gone, there is no end that others could explain."""
+    """Runs first in its stage: while no client is known to be gone, no other failure can explain its end."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
 
 
-@_adjustment("moment", "A recording that ends is not a process that ended: what rests on absence is at most suspected.")
+@_adjustment("moment", "A recording can end before its process, so missing data alone gives at most a suspicion.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Comes before `explained`, which compares how certain two verdicts are."""
+    """Runs before `explained`, which compares how certain two verdicts are."""
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
@@ -316,7 +313,7 @@ def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "Evidence of an end that a failure explains belongs to that failure.")
 def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
-    """Comes before `explained`, which removes the verdict that holds this evidence."""
+    """Runs before `explained`, which removes the verdict with this evidence."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
         return verdict
     gone = (other for other in context.verdicts if other.unhealthy and modes()[other.mode].absence)
@@ -326,9 +323,9 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, evidence=tuple(sorted((*verdict.evidence, *ends), key=lambda fact: fact.ts_ms)))
 
 
-@_adjustment("moment", "One failure is one verdict: symptoms of a failure that was found are not another failure.")
+@_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Last in its stage: only the verdicts that remain are entered into the incidents."""
+    """Runs last in its stage: the incidents take in only the verdicts that it keeps."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -347,9 +344,9 @@ def _explained(verdict: Verdict, context: Context) -> Verdict:
 LOOKED_AT = "records wait in its buffer, but nothing shows that it ended: the metrics are of a moment at which it lived"
 
 
-@_adjustment("shown", "An incident lasts longer than a window and has the onset and all the evidence.")
+@_adjustment("shown", "An incident lasts longer than one window, so it has the earliest onset and all the evidence.")
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """First in its stage: everything after it applies to the verdict that people see."""
+    """Runs first in its stage: all later adjustments apply to the verdict that people see."""
     return context.incidents.get(verdict.mode, verdict)
 
 
@@ -358,9 +355,9 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
     return [fact.source.topic for fact in verdict.evidence if fact.source is not None and kind in ("", fact.kind)]
 
 
-@_adjustment("shown", "Lines without times cannot prove a failure that is a matter of duration.")
+@_adjustment("shown", "Lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Comes before `unproven-ok`, which keeps a reason that exists."""
+    """Runs before `unproven-ok`, which keeps an existing reason."""
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -374,12 +371,11 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Metrics that somebody read by hand end when that person stops, not when the client does.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Comes before `unproven-ok`, which keeps a reason that exists."""
+    """Runs before `unproven-ok`, which keeps an existing reason."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # Only a log line can show an end here: a working client logs nothing about itself, so without a line on its close
-    # nothing does.
+    # In hand-read metrics only a log line can show an end, because a working client logs nothing about itself.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")
@@ -391,7 +387,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "`ok` needs evidence of health: each mode defines it, and unread evidence leaves it open.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
-    """Comes after everything that decides on unhealthy verdicts."""
+    """Runs after all adjustments that decide on unhealthy verdicts."""
     attached = context.attached
     if attached is None or verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
         return verdict
@@ -401,7 +397,7 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "An onset computed from made-up times would be made up.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
-    """Last in its stage: it needs the evidence that is finally shown."""
+    """Runs last in its stage, because it needs the evidence that is finally shown."""
     attached = context.attached
     sourced = [fact for fact in verdict.evidence if fact.source is not None]
     if attached is None or not sourced or verdict.since_ms is None:
@@ -413,8 +409,8 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` gives a record without a time a time this long (ms) before all dated records: farther away than any two
-#: dumps that are compared.
+#: `diagnose` dates a record without a time this long (ms) before all dated records, so that no dump with a time is
+#: compared with one without.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

@@ -1,4 +1,4 @@
-"""A bucket during its step: its samples arranged as windows, for gates and judges."""
+"""Arrange the samples of a bucket as windows, for gates and judges."""
 
 from __future__ import annotations
 

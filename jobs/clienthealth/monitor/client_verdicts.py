@@ -155,7 +155,7 @@ class Reporter(NamedTuple):
 
 @dataclass(frozen=True)
 class Gated:
-    """The results of the gates on windows of one kind of client.
+    """Results of the gates for the windows of one kind of client.
 
     windows    the samples of the windows, as the gates examine them
     gates      for each mode: whether a judge must see each window, and why it is unknown
@@ -195,7 +195,7 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """`collected`: if given, the clients' data is complete; it takes their verdicts, incidents do not change."""
+        """`collected`: if given, all data is present: verdicts are added to it, and incidents stay unchanged."""
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents

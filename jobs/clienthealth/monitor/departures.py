@@ -1,9 +1,9 @@
-"""Clients that stopped reporting: what their missing data means.
+"""Judge clients that stopped reporting.
 
 A client has departed after three of its reporting intervals without data, but not before `[absence] min_gap_seconds`;
-the watermark measures the time. It is judged by its last sample and the log lines on its end, and then forgotten. Its
-open incidents stay until data proves its end (`ends.has_ended`), or for `[absence] shown_seconds`. Missing data alone
-proves nothing: a hanging process pushes no metrics, and an agent can fail while its client runs.
+the watermark measures the time. The client is then judged by its last sample and the log lines on its end, and
+forgotten. Its open incidents stay until data proves its end (`ends.has_ended`), or for `[absence] shown_seconds`.
+Missing data alone proves nothing: a hanging process pushes no metrics, and an agent can fail while its client runs.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState
 from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
-#: Keys in a verdict's detail for the records that a departed client may have lost. The mode that caused the loss
-#: reports it.
+#: Keys in a verdict's detail: the records that a departed client may have lost. The mode that caused the loss reports
+#: them.
 LOST = ("lost_records", "lost_bytes")
 #: A gap in all clients' data counts as an outage if longer than this (ms): no batch takes so long while data arrives.
 SHARED_MS = 60_000
@@ -48,8 +48,7 @@ AWAKE_MS = 20_000
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     """Add the time since the previous step (by this machine's clock) to the time without input, and return that.
 
-    Of a gap between steps at most AWAKE_MS count: a batch may take long, and no client can report to a sleeping
-    machine.
+    A gap between two steps counts as at most AWAKE_MS, because no client can report to a sleeping machine.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms
@@ -59,10 +58,10 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
-    """Return the clients (numbers) to judge now because no client reports, so that it is unknown whether they ended.
+    """Return the clients (numbers) to judge although no client reports, and so none is known to have ended.
 
-    Their data is kept: when input returns, each client has its full time again. Only log lines on a client's own end
-    open an incident. `before_ms`: time without input at the previous step.
+    Their data is kept: once input returns, each client again has its full time to report. Only log lines on a client's
+    own end open an incident. `before_ms`: time without input at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
@@ -77,7 +76,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Excuse a gap that all clients share, because input was lost or the monitor stood still.
+    """Excuse a gap in the data of all clients: input was lost, or the monitor did not run.
 
     If the watermark has jumped by more than SHARED_MS since `before_ms`, the gap does not count against clients or
     incidents.
@@ -128,7 +127,7 @@ def _left_open(
 ) -> list[Transition]:
     """Update a departed client's open incidents, except those about its end (modes in `of_end`).
 
-    They close if its end is proved. `silent`: verdicts on its missing data while its process lives.
+    These incidents close if the client's end is proved. `silent`: verdicts on its missing data while its process lives.
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -208,7 +207,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
             completed.append(Reading(reading.ts_ms, metrics, reading.topics, reading.source))
         readings = tuple(completed)
     gap = float(bucket.gaps[number])
-    logs, spoke = ends.shutdown_lines(bucket, ends.Silence(client, first, last, int(clients.every[number]), gap))
+    logs, later = ends.shutdown_lines(bucket, ends.Silence(client, first, last, int(clients.every[number]), gap))
     return ClientWindow(
         client,
         start_ms=first,
@@ -217,13 +216,13 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
         logs=logs,
         config=bucket.config(number),
         departed_ms=last,
-        spoke_ms=max((entry.ts_ms for entry in spoke), default=None),
-        alive=ends.signs_of_life(bucket, number, spoke) or ends.pushed_beside(bucket, number, readings),
+        spoke_ms=max((entry.ts_ms for entry in later), default=None),
+        alive=ends.signs_of_life(bucket, number, later) or ends.pushed_beside(bucket, number, readings),
     )
 
 
 def keep(bucket: Bucket) -> Set[str]:
-    """Keep incidents of clients without metrics open while their process logs.
+    """Keep incidents of clients without metrics open as long as their process logs.
 
     Incidents of other clients in the process are kept only if the missing data is itself the fault, because a client
     can end while its process goes on. Returns the keys of ended clients, and of those beyond the limit that have been
@@ -249,7 +248,7 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """Return a client's end (`seen`) with all later log entries of its process."""
+    """Return the window of a client's end (`seen`), extended by all later log entries of its process."""
     client = bucket.state.all_clients[number]
     log = bucket.logs.get(client.process)
     if log is None or seen.departed_ms is None:

@@ -18,7 +18,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 
 
 class Silence(NamedTuple):
-    """A client without data: its first and last sample (epoch ms), its interval (ms), and its allowed gap (ms)."""
+    """A client without data: times of its first and last sample (epoch ms), its interval and its allowed gap (ms)."""
 
     client: Client
     first_ms: float
@@ -28,15 +28,15 @@ class Silence(NamedTuple):
 
     @property
     def settled_ms(self) -> float:
-        """A logged start before this time is the client's own: its first sample can come while it is still starting."""
+        """A start logged before this time is the client's own, because its first sample can come while it starts."""
         return max(self.last_ms, self.first_ms + START_MS)
 
 
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
     """Return a client's log lines on its beginning and end, and later entries that show its process running."""
     client = silent.client
-    said = lifecycle_lines(bucket.state, client, bucket.alone(client))
-    logs = _of_its_end(said, bucket.lives[client.process], silent)
+    all_lines = lifecycle_lines(bucket.state, client, bucket.alone(client))
+    logs = _of_its_end(all_lines, bucket.lives[client.process], silent)
     ends = [event.ts_ms for event in logs if event.signature in telling("loses")]
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     later = [entry for entry in bucket.log_entries[client.process] if entry.ts_ms > since]
@@ -47,7 +47,7 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
 
 
 def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
-    """True if an entry shows that the process of a client without data still runs, and is not of a successor."""
+    """True if an entry shows that the process of a client without data still runs, rather than a later process."""
     event, client = entry.event, silent.client
     lives = bucket.lives[client.process]
     name = event.client_id if event is not None else None
@@ -64,18 +64,20 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
     return entry.ts_ms < min(counting, default=EVER)
 
 
-def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence) -> tuple[LogEvent, ...]:
+def _of_its_end(
+    all_lines: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence
+) -> tuple[LogEvent, ...]:
     """Select a client's own lines on its beginning and end, in order of time, from lines of all clients of its name.
 
     A line that accuses the client (of its loss) counts only after its last sample and before a later start. A line that
     excuses it (a close) counts wherever it may be the client's own.
     """
     client, last = silent.client, silent.last_ms
-    own = any(instance == client.instance for instance, _ in said)
+    own = any(instance == client.instance for instance, _ in all_lines)
     elsewhere = [life for life in lives if life.client.instance != client.instance]
     foreign = {life.client.instance for life in elsewhere}
     begin, close, lose = telling("begins"), telling("closes", "closed"), telling("loses")
-    fitting = [(i, event) for i, event in said if i in ("", client.instance) or not (own or i in foreign)]
+    fitting = [(i, event) for i, event in all_lines if i in ("", client.instance) or not (own or i in foreign)]
     own_lines = [(instance == client.instance, event) for instance, event in fitting]
     rivals = [life for life in elsewhere if life.client.client_id == client.client_id]
     begins = [event.ts_ms for _, event in own_lines if event.signature in begin]
@@ -89,7 +91,7 @@ def _of_its_end(said: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], sil
     def alone(ts_ms: float) -> bool:
         return not any(life.at(ts_ms) for life in rivals)
 
-    # If one of several clients of this name was lost, it is unknown which of them closed properly.
+    # If one of several clients with this name was lost, it is unknown which of the others closed properly.
     anybodys = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
 
     def counts(named: bool, event: LogEvent) -> bool:
@@ -146,7 +148,7 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def that_were_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the numbers of other clients in the client's process that show by their samples that it lives.
+    """Return the numbers of other clients with samples that show that the client's process lives.
 
     They count only if the missing data is itself the fault.
     """
@@ -161,12 +163,12 @@ def that_were_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     return [at for at in others if state.clients.first[at] < min(silent)]
 
 
-def signs_of_life(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """Return the signs that the process of a client with overdue data lives. `spoke`: log entries of that process."""
+def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
+    """Return the signs that the process of a client with overdue data lives. `later`: later entries of its log."""
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()
     after_ms = float(state.clients.last[number] + bucket.quiet[number])
-    for entry in spoke:
+    for entry in later:
         if entry.ts_ms <= after_ms:
             continue
         if entry.event is not None:
@@ -187,9 +189,9 @@ def signs_of_life(bucket: Bucket, number: int, spoke: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a running client at the address of one that stopped pushing, as a sign of life; empty if there is none.
 
-    A push names no process. So all other clients of the address must go on: an ended process would stop all its
-    clients. None of them may be new, because a successor would be. None may have the same name, as replicas on one host
-    do.
+    A push names no process. So all other clients of the address must still push, because an ended process stops all its
+    clients. None of them may be new, because it could belong to a later process. None may have the same name, because
+    it could belong to a replica on the same host.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

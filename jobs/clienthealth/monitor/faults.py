@@ -1,7 +1,7 @@
 """Isolate errors: what the step cannot process costs only its own process, for which a reject is published.
 
-This is the only isolation. A bucket is stepped, saved and encoded as a whole. If any of that raises, the processes that
-raise by themselves are found, and the bucket is stepped without them.
+No other module isolates errors. A bucket is stepped, saved and encoded as a whole. If this raises, bisection finds the
+processes with data that raises by itself, and the bucket is stepped without them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_REASON = 300
 #: What is isolated: a process, by service and host. A consumer group has no process, so it has a key of its own
 #: (`Client.home`).
 Home = tuple[str, str]
-#: A state and chunks, as bytes, because a run that fails has already changed its input.
+#: A state and chunks as bytes; each run decodes them anew, because a failed run may have changed its input.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
 #: The work on a bucket, which may raise.
 Run = Callable[[BucketState, list[Chunk]], T]

@@ -1,4 +1,4 @@
-"""Consumer groups of a bucket: their committed offsets over the lag window → lag, records and minutes."""
+"""Compute lag, records and minutes of a bucket's consumer groups from their committed offsets."""
 
 from __future__ import annotations
 

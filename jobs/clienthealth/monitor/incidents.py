@@ -19,8 +19,7 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: `moved`: the incident was of a process without a client's name, or of another instance, and now belongs to a known
-#: client.
+#: `moved`: the incident now belongs to a known client; before, it belonged to an unnamed client or to another instance.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
@@ -92,8 +91,8 @@ class Incidents:
     """The open incidents, by client key and mode.
 
     While an incident is open, its status never eases, because a later window may lack the dump that confirmed it. It
-    closes on evidence of recovery or of its client's end (`monitor/recovery.py` decides), never for lack of proof. If a
-    fault shows only in a client's absence, its incident is withdrawn when the client comes back.
+    closes on evidence of recovery or of its client's end (`monitor/recovery.py` decides), never for lack of proof. If
+    only missing data showed the fault, the incident is withdrawn when the client reports again.
     """
 
     def __init__(self, opened: Iterable[OpenIncident] = ()) -> None:
@@ -107,7 +106,7 @@ class Incidents:
 
     @property
     def all(self) -> Iterator[OpenIncident]:
-        """Return all open incidents."""
+        """Yield all open incidents."""
         return (incident for of_client in self._open.values() for incident in of_client.values())
 
     def of_client(self, key: str) -> Mapping[str, OpenIncident]:

@@ -8,9 +8,9 @@ A new client costs more than a sample of a known one: it needs a place in the st
 on its end. A flood of made-up client ids must not delay known clients. So a batch takes in only a limited number of
 clients that have reported once. The others enter at their second report, which the ids of a flood never make.
 
-Log lines of a process are judged only up to the time of its metrics. After a standstill both topics are read from where
-they stopped, and either can be ahead. A line read minutes before the samples of its time would be judged by samples of
-another time, or its client would be taken for one that reports nothing.
+Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor continues both topics
+where it stopped, and either topic can be ahead. A line that is read minutes before the samples of its time would be
+compared with older samples, or its client would seem to report no metrics.
 
 A restarted collector can send old data again. This data is late for clients that report and for processes that log.
 Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them back.
@@ -82,7 +82,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
-    """Drop ended clients for which the chunks have nothing new; also return how many samples were dropped."""
+    """Drop ended clients without new samples in the chunks; also return how many samples were dropped."""
     reporting = {client.identity for client in state.all_clients} if state.ended else set()
     if not state.ended or all(client.identity in reporting for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
@@ -162,16 +162,16 @@ def without_room(
     room = share(settings.max_clients, settings) - len(identities)
     of_service = share(settings.max_clients_per_service, settings)
     of_new = share(settings.max_new_clients, settings)
-    again = {*new}
+    reported_twice = {*new}
     if len(new) > of_new:
         # Of many new clients, those come first that reported before, or at two different times in this batch.
         times, reported = client_times(chunks), state.reported_once
-        again = {
+        reported_twice = {
             one for one in new if times[one][1] - times[one][0] >= APART_MS or (reported and mark(one) in reported)
         }
     refused: dict[Identity, str] = {}
-    for identity in sorted(new, key=lambda one: one not in again):
-        if identity not in again and of_new <= 0:
+    for identity in sorted(new, key=lambda one: one not in reported_twice):
+        if identity not in reported_twice and of_new <= 0:
             refused[identity] = "new-clients"
         elif room <= 0:
             refused[identity] = "clients"
@@ -179,7 +179,7 @@ def without_room(
             refused[identity] = "clients-per-service"
         else:
             room -= 1
-            of_new -= identity not in again
+            of_new -= identity not in reported_twice
             services[identity[0]] += 1
     left_out.update(refused.values())
     once = [identity for identity, limit in refused.items() if limit == "new-clients"]

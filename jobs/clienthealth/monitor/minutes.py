@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
-    """Return the rows of finished minutes. `gone`: clients of which all minutes are finished, because they departed."""
+    """Return the rows of finished minutes. `gone`: departed clients, so all their minutes are finished."""
     state = bucket.state
     if not len(state.all_clients):
         return []
@@ -101,7 +101,7 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
 def lasting(
     state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
 ) -> Mapping[str, Status]:
-    """Return a client's failures that lasted in [start, end), by mode. Those that show only in absence are left out.
+    """Return a client's failures that lasted in [start, end), by mode, except those shown only by missing data.
 
     `closed`: its recently closed incidents.
     """

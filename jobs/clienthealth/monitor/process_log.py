@@ -22,7 +22,7 @@ from clienthealth.settings import MonitorSettings
 
 #: Lines on the beginning and end of clients are kept for this long (ms) after their process's last data.
 LIFECYCLE_MS = 900_000
-#: Number of a process's dumps that are kept after their windows, because a thread may still be where they found it.
+#: Number of older dumps kept per process, to find threads that are still at the same place.
 EARLIER_DUMPS = 4
 #: Of each log pattern the first line and this many of the last ones are kept; clients of one name can follow each other
 #: within minutes.
@@ -36,7 +36,7 @@ EVER = float("inf")
 
 
 class Start(NamedTuple):
-    """A client's start, found in its process's log. `instance`: the one that the line names, "" if none."""
+    """A client's start, found in its process's log. `instance`: as in the log line, "" if the line names none."""
 
     ts_ms: int
     instance: str
@@ -79,7 +79,7 @@ def lives(state: BucketState, processes: Container[ProcessKey] | None = None) ->
 
 
 def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
-    """For a while, remember the lifetimes of clients that leave the state, if their process goes on."""
+    """Remember the lifetimes of clients that leave the state, for a limited time, if their process goes on."""
     clients = state.clients
     for number in numbers:
         client, until_ms = state.all_clients[number], float(clients.last[number] + OVERDUE * clients.every[number])

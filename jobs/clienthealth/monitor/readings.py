@@ -106,8 +106,8 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
     back = np.where(newest > NEVER_MS, clients.last - newest, 0)
     behind = clients.last_seen - clients.last
     ahead = (behind < -SKEW_MS) & (np.abs(newest - clients.last_seen) <= SKEW_MS)
-    stands = (behind > np.maximum(STANDS_MS, 3 * clients.every)) & (back <= SET_BACK_MS)
-    some = (back > SKEW_MS) & (ahead | stands)
+    stopped = (behind > np.maximum(STANDS_MS, 3 * clients.every)) & (back <= SET_BACK_MS)
+    some = (back > SKEW_MS) & (ahead | stopped)
     if some.any():
         clients.last[some] = newest[some]
         client, ts = state.readings.client, state.readings.ts

@@ -99,7 +99,7 @@ def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[O
 def ended_ms(state: BucketState) -> Callable[[OpenIncident], int]:
     """Return a function for the time at which a closed incident ended: its process's last data.
 
-    An incident that shows in absence ends now.
+    An incident that only missing data shows ends now.
     """
 
     def ended(incident: OpenIncident) -> int:

@@ -1,8 +1,8 @@
-"""Merge one client that has two names: a new instance after an agent was redeployed, or a name from its log.
+"""Merge two names of one client: after an agent was redeployed, or if the log and the metrics differ.
 
-One client stops reporting and another one of the same name and place begins at once. If the counters go on where those
-of the first ended, both are the same client, because a new process counts from zero. So the first has not ended, and
-the same failure of both is one failure.
+If a client stops reporting and another one with the same name and place begins at once, the counters decide. If they
+continue where the first client's ended, both are one client, because a new process counts from zero. Then the first
+client has not ended, and a failure of both is one failure.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
-    """Return open incidents that belong to another client than they name, each with that client.
+    """Return open incidents that belong to another client than the one they name, each with the right client.
 
     An incident of a nameless process belongs to its client once that is known. An incident of a client known only from
     its log belongs to the client that reports under that name, under any instance.

@@ -1,4 +1,4 @@
-"""One bucket of processes, one batch: state and decoded chunks → records, changes of incidents, minutes; new state.
+"""Process one batch for one bucket: state and decoded chunks → records, changes of incidents, minutes; new state.
 
 It is plain Python. The streaming query runs it with the state that Spark keeps; `diagnose` and `replay` run it without
 Spark.
@@ -96,7 +96,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 
 def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
-    """Drop what no window needs any more, and the departed clients (`gone`)."""
+    """Drop data that no window needs any more, and the departed clients (`gone`)."""
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     living = process_log.evict(state, settings.monitor, longest)

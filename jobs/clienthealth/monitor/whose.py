@@ -45,7 +45,8 @@ LOGGED_MS = 30_000
 AROUND_MS = 35_000
 #: Lower bound (s) of half the max.poll.interval.ms, for clients of which it is unknown.
 AWAY_SECONDS = 5.0
-#: The only library with metrics that can contradict lines: others count differently, or log what they do not count.
+#: The only library with metrics that can contradict lines; others count differently, or log events that they do not
+#: count.
 COUNTS = "java"
 
 #: Libraries that do not run in a JVM, and words that only those in a JVM have: another program's log quotes these.
@@ -109,7 +110,7 @@ def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tup
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []
     of_client = (s for s in nameless if (alone and _is_of(s[1], client)) or s[1].signature in _of_processes())
-    return sorted([*named, *of_client], key=lambda said: said[1].ts_ms)
+    return sorted([*named, *of_client], key=lambda named: named[1].ts_ms)
 
 
 def _is_of(event: LogEvent, client: Client) -> bool:
@@ -118,10 +119,10 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
     """Return the options that a client logged at its last start."""
-    said = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
-    own = [(instance, event) for instance, event in said if instance == client.instance]
+    starts = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
+    own = [(instance, event) for instance, event in starts if instance == client.instance]
     options: dict[str, str] = {}
-    for _, event in own or said:
+    for _, event in own or starts:
         options |= options_logged(event.captures)
     return options
 

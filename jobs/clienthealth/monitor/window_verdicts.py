@@ -37,13 +37,13 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return which windows must be judged, and why each other window is `unknown` ('': it is `ok`), by metrics only.
+    """Return which windows must be judged; and for all others why metrics leave them `unknown`, '' if they are `ok`.
 
     All windows are of clients to which the mode applies.
     """
-    again = repeats(w)
-    reasons = np.where(again, REPEATS, mode.gate.reasons(w, mode.thresholds))
-    return mode.gate.suspects(w, mode.thresholds) & ~again, reasons.tolist()
+    repeated = repeats(w)
+    reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
+    return mode.gate.suspects(w, mode.thresholds) & ~repeated, reasons.tolist()
 
 
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:

@@ -136,7 +136,7 @@ def _driver(metrics: SelfMetrics, rows: Sequence[bytes]) -> float:
 def _taken_over(incidents: int) -> float:
     """Return a task's CPU milliseconds to read the open incidents of a bucket without state."""
     evidence = Evidence(
-        "metric", 1_000, "select-total stood at 10213 for 40 s while the buffer filled from 12 % to 96 %"
+        "metric", 1_000, "select-total stayed at 10213 for 40 s while the buffer filled from 12 % to 96 %"
     )
     verdict = Verdict("producer-callback-deadlock", "confirmed", 1_000, {}, (evidence,) * 4)
     opened = [

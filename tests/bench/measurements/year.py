@@ -402,7 +402,7 @@ def _verdicts(ref: Identities, ill: Ill, day: date) -> pa.Table:
                     "previous": previous,
                     "since": since,
                     "detail": f'{{"cause": "cause-{client % 3}"}}',
-                    "evidence": '[{"kind": "metric", "ts": 1, "text": "select-total stood at 10213 for 40 s"}]',
+                    "evidence": '[{"kind": "metric", "ts": 1, "text": "select-total stayed at 10213 for 40 s"}]',
                     "change": change,
                 }
             )

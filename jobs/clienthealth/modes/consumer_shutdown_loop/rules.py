@@ -1,4 +1,4 @@
-"""A consumer that should stop never does: it searches for its offset manager in an endless loop."""
+"""A consumer never completes its shutdown: it searches for its offset manager in an endless loop."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ CONNECTOR_CONFIG = FILE.reads("self-descriptions.connector-config")
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
-#: Calls on sockets in which the JVM also calls a waiting thread RUNNABLE. A thread that opens and closes sockets does
-#: not wait.
+#: Socket calls in which a dump shows a waiting thread as RUNNABLE. A thread that opens and closes sockets does not
+#: wait.
 SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
 
 
@@ -80,7 +80,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
-    """Judge whether a consumer of the Java client stays inside close() for longer than that may take."""
+    """Judge whether a consumer of the Java client stays inside close() for longer than a healthy close() takes."""
     seen = closing(window)
     facts = _hanging(window, seen, limits) if seen else []
     facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
@@ -110,7 +110,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     dump, thread = seen.stay.dump, seen.stay.thread
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
-    # Another consumer of the process may be the one that is closed, unless this one reports its polls.
+    # Without this consumer's time of polls, another consumer of the process may be the one that is being closed.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
@@ -130,7 +130,7 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts from log and dumps on the thread that has looped longest: both show the same loop."""
+    """Return facts from log and dumps on the thread that has looped longest; log and dumps show the same loop."""
     longest: tuple[float, list[Fact]] = (0.0, [])
     spinning = _spinning(window, limits)
     for name in sorted({e.thread or "" for e in events(window, LOOKUPS)} | spinning.keys()):
@@ -139,7 +139,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         seconds = (max(times) - min(times)) / 1000 if times else 0.0
         measured = bool(storm) or (stay is not None and (stay.cpu_ms is not None or _moves(stay, limits)))
         marks = [e for e in events(window, BEGUN, COMPLETED, FAILED) if storm and e.ts_ms <= storm[0].ts_ms]
-        stopping = bool(marks) and marks[-1] in BEGUN  # a shutdown had begun, and not completed
+        stopping = bool(marks) and marks[-1] in BEGUN  # a shutdown had begun and was not complete
         outage = not stopping and bool(events(window, OUTAGE))
         enough = limits.outage_seconds if outage else limits.suspect_seconds
         if seconds < enough and not stopping and not _is_excerpt(window, storm, stay, limits):
@@ -234,8 +234,8 @@ def _in_lookup(thread: Thread) -> bool:
 def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     """Return facts on fetcher threads that run on after a failed shutdown, in a JVM without a main thread.
 
-    Such fetchers keep the JVM alive. If the failure itself lies before the window, three things must hold: the JVM
-    wants to exit, the fetcher has not run between two dumps, and the connector reports no metrics any more.
+    Such fetchers keep the JVM alive. If the shutdown failed before the window, three conditions must hold: the JVM
+    waits to exit, the fetcher did not run between two dumps, and the connector no longer reports metrics.
     """
     errors = events(window, FAILED)
     facts = []
@@ -295,7 +295,7 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide: fetches or polls are not reported."""
+    """Return why metrics cannot decide (fetches or polls are not reported), '' if they can."""
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
     ago = w.last("last-poll-seconds-ago")
@@ -332,7 +332,8 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 class Closing(NamedTuple):
     """A thread that dumps find inside close(), and the last time (epoch ms) at which data shows that it is there.
 
-    That is the time of the last dump, or of a later sample of the client: the end of close() takes its metrics down.
+    This time is that of the last dump, or of a later sample of the client, because the end of close() removes its
+    metrics.
     """
 
     stay: Held
@@ -340,11 +341,11 @@ class Closing(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The least time that the thread has been inside close()."""
+        """The minimum time that the thread has been inside close()."""
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
-        """Return what the dumps show."""
+        """Return the fact that the dumps show."""
         return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 
@@ -366,8 +367,8 @@ def closing(window: ClientWindow) -> Closing | None:
 def doubt(look: Look) -> str:
     """Return why the mode cannot be ruled out, '' if it can.
 
-    A completed shutdown rules it out, and so do metrics, or two dumps without a thread that looks for its offset
-    manager. A shutdown or search that begins without a visible end never does.
+    The mode is ruled out by a completed shutdown, by metrics, or by two dumps without a thread that looks for its
+    offset manager. If the data shows a shutdown or search begin but not end, nothing rules the mode out.
     """
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
@@ -387,7 +388,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a long time without polls, because the consumer may be closing."""
+    """Yield a reason to take a dump: no poll for long, because the consumer may be inside close()."""
     away = readings.now.metrics.get("last-poll-seconds-ago", 0.0)
     if away >= thresholds.silent_poll_seconds:
         yield f"the last poll() was {away:.0f} s ago"

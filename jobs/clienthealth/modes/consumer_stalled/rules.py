@@ -55,18 +55,18 @@ POLL_EXPIRED = FILE.reads("poll-expired")
 COMMIT_REFUSED = FILE.reads("commit-refused")
 THREAD_DIED = FILE.reads("thread-died")
 
-#: A thread that polled may end this long (ms) before or after the client's last poll to count as the reason that polls
-#: stopped.
+#: If a polling thread ended within this time (ms) before or after the client's last poll, its end counts as the reason
+#: that polls stopped.
 SAME_END_MS = 5000
 #: Kafka Streams polls the consumer with this name only while it restores a state. At other times the consumer holds no
 #: partitions and its lag does not change.
 _RESTORES = "-restore-consumer"
-#: A client that does not report polls has polled if it waited in its selector this recently (s), as poll() does.
+#: A client that does not report polls counts as polling if it waited in its selector within this time (s).
 WAITED_SECONDS = 10.0
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits above which a poll loop counts as stalled."""
+    """Limits of the time and counts from which a poll loop counts as stalled."""
 
     assumed_poll_interval_seconds: float
     suspect_share: float
@@ -114,8 +114,8 @@ def interval(w: Windows) -> Floats:
 def idle(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer certainly has no work: no partitions, or nothing ever consumed and no lag.
 
-    A client of KIP-848 that leaves its group for lack of polls gives up its partitions itself, so it does not count as
-    idle. A Kafka Streams consumer that restores a state has no work to handle.
+    A client of the new protocol (KIP-848) that leaves its group for lack of polls gives up its partitions itself, so it
+    does not count as idle. A Kafka Streams consumer that restores a state counts as idle.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -162,7 +162,7 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer joins its group again and again, stays outside poll() in between, and its lag grows.
 
-    A member that the group removes was outside poll() each time. If the window is too short for that many absences,
+    A group removes a member only after a long time outside poll(). If the window is too short for that many such times,
     other members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
@@ -263,7 +263,7 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on missing polls or fetches; none if brokers answer waiting fetches: then partitions are paused."""
+    """Return facts on missing polls or fetches; none if brokers answer fetches, because partitions are then paused."""
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
         most = number_or_none(interval(w)[0])
@@ -280,7 +280,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on a time outside poll() that is too long compared with the consumer's own past.
 
-    A poll interval above the default allows any such time.
+    If max.poll.interval.ms is above its default, no such time is too long.
     """
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
@@ -320,8 +320,8 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
     """Return facts on polling threads that dumps far apart find at one place outside poll().
 
     A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If the
-    client does not report its polls and another polling thread moves, the thread may belong to another consumer. That
-    doubt is void if the thread's name states its consumer, or if the window describes the whole process.
+    client does not report its polls and another polling thread moves, the thread may belong to another consumer, unless
+    its name states the consumer or the window describes the whole process.
     """
     if idle(w, limits)[0]:
         return {}, []
@@ -393,7 +393,10 @@ def _ended(
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a librdkafka client without data: it reports in poll(), so it is suspected while its process lives."""
+    """Judge a librdkafka client without data.
+
+    Such a client reports in poll(), so it is suspected while its process lives.
+    """
     if window.departed_ms is None:
         return None
     if pushes(window) and not (reports_in_poll(window.client.library) or window.readings[-1].get(CLOSES)):
@@ -445,8 +448,8 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """True if the application polls throughout the window.
 
-    A member that its group removes again and again polls too, but then stays away. For a client that does not report
-    its polls, the consumed records must rise in every part of the window.
+    One poll is not enough: a member that its group removes repeatedly polls too, and then stays away. For a client that
+    does not report its polls, the consumed records must rise in every part of the window.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

@@ -2,9 +2,9 @@
 
 Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
 for the records of the first poll. If one handler is slow, that time is proportional to its topic's records: the time
-per record is the same each time, while that of other topics varies by factors. The number of records in a poll shows in
-the position of their partition (`records-lead` grows with it). It does not show in `records-consumed-total`, which
-moves when a whole fetch was delivered.
+per record of this topic stays the same, while that of other topics varies several times over. The number of records in
+a poll shows in the position of their partition (`records-lead` grows with it). `records-consumed-total` does not show
+it, because it rises only when a whole fetch was delivered.
 
 librdkafka. All topics share one queue to the application, so each topic reports the length of the whole queue, and no
 topic is fetched while that queue is full. The application's position moves only in the topic that it handles.
@@ -56,7 +56,7 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 
 
 class Alone(NamedTuple):
-    """The one topic with a position that moved over some samples, the number of its records, and those that starved."""
+    """The only topic with a position that moved over some samples, its number of records, and the starved topics."""
 
     topic: str
     first: Reading

@@ -156,22 +156,22 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
     runs = without_fetches(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
-        stood = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
-        chunks_of = [_topics(reading, "queue-chunks") for reading in stood.readings[1:]]
+        blocked = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
+        chunks_of = [_topics(reading, "queue-chunks") for reading in blocked.readings[1:]]
         # Without a known limit, a queue of constant length may be full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
         for culprit in at_limit:
-            victims = [topic for topic in empty if _is_victim(window, stood.first, topic, culprit, limits)]
+            victims = [topic for topic in empty if _is_victim(window, blocked.first, topic, culprit, limits)]
             if victims:
                 text = (
-                    f"the queue of topic {culprit} stood at {chunks_of[-1][culprit]:.0f} chunks for "
-                    f"{elapsed(stood.seconds)}, nothing was fetched, and {listing(victims)} had nothing in the queue"
+                    f"the queue of topic {culprit} stayed at {chunks_of[-1][culprit]:.0f} chunks for "
+                    f"{elapsed(blocked.seconds)}, nothing was fetched, and {listing(victims)} had nothing in the queue"
                 )
-                full_for_sure = chunks_of[-1][culprit] >= limit and len(stood.readings) >= MIN_READINGS
-                direct = full_for_sure and stood.seconds >= limits.confirm_blocked_seconds
-                fact = Fact.of("metric", stood.last, text, direct, since=stood.first)
+                full_for_sure = chunks_of[-1][culprit] >= limit and len(blocked.readings) >= MIN_READINGS
+                direct = full_for_sure and blocked.seconds >= limits.confirm_blocked_seconds
+                fact = Fact.of("metric", blocked.last, text, direct, since=blocked.first)
                 shares = {topic: round(min(1.0, chunks / limit), 3) for topic, chunks in chunks_of[-1].items()}
                 return [fact], {"culprit": culprit, "victims": victims, "queues": shares}
     return None
@@ -317,7 +317,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # An old client shows polls only by its selector: between two long times away, that is one poll.
+    # An old client shows polls only by its selector; between two long times outside poll() this shows one poll.
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
@@ -348,7 +348,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a reason to take a dump: one queue of the Scala consumer stays full while another queue is empty."""
+    """Yield a reason to take a dump: one queue of the Scala consumer stays full while another one is empty."""
     if readings.before is None:
         return
     limit = option_of(readings.config.get(CHUNKS)) or QUEUE_DEFAULTS[CHUNKS]

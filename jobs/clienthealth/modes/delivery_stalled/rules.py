@@ -41,7 +41,7 @@ TLS = FILE.reads("also-seen.tls")
 
 #: Counters that rise while deliveries fail.
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: Lost connections per second above which brokers refuse connections at once; otherwise these run into a time-out.
+#: Lost connections per second: above this, brokers refuse connections at once; below it, connections time out.
 REFUSED_PER_SECOND = 0.2
 #: How log lines spell that too few replicas are in sync: error code, exception and plain words, letters only.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
@@ -127,8 +127,8 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 def net(w: Windows) -> Floats:
     """Return how many more records were delivered than failed over each window; NaN if unknown.
 
-    If brokers refuse records until these expire, the last attempt counts as delivered and stays counted. Records that
-    fail without a send lower the number, so only a positive number is certain.
+    If brokers refuse a record until it expires, the client has already counted the last attempt as delivered. Records
+    that fail without a send lower the number. So only a positive number is certain.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -155,10 +155,10 @@ def living(w: Windows, limits: Thresholds) -> tuple[Bools, Bools]:
 
     def made() -> tuple[Bools, Bools]:
         waits = stalled(w, limits)
-        stands = waits.copy()
+        stuck = waits.copy()
         if waits.any():
-            stands[waits] = frozen(w.at(waits), limits)
-        return waits & ~stands, stands
+            stuck[waits] = frozen(w.at(waits), limits)
+        return waits & ~stuck, stuck
 
     return w.once(f"delivery: living {limits}", made)
 
@@ -175,7 +175,7 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide: no counters, a stopped I/O thread, or failures after the last delivery."""
+    """Return why metrics cannot decide (no counters, a stuck I/O thread, failures since the last delivery), else ''."""
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     since = stalls(w).since
     return first_reason(
@@ -229,7 +229,10 @@ def _load(w: Windows) -> str:
 
 
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts from the log. Expired records far apart are proof; other failures explain or suspect a stall."""
+    """Return facts from the log.
+
+    Records that expire far apart in time prove a stall; other failures explain or suspect one.
+    """
     expired = events(window, EXPIRED)
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
@@ -246,7 +249,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return the least time (s) for which a batch was retried, computed from its remaining attempts.
+    """Return the minimum time (s) for which a batch was retried, computed from its remaining attempts.
 
     Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt remains.
     """

@@ -36,7 +36,7 @@ APART_SECONDS = 5.0
 #: A thread that wakes up now and then in a callback uses at most this many times the CPU of one that does not; one that
 #: runs short callbacks uses more.
 LITTLE = 5
-#: Causes in which something outside the thread holds it, rather than a result that the thread itself must deliver.
+#: Causes in which the thread waits for something outside, rather than for a result that it must deliver itself.
 HELD = ("callback-blocked", "io-thread-blocked")
 
 
@@ -45,7 +45,7 @@ Caused = list[tuple[Fact, str]]
 
 
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
-    """Return facts on an I/O thread in foreign code; then facts that prove neither the fault nor health.
+    """Return facts on an I/O thread in foreign code, and facts that prove neither the fault nor health.
 
     An earlier dump that found the thread at the same place counts, however old it is. A wait that has lasted
     `overdue_seconds` does not end by itself.
@@ -91,7 +91,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
     """Return what a dump proves of a thread in foreign code; None if no data shows whether the thread returns.
 
     A thread that a lock, a queue or a loop holds beyond `overdue_seconds`, without a time limit, does not return. If
-    only frames show the place, the thread may have been there in another call each time.
+    only frames show the place, the thread may have returned in between and come back in another call.
     """
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
@@ -109,7 +109,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
     # A sleeping thread may return between batches; a thread that used no CPU time has sent none.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
-        sure = bool(meanwhile) or _stood(window, stay)
+        sure = bool(meanwhile) or _is_unchanged(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
         text = (
             f"{_inside(thread)} at the same place as {elapsed(stay.seconds)} before{meanwhile}, in {innermost(thread)}"
@@ -117,9 +117,9 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         return _seen(stay, text, direct, since=stay.since_ms)
     if waits(thread) and _unmoved(window, dump):
         return _seen(stay, f"{_inside(thread)}, in {innermost(thread)}")
-    stood = _around(window, dump)
-    if stood >= limits.confirm_frozen_seconds:
-        unchanged = f"select-total did not change for {elapsed(stood)}"
+    seconds = _around(window, dump)
+    if seconds >= limits.confirm_frozen_seconds:
+        unchanged = f"select-total did not change for {elapsed(seconds)}"
         return _seen(stay, f"{_inside(thread)}, in {innermost(thread)}, and {unchanged}")
     return None
 
@@ -154,13 +154,13 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if select-total did not rise after the dump, as far as samples show it or still will."""
+    """True if samples after the dump would show a rise of select-total by now, or if no samples can."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
 
 
-def _stood(window: ClientWindow, stay: Held) -> bool:
+def _is_unchanged(window: ClientWindow, stay: Held) -> bool:
     """True if select-total did not change between the two dumps."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= stay.since_ms]
@@ -169,7 +169,7 @@ def _stood(window: ClientWindow, stay: Held) -> bool:
 
 
 def _around(window: ClientWindow, dump: ThreadDump) -> float:
-    """Return for how long (s) select-total stayed the same around a dump, if samples before and after show that."""
+    """Return for how long (s) samples before and after a dump show the same select-total."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= dump.ts_ms]
     same = [ts_ms for ts_ms, count in known if before and count == before[-1]]
@@ -202,7 +202,7 @@ def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
 
 
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
-    """Return facts on an I/O thread that ended, by log or by dumps in which others still send; and its exception.
+    """Return facts on an I/O thread that ended, by the log or by dumps of later callers; and its exception.
 
     Only a complete dump shows that a thread is missing. If two dumps lack the thread, it is not just starting.
     """

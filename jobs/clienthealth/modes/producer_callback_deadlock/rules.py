@@ -92,8 +92,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Without other facts the log shows only back-pressure; a client with a stuck thread that pushes its metrics has
-    # no other facts.
+    # Without other facts the log shows only back-pressure. But if the client pushes its metrics, a stuck thread ends
+    # them, so the log is the only evidence.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -129,7 +129,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
-    """Return the seconds after which an I/O thread that is not back at its selector is held for good."""
+    """Return the seconds after which an I/O thread that has not returned to its selector counts as stuck for ever."""
     timeout_ms = option(window, "request.timeout.ms")
     timeout = limits.assumed_request_timeout_seconds if timeout_ms is None else timeout_ms / 1000
     return max(limits.min_overdue_seconds, timeout * limits.timeout_margin)
@@ -155,7 +155,7 @@ class Frozen(NamedTuple):
 
 def _still(w: Windows) -> Runs:
     """Return the runs of samples with an unchanged `select-total`; `blind` and `suspects` use them."""
-    return w.once("deadlock: stood", lambda: w.still("select-total"))
+    return w.once("deadlock: unchanged", lambda: w.still("select-total"))
 
 
 def frozen(w: Windows, limits: Thresholds) -> Frozen:
@@ -166,13 +166,13 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
     filling = (free.falls(lo, hi) >= limits.min_fills) & (runs.seconds >= limits.suspect_frozen_seconds)
     busy_from = busy.first_row(lo, hi)
     to_the_end = (busy.count(lo, hi) >= MIN_READINGS) & (idle.last_row(lo, hi) < busy_from)
-    stood = np.where(to_the_end, (w.ts[runs.last] - w.ts[busy_from]) / 1000, 0.0)
-    long = np.flatnonzero(to_the_end & (stood >= limits.min_overdue_seconds))
+    seconds = np.where(to_the_end, (w.ts[runs.last] - w.ts[busy_from]) / 1000, 0.0)
+    long = np.flatnonzero(to_the_end & (seconds >= limits.min_overdue_seconds))
     timeout = np.full(len(runs), np.nan)
     timeout[long] = w.option("request.timeout.ms", runs.window[long]) / 1000
     assumed = np.where(np.isnan(timeout), limits.assumed_request_timeout_seconds, timeout)
     overdue = np.zeros(len(runs), np.bool_)
-    overdue[long] = (stood >= assumed * limits.timeout_margin)[long]
+    overdue[long] = (seconds >= assumed * limits.timeout_margin)[long]
     proven = filling | overdue
     return Frozen(runs.at(proven), filling[proven], overdue[proven], busy_from[proven], timeout[proven])
 
@@ -261,7 +261,7 @@ BLIND_BUFFER = "the client does not report how full its buffer is"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide: selects or buffer are unknown."""
+    """Return why metrics cannot decide (selects or buffer are unknown), '' if they can."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load))
@@ -290,12 +290,12 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return what points to a callback that has not returned yet, and is too short for a suspicion."""
+    """Return facts that point to a running callback, but have lasted too short a time for a suspicion."""
     facts = []
     for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
-        stood = run(window, "select-total", first, last)
-        text = f"select-total did not change from {stood.first.metrics['select-total']:.0f} in the last "
-        facts.append(Fact.of("metric", stood.last, f"{text}{elapsed(stood.seconds)}, although work waits"))
+        unchanged = run(window, "select-total", first, last)
+        text = f"select-total did not change from {unchanged.first.metrics['select-total']:.0f} in the last "
+        facts.append(Fact.of("metric", unchanged.last, f"{text}{elapsed(unchanged.seconds)}, although work waits"))
     return facts
 
 
@@ -303,24 +303,26 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     facts = []
     blockades, ratios = frozen(w, limits), used_ratios(w).values
     for at, (first, last) in enumerate(zip(blockades.runs.first, blockades.runs.last, strict=True)):
-        stood, used = run(window, "select-total", first, last), number_or_none(ratios[last])
-        text = f"select-total stood at {stood.first.metrics['select-total']:.0f} for "
-        bounded = "; then select-total rose again, so the blockade was bounded" if _rises_again(window, last) else ""
+        unchanged, used = run(window, "select-total", first, last), number_or_none(ratios[last])
+        text = f"select-total stayed at {unchanged.first.metrics['select-total']:.0f} for "
+        bounded = "; then select-total rose again, so the I/O thread had returned" if _rises_again(window, last) else ""
         if blockades.filling[at]:
             before = number_or_none(ratios[first])
             filled = f"from {percent(before)} to {percent(used)}" if before is not None and used is not None else "up"
-            text += f"{elapsed(stood.seconds)} while the buffer filled {filled}{bounded}"
-            sure = stood.seconds >= limits.confirm_frozen_seconds
-            facts.append(Fact.of("metric", stood.last, text, sure, since=stood.first))
+            text += f"{elapsed(unchanged.seconds)} while the buffer filled {filled}{bounded}"
+            sure = unchanged.seconds >= limits.confirm_frozen_seconds
+            facts.append(Fact.of("metric", unchanged.last, text, sure, since=unchanged.first))
             continue
         since, configured = window.readings[blockades.busy_from[at]], number_or_none(blockades.timeout[at])
         timeout = elapsed(limits.assumed_request_timeout_seconds if configured is None else configured)
-        threads = max(stood.values("waiting-threads"), default=0)
+        threads = max(unchanged.values("waiting-threads"), default=0)
         load = [f"{percent(used)} of the buffer in use"] if used is not None else []
         load += [f"{count_of(threads, 'thread')} waiting for memory"] if threads else []
-        text += f"{elapsed((stood.last.ts_ms - since.ts_ms) / 1000)} with {' and '.join(load)}; request.timeout.ms is "
+        text += (
+            f"{elapsed((unchanged.last.ts_ms - since.ts_ms) / 1000)} with {' and '.join(load)}; request.timeout.ms is "
+        )
         text += f"{timeout}{'' if configured else ' by default'}{bounded}"
-        facts.append(Fact.of("metric", stood.last, text, configured is not None, since=since))
+        facts.append(Fact.of("metric", unchanged.last, text, configured is not None, since=since))
     return facts
 
 
@@ -330,7 +332,7 @@ def _rises_again(window: ClientWindow, last: int) -> bool:
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) for which a callback held the I/O thread that then returned; else None."""
+    """Return the longest time (s) for which a callback held the I/O thread before it returned; None if none did."""
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 
@@ -399,7 +401,10 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a librdkafka client without data: it reports in poll(), so it is suspected while its process lives."""
+    """Judge a librdkafka client without data.
+
+    Such a client reports in poll(), so it is suspected while its process lives.
+    """
     if window.departed_ms is None:
         return None
     if pushes(window) and not reports_in_poll(window.client.library):
@@ -453,7 +458,8 @@ SILENT = (
 )
 
 
-#: A buffer with this used share is worth a dump; for clients without select-total (before 1.0) half of it is enough.
+#: If this share of the buffer is used, a dump is worth its cost; half of it for clients without select-total (before
+#: 1.0).
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
@@ -474,7 +480,7 @@ def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]
     metrics, used = readings.now.metrics, readings.used_bytes
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:
-        yield f"select-total stands at {metrics['select-total']:.0f} with {used:.0f} bytes in the buffer"
+        yield f"select-total stayed at {metrics['select-total']:.0f} with {used:.0f} bytes in the buffer"
     if threads > 0:
         yield f"{threads:.0f} threads wait for buffer memory"
     ratio = used / metrics["buffer-total-bytes"] if used else 0.0

@@ -22,7 +22,7 @@ PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 CLOSING = FILE.reads("closing")
 CLOSED = FILE.reads("closed")
 FORCED = FILE.reads("forced")
-#: Logged for a close() inside a callback, which does not wait: it gives up all records behind the current one.
+#: Logged for a close() inside a callback. Such a close() does not wait; it gives up all records behind the current one.
 CLOSED_INSIDE = FILE.reads("producer-callback-deadlock.closed-inside")
 ABORTED = FILE.reads("aborted")
 TERMINATING = FILE.reads("terminating")
@@ -46,7 +46,7 @@ class Thresholds(Limits, of=FILE):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The undelivered records at the last sample before the client began to close; None for what it does not report."""
+    """The undelivered records at the last sample before the client began to close. None: not reported."""
 
     reading: Reading | None = None
     bytes: float | None = None
@@ -70,7 +70,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return the least and the most that was lost. The least is 0: all may be delivered after the last sample."""
+        """Return the minimum and maximum loss. The minimum is 0, because all may be delivered after the last sample."""
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
 
@@ -98,7 +98,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if window.alive and reports_only_in_poll(window):
         return Verdict(ID, "unknown", reason=BESIDE)
     pending = _pending(window)
-    # The strongest line first: records were given up; otherwise: the close was forced.
+    # Prefer the line that records were given up to the line that the close was forced.
     forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
@@ -129,7 +129,7 @@ def explicable(verdict: Verdict) -> bool:
 
 
 def _closing_at_the_end(pending: _Pending) -> Verdict:
-    """Return the verdict on a last push with `terminating`: close() sends this push before it delivers the rest."""
+    """Return the verdict on a last push with `terminating`, which close() sends before it delivers the rest."""
     if not pending.known:
         return Verdict(ID, "unknown", reason=f"its last push announced a close, and {BLIND}")
     if pending.none_left:
@@ -138,7 +138,10 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
 
 
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
-    """Judge a close() that waits for records. It is no fault unless it had not returned at the last sign of life."""
+    """Judge a close() that waits for records.
+
+    It is a fault only if it had not returned at the process's last sign of life.
+    """
     cause = {"cause": "killed", **pending.loss()}
     if events(window, CLOSED):
         return conclude(ID, [], cause)
@@ -159,7 +162,7 @@ def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdi
 def _missed(
     window: ClientWindow, pending: _Pending, forced: LogEvent | None, unclosed: list[Fact], limits: Thresholds
 ) -> Verdict:
-    """Judge a client that is gone with records to deliver, without a close that waited for them."""
+    """Judge a client that ended with undelivered records, without a close() that waited for them."""
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     is_logged = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died, pushed, large = events(window, DIED), pushes(window), pending.large(limits)
@@ -266,7 +269,7 @@ UNREAD = (
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out: a close began and its end is not visible. '' in all other cases."""
+    """Return why the mode cannot be ruled out (a close began and no data shows its end), else ''."""
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
         return "the producer's close() had begun, and the records end before it completed"
     return ""

@@ -96,7 +96,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    # A dump that shows the client at work and no waiting caller decides, so that metrics need not.
+    # A dump that shows the client at work and no waiting caller decides; metrics are then not needed.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
         conclude(ID, facts, detail, otherwise, _doubts(window, sends, topics)),
@@ -106,7 +106,10 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return when sends failed by the log, each once: a thread cannot fail again before its next wait is over."""
+    """Return when sends failed, by the log.
+
+    Lines of one failure count once: a thread must wait before it can fail again.
+    """
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
     for event in failures:
@@ -117,7 +120,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return when sends failed by the client's count while nothing was sent; else other records may have failed."""
+    """Return when sends failed, by the client's counter; empty if anything was sent: other records may have failed."""
     sent = dict(increases(window, "record-send-total"))
     if not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -141,7 +144,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     remain = {stay.thread.name for stay in waiting if stay.seconds >= STAYS_SECONDS}
     alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump in dumps)
     counted = alone or _is_marked(window, w)
-    unsent = {dump.ts_ms for dump in dumps if counted and _stands(window, w, dump.ts_ms, limits.min_unsent_seconds)}
+    unsent = {dump.ts_ms for dump in dumps if counted and _idle(window, w, dump.ts_ms, limits.min_unsent_seconds)}
 
     def place(dump: ThreadDump, thread: Thread) -> str | None:
         counts = dump.ts_ms in unsent or (alone and thread.name in remain)
@@ -161,8 +164,8 @@ def _is_waiting(thread: Thread) -> bool:
     return has_frame(thread, WAIT_FRAME) and not is_network_thread(thread)
 
 
-def _stands(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
-    """True if nothing was sent for `seconds` around a moment nor later; also if sends are not counted, or failed."""
+def _idle(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
+    """True if nothing was sent from the moment on, and for `seconds` in all, or if metrics do not show it."""
     sent_totals = reported(window.readings, "record-send-total")
     if not sent_totals or w.rose("record-error-total")[0]:
         return True
@@ -244,7 +247,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return topics that brokers keep refusing. LEADER_NOT_AVAILABLE is left out: it means an outage."""
+    """Return topics that brokers keep refusing, except with LEADER_NOT_AVAILABLE, which means an outage."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -258,7 +261,7 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on repeated failed attempts to connect, if the client has never sent anything as far as counted.
+    """Return facts on repeated failed attempts to connect, if its counters show no send since the client's start.
 
     A client that has sent before has its metadata; its outage is judged by delivery-stalled.
     """
@@ -279,7 +282,7 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 # -- conditions on the metrics of any number of windows --------------------------------------------------------------
 
-#: Why sends fail, as far as metrics show: the state of the metadata; 0 if nothing explains it.
+#: The state of the metadata that explains, by metrics, why sends fail; 0 if none does.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
@@ -358,7 +361,7 @@ BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide: nothing was sent, for an unknown reason."""
+    """Return why metrics cannot decide (nothing was sent, for an unknown reason), '' if they can."""
     silent = ~w.rose("record-send-total")
     unlogged = silent.copy()
     unlogged[silent] = ~w.has_log_data(np.flatnonzero(silent))
@@ -451,7 +454,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield in words that metadata never arrived, or that records fail."""
+    """Yield reasons to take a dump: metadata never arrived, or records fail."""
     before, now = readings.before, readings.now
     if before and min(reading.metrics.get("metadata-age", 0.0) for reading in (before, now)) > NEVER_SECONDS:
         yield "it never had metadata of the cluster"
