@@ -201,7 +201,7 @@ def test_an_issue_without_a_known_client_is_reported_for_the_process(tmp_path: P
     found = examine([tmp_path], Settings())
     text = report(found)
     assert "(process)" in text and "out of memory, 2026-11-20 10:00:00 UTC" in text
-    assert "speaks of a Kafka client" not in text
+    assert "is about a Kafka client" not in text
     (row,) = map(json.loads, json_lines(found))
     assert (row["verdicts"], [seen["what"] for seen in row["also_seen"]]) == ([], ["out-of-memory"])
     assert exit_code(found) == NOT_JUDGED

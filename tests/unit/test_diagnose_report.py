@@ -82,9 +82,9 @@ VERSION = """\
               connection breaks during a push. (looks like producer-not-closed,
               consumer-stalled)
               https://issues.apache.org/jira/browse/KAFKA-19747
-              end-of-support: The project mends only its last three releases;
-              this version gets no fixes any more. https://cwiki.apache.org/conf
-              luence/display/KAFKA/Time+Based+Release+Plan
+              end-of-support: The project fixes only its last three releases;
+              this version gets no more fixes. https://cwiki.apache.org/confluen
+              ce/display/KAFKA/Time+Based+Release+Plan
 """
 
 REPORT = f"""\
@@ -126,12 +126,12 @@ NOTHING = """\
 notes.txt: text; 0 of 7 lines used
 
 CANNOT JUDGE
-              nothing here speaks of a Kafka client
+              nothing here is about a Kafka client
   Next        all threads of the process (jcmd PID Thread.print of Java, py-spy
               dump --pid PID of Python), twice, ten seconds apart, into one file"""
 
 
-NOTHING_HERE = "nothing here speaks of a Kafka client"
+NOTHING_HERE = "nothing here is about a Kafka client"
 
 
 def test_the_report_shows_input_failure_evidence_and_advice() -> None:
@@ -380,8 +380,8 @@ def test_what_is_asked_for_next_suits_the_library_and_is_not_there_yet(library: 
 
 def test_lines_that_were_used_are_not_called_nothing() -> None:
     text = " ".join(report(Diagnosis([], [Input("app.log", "log", 100, 7)])).split())
-    assert "7 lines of Kafka clients" in text and "nothing here speaks" not in text
-    assert "nothing here speaks" in report(Diagnosis([], [Input("app.log", "log", 100, 0)]))
+    assert "7 lines of Kafka clients" in text and "nothing here is about" not in text
+    assert "nothing here is about" in report(Diagnosis([], [Input("app.log", "log", 100, 0)]))
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_what_names_a_client_is_not_called_nothing_though_none_of_it_counts(line
     (tmp_path / "app.log").write_text(f"{line}\n{line}\n")
     found = examine([tmp_path], Settings())
     text = " ".join(report(found).split())
-    assert "nothing here speaks" not in text and (found.clients or "a Kafka client is named here" in text)
+    assert "nothing here is about" not in text and (found.clients or "a Kafka client is named here" in text)
 
 
 def test_a_full_buffer_alone_is_given_as_the_reason(tmp_path: Path) -> None:

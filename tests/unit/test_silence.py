@@ -39,7 +39,7 @@ def diagnosed(folder: Path) -> dict[tuple[str, str], Verdict]:
     ("name", "client", "mode", "status", "words"),
     [
         ("librdkafka-hangs", IN, STALLED, "suspected", "'MainThread' is in app.reprice, at the same place as "),
-        ("librdkafka-hangs-beside", IN, STALLED, "suspected", "before a reading of 'stock-audit' in the same process"),
+        ("librdkafka-hangs-beside", IN, STALLED, "suspected", "before a sample of 'stock-audit' in the same process"),
         ("librdkafka-hangs-max-poll", IN, STALLED, "confirmed", "Application maximum poll interval (50000ms) exceeded"),
         ("librdkafka-not-polled", OUT, DEADLOCK, "confirmed", "the producer's queue is full"),
         ("librdkafka-collector-stops", IN, STALLED, "unknown", "its threads have not moved since it polled"),

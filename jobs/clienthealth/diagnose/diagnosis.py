@@ -43,14 +43,14 @@ from clienthealth.settings import Settings
 
 _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
 #: Reject reasons of records that are no evidence; all other reasons mean that evidence could not be read.
-NOTHING_KNOWN = "in no words that are known of a Kafka client"
+NOTHING_KNOWN = "without any known words of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: No time zone is further ahead of UTC than this (ms).
 AHEAD_MS = 14 * 3_600_000
 
 
 class _Tally:
-    """Counts what became of the records of each input.
+    """Count for each input the records that were used, left out, or could not be read.
 
     `given`: the inputs as a reader lists them, with their kind, length and undated parts; None: they follow from the
     records.
@@ -169,7 +169,7 @@ def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
 
 
 def _shifted(logged: _Logged, shifts: Mapping[str, int]) -> _Logged:
-    """Return a log event or dump with its time shifted as its input is (ms by topic)."""
+    """Return a log event or dump with its time shifted by the shift of its input. `shifts`: ms, by topic."""
     shift = shifts.get(logged.source.topic, 0) if logged is not None and logged.source is not None else 0
     return dataclasses.replace(logged, ts_ms=logged.ts_ms + shift) if logged is not None and shift else logged
 
@@ -213,7 +213,10 @@ EXCERPT_LINES = 60
 
 
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
-    """Return known issues by client; a line that fits no client, or several, stays with what it names."""
+    """Return known issues by client.
+
+    A line that fits no client, or several, is listed under the client or process that it names.
+    """
     by_client: dict[Client, list[Seen]] = {}
     runs = also_seen.by_process(state, excerpt)
     for client in clients:
@@ -348,8 +351,8 @@ def add_ends(
 ) -> None:
     """Add verdicts on the end of each client.
 
-    A client that came back had not departed: only its last session counts. `ended`: the instances of the processes that
-    ended; None: all, because there is no later data.
+    A client that reported again had not departed, so only its last session counts. `ended`: the instances of the
+    processes that ended; None: all, because there is no later data.
     """
     state = bucket.state
     for number, ref in enumerate(state.all_clients):
@@ -371,12 +374,12 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if other data goes on for longer after the client's last sample than the client may be without data."""
+    """True if other data continues after the client's last sample for longer than the client's allowed gap."""
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
-    """Return verdicts on a client without data before all data ends. `window`: the client's last window."""
+    """Return verdicts on a client with missing data while other data continues. `window`: the client's last window."""
     if not _outlived(bucket, number):
         return []
     return stale_verdicts(departures.silence(bucket, number, window), bucket.settings.modes)

@@ -21,7 +21,7 @@ from clienthealth.settings import Settings
 #: topic.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: Maximum distance (ms) between other data of a process and its dump if the file name has only a time of day.
+#: If a file's name has only a time of day: maximum distance (ms) of its dump to other data of the process.
 NEAR_MS = 1_800_000
 #: A process (service and instance), and one of its attachments.
 Attached = tuple[tuple[str, str], Input]

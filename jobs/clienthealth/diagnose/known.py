@@ -18,7 +18,8 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.monitor.whose import ProcessLog
 
-#: Kinds of metrics that end when a person stops to look. A recorder, in contrast, writes as long as its client lives.
+#: Kinds of metrics that end when a person stops reading them. A recorder, in contrast, writes as long as its client
+#: lives.
 PASTED = ("metrics (", "log", "JSON document")
 #: Samples reach the end of a process's data if they end at most this many intervals, and this time (ms), before it.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000

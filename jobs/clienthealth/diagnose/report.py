@@ -34,12 +34,15 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 
 def colour_of(stream: TextIO) -> bool:
-    """True if the stream shows colours, and they are wanted (https://no-color.org)."""
+    """True if the stream can show colours and the user did not turn them off (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class Style(NamedTuple):
-    """How a report is written. `verbose`: True for all of it; else a screen per verdict, and equal parts once."""
+    """The form of a report.
+
+    `verbose`: True for the whole report; otherwise at most a screen per verdict, and equal parts once.
+    """
 
     width: int = WIDTH
     colour: bool = False

@@ -57,8 +57,8 @@ _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
 #: The number at a fact's beginning, with the words around it: "at least 2 sends", "1 send".
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
-NOTHING = "nothing here speaks of a Kafka client"
-SILENT = "a Kafka client is named here, and nothing that it says tells of a failure mode, nor that there is none"
+NOTHING = "nothing here is about a Kafka client"
+SILENT = "a Kafka client is named here, but nothing shows a failure mode or rules one out"
 
 
 @dataclass(frozen=True)
@@ -327,7 +327,7 @@ def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
     """Return why no client was found, and the next command."""
     unread = [attached.name for attached in inputs if attached.unread.keys() - {CUT}]
     used = sum(attached.used for attached in inputs)
-    why = f"{used:,} lines of Kafka clients, and no failure mode of theirs can be judged by them" if used else NOTHING
+    why = f"{used:,} lines of Kafka clients, which do not suffice to judge any failure mode" if used else NOTHING
     if not used and any(attached.speaks for attached in inputs):
         why = SILENT
     why = f"{why}; {', '.join(unread[:3])} could not be read" if unread else why

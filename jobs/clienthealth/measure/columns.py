@@ -129,7 +129,7 @@ class Column:
 
     @cached_property
     def _before(self) -> Ints:
-        """For each row, the number of earlier rows with a value. The last of the n + 1 numbers counts all rows."""
+        """For each row, the number of earlier rows with a value, followed by the number of all rows with a value."""
         return counted(~self._unknown)
 
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
@@ -225,7 +225,7 @@ def ranks(texts: Sequence[str]) -> Ints:
 
 
 def counted(flags: Bools) -> Ints:
-    """Return how many flags are set before each position; one more number than flags: the last counts all."""
+    """Return how many flags are set before each position, followed by their total number."""
     counts = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=counts[1:])
     return counts

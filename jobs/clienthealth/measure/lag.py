@@ -200,7 +200,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """Return how long (s) there has been no new commit, although there were unread records all the time."""
+    """Return the time (s) since the last new commit, as far as there were unread records all the time."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):

@@ -49,7 +49,7 @@ class Points:
 class Lags:
     """The partitions that report a lag in each window's last sample, by window, topic and partition.
 
-    point  index into `Points`, from which topic, partition, records and paused are
+    point  index into `Points`, the source of topic, partition, records and paused
     blind  True if the client has not fetched over its last MIN_READINGS samples, so that its lag is not known
     """
 

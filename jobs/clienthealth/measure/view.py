@@ -177,7 +177,7 @@ class Windows:
 
     @cached_property
     def _starts(self) -> Ints:
-        """The position in `rows` at which each non-empty window starts."""
+        """The position in `rows` of the first row of each non-empty window."""
         counts = self.samples[self.samples > 0]
         return np.cumsum(counts) - counts
 

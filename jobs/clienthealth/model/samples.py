@@ -207,7 +207,7 @@ def unusable(parts: int) -> list[Snapshot]:
 
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Drop metrics that only a topic or a partition can have."""
+    """Return the metrics without those that only a topic or a partition can have."""
     if metrics.keys() <= _CLIENT_METRICS:
         return dict(metrics)
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
@@ -252,6 +252,6 @@ def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _without_doubles(parts: dict[Part, dict[str, float]]) -> dict[Part, dict[str, float]]:
-    """Drop the second copy of a topic: Java consumers since 4.1 report `a.b` as `a_b` too, as before (KIP-1109)."""
+    """Drop the second copy of a topic: Java consumers since 4.1 report `a.b` also as `a_b`, its old name (KIP-1109)."""
     older = {topic.replace(".", "_") for (topic, _, _), metrics in parts.items() if metrics and "." in topic}
     return {part: metrics for part, metrics in parts.items() if part[0] not in older} if older else parts

@@ -72,7 +72,7 @@ def all_known(values: Sequence[Any]) -> bool:
 
 
 def integer(value: Any, bits: int = 32) -> int | None:
-    """Return an integer of that size, also if it is written as text."""
+    """Return an integer of at most `bits` bits, also if written as text; None for anything else."""
     if type(value) is str:
         digits = value.strip()
         if not digits.isascii() or not digits.removeprefix("-").isdigit() or len(digits) > 20:

@@ -70,7 +70,7 @@ def unpolled(look: Look) -> str:
     away = float(seconds_since(window.table)[0])
     if not away >= max(APART_MS / 1000, longest_between(window.readings)):
         return ""
-    return f"the last poll() was {elapsed(away)} before its metrics end, and they do not show whether it came back"
+    return f"the last poll() was {elapsed(away)} before its metrics end, and nothing shows whether another one followed"
 
 
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:

@@ -97,7 +97,7 @@ def libraries() -> Mapping[str, Library]:
         found[name] = converted(entry, Library, f"modes/{FILE.name}: {name}")
         bugs = [known.bug for known in found[name].known]
         if again := [bug for bug in bugs if bugs.count(bug) > 1]:
-            raise CatalogueError(f"modes/{FILE.name}: {name}, {again[0]} stands there twice")
+            raise CatalogueError(f"modes/{FILE.name}: {name}, {again[0]} is listed twice")
     return found
 
 

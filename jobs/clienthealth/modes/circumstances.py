@@ -118,7 +118,7 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
 
 
 UNANSWERED = "nothing shows that its brokers answered it then"
-BEFORE = "that was before the first data of it"
+BEFORE = "that was before the first data of the client"
 INSIDE = "it is inside the Kafka client, and nothing shows that brokers answer it"
 
 

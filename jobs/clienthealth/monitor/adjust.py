@@ -341,7 +341,7 @@ def _explained(verdict: Verdict, context: Context) -> Verdict:
 
 # ---- Stage "shown": after the incidents have taken in the verdicts ----
 
-LOOKED_AT = "records wait in its buffer, but nothing shows that it ended: the metrics are of a moment at which it lived"
+LOOKED_AT = "records wait in its buffer, but nothing shows that it ended: it was running when its metrics were read"
 
 
 @_adjustment("shown", "An incident lasts longer than one window, so it has the earliest onset and all the evidence.")

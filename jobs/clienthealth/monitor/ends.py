@@ -181,7 +181,7 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
             continue
         last = int(state.clients.last[other])
         if last > max(after_ms, signs["metric"].ts_ms if "metric" in signs else 0):
-            text = f"a reading of '{beside.client_id}' in the same process"
+            text = f"a sample of '{beside.client_id}' in the same process"
             signs["metric"] = Sign("metric", last, text, state.newest(other))
     return tuple(sorted(signs.values(), key=lambda sign: sign.ts_ms))
 

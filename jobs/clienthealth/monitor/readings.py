@@ -302,4 +302,4 @@ def skew_words(skew_seconds: float) -> str:
     """Return a clock's deviation in words."""
     if skew_seconds > 0:
         return f"clock ahead by {skew_seconds:.0f} s"
-    return f"clock behind by {-skew_seconds:.0f} s, or readings that late"
+    return f"clock behind by {-skew_seconds:.0f} s, or samples arrive that late"

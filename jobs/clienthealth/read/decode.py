@@ -61,7 +61,7 @@ _READ = (*HEADERS, *_pushed.HEADERS)
 #: Marker of OpenTelemetry's Java agent (`telemetry.distro.name`), and the switch that it needs since its change 18828.
 _OTEL_AGENT = b"opentelemetry-java-instrumentation"
 _SWITCH = (
-    "OpenTelemetry's Java agent from 3 on tells of Kafka clients only with "
+    "OpenTelemetry's Java agent 3 and newer reports Kafka clients only with "
     "-Dotel.instrumentation.kafka-clients-metrics.enabled=true"
 )
 
@@ -360,7 +360,7 @@ def _take(
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
-    """Fill in what the record knows of a snapshot; return the reason if it cannot be used."""
+    """Fill in what a snapshot lacks from its record; return the reason if the snapshot cannot be used."""
     client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
@@ -375,7 +375,7 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Fill in what the record knows of a line; return the reason if it cannot be used."""
+    """Fill in what a line lacks from its record; return the reason if the line cannot be used."""
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
     elif line.dumps and record.ts_ms:

@@ -1,7 +1,7 @@
-"""MBeans of Kafka clients: the meaning of their names and attributes, and snapshots of all clients of a JVM.
+"""Interpret the MBeans of Kafka clients, and make snapshots of all clients of a JVM.
 
-They are those of the Java client (0.8.2 to 4.x) and of the old Scala consumer. `model/metric_names.py` maps attributes
-to metrics; a value that is not a number, or is negative ("unknown" in Kafka's clients), is left out.
+These are the MBeans of the Java client (0.8.2 to 4.x) and of the old Scala consumer. `model/metric_names.py` maps
+attributes to metrics; a value that is not a number, or is negative ("unknown" in Kafka's clients), is left out.
 """
 
 from __future__ import annotations

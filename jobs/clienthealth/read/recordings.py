@@ -41,7 +41,7 @@ class Recorded:
     ts_ms    the time to use if the record itself has none, epoch ms; 0 if unknown
     timed    source of the time: the record (or a line before it), its file, or only the order
     repeats  for a burst within a tenth of a second, of which one record is kept: the number of its records
-    said     the record's content if the reader of the file parsed it already; `value` is then empty
+    said     the record's content, if the file's reader already parsed it; `value` is then empty
     """
 
     stream: Stream

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 #: Wait (s) between batches without input, in which only time passes; short enough to report stale clients.
 IDLE_SECONDS = 15.0
-#: Up to so many rows are written by one task and, to a table, into one file.
+#: Up to this number of rows, one task writes them, and into one file of a table.
 SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -57,8 +57,8 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 class Batch:
     """Write the results of each batch of the query.
 
-    `opened`, `restored`: see `Opened` and `Restored`. `pending`: the planned but uncommitted batch that Spark repeats
-    at the start, if there is one. `before` is called before a batch is read. After a batch of few records the next one
+    `opened`, `restored`: see `spark/restored.py`. `pending`: the planned but uncommitted batch that Spark repeats at
+    the start, if there is one. `before` is called before a batch is read. After a batch of few records the next one
     waits until `trigger_seconds` have passed, or until `stop` is set. After an empty batch it waits IDLE_SECONDS,
     unless `waiting` reports unread records.
     """

@@ -20,7 +20,7 @@ Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
 #: Spark's options that are stored with each batch; Spark compares them with the options of a new start.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: File name of the note on the form of the state; number of the sources of the query; position of the ticks among them.
+#: File name of the note on the state's form; number of the query's sources; position of the tick source among these.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 
@@ -112,7 +112,10 @@ class Checkpoint(Files):
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Give the pending batch a new end; parts without one read nothing. None of its results may be written yet."""
+        """Give the pending batch a new end; parts without a new end read nothing.
+
+        No result of the batch may be written yet.
+        """
         head, ends = self._offsets(pending.batch)
         now: list[Offsets] = [{} for _ in ends]
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
@@ -124,7 +127,7 @@ class Checkpoint(Files):
             self._files.delete(status.getPath(), False)
 
     def begin_at(self, batch: int, part: Part, offset: int) -> None:
-        """Change the offset at which a batch begins in one part, which is where the batch before it ends."""
+        """Change the offset at which a batch begins in one part: it is stored as the end of the batch before."""
         at, topic, partition = part
         if not batch:
             initial = self._initial(at)
@@ -176,8 +179,8 @@ def _parts(offsets: Sequence[Offsets]) -> dict[Part, int]:
     }
 
 
-#: File name of the note on the partition count for which the bucket numbers were chosen; seed of Spark's hash of a
-#: group.
+#: File name of the note on the partition count for which the bucket numbers were chosen. SEED: of Spark's hash of a
+#: group's number.
 SPREAD, SEED = "spread", 42
 _WORD = 0xFFFFFFFF
 

@@ -26,7 +26,7 @@ DECODED = "bucket int, data binary"
 #: empty. `size` is set only for records that are too large to decode; their value is null.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Two buckets without processes: one for counts of the input, one (per task) for rejects on their way to the sink.
+#: Two buckets without processes: one for counts of the input, one for rejects, which the step passes on to the sink.
 COUNTS = -1
 REJECTS = -2
 
@@ -34,7 +34,7 @@ REJECTS = -2
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 
-#: Batches with fewer lines than this cannot hold a burst; and the number of similar lines that are read in a burst.
+#: Minimum number of lines in a batch with a burst; and the number of similar lines that are read in a burst.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Times in log lines (ISO 8601, its variants, epoch ms and longer), and a shipper's offset in its file.

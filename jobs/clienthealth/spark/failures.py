@@ -24,7 +24,7 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
-    """Return the error to raise for Java's message; its exit code is 2 if only a person can fix the cause."""
+    """Return the error to raise for Java's message; its exit code is 2 if a restart cannot help."""
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])

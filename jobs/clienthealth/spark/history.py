@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: Delta's setting for how long its log is kept, 30 days by default. Each commit lists the log's folder, which grows by
-#: four files per commit. Unused files may not be kept longer than the log. Of a file's columns the minimum and maximum
-#: are kept of the first four only, which have the times; by default of 32, for which each append generates code.
+#: Properties of our tables. Delta keeps its log for 30 days by default, but each commit lists the log's folder, which
+#: grows by four files per commit. Unused files may not be kept longer than the log. Delta keeps minimum and maximum
+#: only of the first four columns, which have the times; the default of 32 makes each append generate code.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
@@ -94,7 +94,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Again:
-    """Describes rows that arrive a second time because the checkpoint is older than the history.
+    """Rows that arrive a second time, because the checkpoint is older than the history.
 
     Their event times are at most `until_ms`. Commits up to `written_ms` are from other batches than those of this
     checkpoint, even if they name the same numbers.
@@ -158,7 +158,7 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """True if nothing was ever written to the table. (A query for that would take seconds at each first start.)"""
+    """True if nothing was ever written to the table. Reads the files of its log, because a query takes seconds."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
     # Once a table was written, its log may have lost its oldest files.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
@@ -197,7 +197,7 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
     """
     where = inside(root, table)
     if not _is_there(spark, root, table):
-        raise InputError(f"{where}: there is no history here; the monitor makes it when it first starts")
+        raise InputError(f"{where}: there is no history here; the monitor creates it at its first start")
     _checked(spark, where)
     rows = DeltaTable.forPath(spark, where).toDF()
     missing = [field for field in TABLES[table] if field.name not in rows.columns]

@@ -43,7 +43,7 @@ ABSENT = (
 
 
 class Losses:
-    """Compares the query's positions with the offsets that brokers still have, and counts each loss once."""
+    """Compare the query's positions with the offsets that brokers still have; each loss is counted once."""
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
         jvm = cast(Any, spark._jvm)
@@ -136,7 +136,7 @@ class Losses:
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         """Return the first or last offset (`which`) of each of these partitions that exists."""
         requests = self._map()
-        # Each use of a Java object is a call, so that objects are made once and the map is not read again.
+        # Each use of a Java object costs a call, so objects are made once and the map is not read again.
         for where in partitions:
             if where not in self._made:
                 self._made[where] = self._partition(*where)

@@ -11,15 +11,16 @@ notes the next process concludes what ended the one before:
   exhausted heap is enough.
 - One record's fault: if the part is a single record, it is skipped. Its batch then runs without any record. Only if
   that succeeds was it the record's fault, and only then is the record published as a reject, with its place.
-- No sign of a fault: somebody killed the process, and the batch is not narrowed. If a whole container is killed, no
-  process is left to note why. So a batch is suspected all the same if it ends KILLS processes in a row while it is
-  read.
+- No sign of a fault: the process was killed from outside, and the batch is not narrowed. But if a whole container runs
+out of memory, no process is left to note that. So a batch is suspected too if KILLS processes in a row end while they
+read it.
 
-Once a record is skipped, everything else is read at full speed again. The same holds once all records that had ended
-the monitor were read well. If the heap was exhausted and no single record is to blame, too much was read at a time.
+Once a record is skipped, everything else is read at full speed again; likewise once all records that had ended the
+monitor were read without a failure. If the heap was exhausted and no single record is to blame, too much was read at a
+time.
 
-Apart from that record nothing is lost, and nothing is read twice: the end of a batch is moved only as long as none of
-its results is written.
+Apart from the skipped record nothing is lost, and nothing is read twice, because the end of a batch is moved only
+before any of its results is written.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: How often a batch must end the monitor before it counts as the cause: with a sign of a record's fault, and without
-#: one (such as kill -9). A narrowed batch is read within seconds, so somebody's kills will not hit it three times.
+#: How often a batch must end the monitor to count as the cause: with a sign of a record's fault, and without one (such
+#: as kill -9). A narrowed batch is read within seconds, so kills from outside will not hit it three times.
 DEATHS, KILLS = 3, 20
 #: A faulty batch is divided by SHARE. After CALM good batches the number of records read at a time grows by the same
 #: factor.
@@ -81,7 +82,7 @@ class Run(msgspec.Struct):
 
 
 class Guard:
-    """Reads and writes the notes of one process, and narrows its batches after a crash."""
+    """Read and write the notes of one process, and narrow its batches after a crash."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -95,7 +96,7 @@ class Guard:
         return self._run.limit
 
     def begin(self, certain: bool = False) -> None:
-        """Find out how the process before ended, repair the checkpoint, and note that this one runs.
+        """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
 
         `certain`: True if it is certain that the previous process exhausted its heap, so that one death is enough.
         Raises ServiceError if the monitor ends without reading any record.
@@ -118,13 +119,13 @@ class Guard:
         self._write()
 
     def reads(self, batch: int) -> None:
-        """Note that a batch is about to be read, if it may have ended the process before."""
+        """Note that a batch is about to be read, if it may have ended the previous process."""
         if batch == self._run.batch and not self._run.reading:
             self._run.reading = True
             self._note()
 
     def owns(self) -> bool:
-        """True if no other process has taken over the checkpoint. Another one does if this one hangs and seems dead."""
+        """True if no other process has taken over the checkpoint, as happens if this process hangs and seems dead."""
         noted = self._checkpoint.read(RUN)
         return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
 

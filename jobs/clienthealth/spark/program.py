@@ -43,11 +43,11 @@ from clienthealth.spark.stepping import Quality
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
-#: Time (s) that a JVM without response has to end; and the JVM's exit code for lack of memory (ExitOnOutOfMemoryError).
+#: Time limit (s) for the end of a JVM that does not respond; and the JVM's exit code for lack of memory.
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: While no batch ends, the query's positions are compared with Kafka's offsets at this interval (s).
 LOOK_SECONDS = 10
-#: Number of batches after which the archive of classes is made beside a monitor.
+#: Number of batches after which a monitor makes the archive of classes.
 ARCHIVE_AFTER = 10
 #: Time (s) in which a query without brokers plans its first batch.
 STARTED_SECONDS = 10
@@ -193,10 +193,11 @@ def _archivable(settings: Settings) -> bool:
 
 
 def main() -> None:
-    """Make the archive of the JVM's classes, from which later ones start: for an image, or beside a first run.
+    """Make the archive of the JVM's classes, from which later JVMs start: for an image, or beside a monitor's first
+    run.
 
-    It takes a JVM of its own, which keeps 500 MB more afterwards. No broker is needed: before a query reads, it loads
-    most of the classes.
+    Making it needs a separate JVM, because the JVM uses 500 MB more afterwards. No broker is needed, because a query
+    loads most classes before it reads.
     """
     os.nice(19)
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"

@@ -1,7 +1,7 @@
-"""Handle a history and a checkpoint of different age: one was restored from a backup, or begun anew.
+"""Handle a history and a checkpoint of different age, after one of them was restored from a backup or begun anew.
 
-If the history is ahead, the checkpoint brings records again; rows that the history contains are not added once more. If
-the history is behind, the verdicts between the two are missing in it; a message states how to have them judged again.
+If the history is ahead, the query reads records again, and rows that the history contains are not added once more. If
+the history is behind, it lacks the verdicts between the two, and a message states how to get them.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ log = logging.getLogger(__name__)
 AGAIN, WRITTEN = "again.json", "written"
 #: File name of the note that all open incidents are in the state.
 OPENED = "opened"
-#: For this time (ms) after the history's newest row, rows may come again.
+#: For this time (ms) after the history's newest row, rows may still come a second time.
 LASTING_MS = 2 * 86_400_000
-#: Reading again must start this long (s) before the history's end, because a minute is written after its windows.
+#: To fill a gap, reading must start this long (s) before the history's end, because a minute is written after its
+#: windows.
 MORE_SECONDS = 600
 
 
 @dataclass(frozen=True)
 class Compared:
-    """How the history compares with the checkpoint.
+    """Result of comparing the history with the checkpoint.
 
     `ends`: newest event time in the history; None if it is empty, or is neither ahead of the checkpoint nor behind it.
     """
@@ -90,11 +91,11 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
 
 
 class Restored:
-    """Filters what the history may already contain. `again`: which rows come again; None if none do."""
+    """Filter rows that the history may already contain. `again`: describes these rows; None if there are none."""
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: By minute and topic, what the history has and was not subtracted yet.
+        #: The counts in the history that were not subtracted yet, by minute and topic.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:
@@ -108,7 +109,7 @@ class Restored:
             self.again = None
 
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
-        """Subtract what the history already has of these minutes and topics; return the rest."""
+        """Subtract the counts that the history already has for these minutes and topics; return the remaining ones."""
         if self.again is None:
             return [*rows]
         minutes = {row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms}
@@ -145,7 +146,7 @@ class Restored:
 class Opened:
     """Incidents that the history shows as open, for a new checkpoint to continue.
 
-    All tasks get them until every bucket has its own in its state. When a later batch begins, that is noted beside the
+    All tasks get these incidents until each bucket has its own in its state. The next batch notes that beside the
     checkpoint. From then on they are neither read at a start nor sent to tasks.
 
     `by_bucket`: the open incidents, packed; empty once noted.

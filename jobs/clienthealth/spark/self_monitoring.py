@@ -52,7 +52,7 @@ HUNG_SECONDS = 600.0
 
 
 class _Labelled(Collector):
-    """Returns the metrics of a registry, with further labels on every series."""
+    """Collect the metrics of a registry, with further labels on every series."""
 
     def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
         self._registry, self._labels = registry, labels
@@ -103,7 +103,7 @@ class SelfMetrics:
         )
         self.present = gauge("input_topic_present", "1 while an input topic is there, else 0.", "source_topic")
         self.started = gauge("start_timestamp_seconds", "When this process began.")
-        self.last_skip = gauge("record_skipped_timestamp_seconds", "When a record was left out that ends the monitor.")
+        self.last_skip = gauge("record_skipped_timestamp_seconds", "When a record that ends the monitor was left out.")
         self.up = gauge("query_up", "1 while the streaming query runs.", "query")
         self.changes = counter("incident_changes", "Changes of incidents.", "mode", "change")
         self.latency = Histogram(

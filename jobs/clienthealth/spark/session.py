@@ -187,7 +187,7 @@ def _on_this_machine(settings: Settings) -> Mapping[str, str]:
 
 
 class Together:
-    """Runs several jobs of a query at the same time: while the driver commits one, executors work on another."""
+    """Run several jobs of a query at the same time: while the driver commits one job, executors work on another."""
 
     def __init__(self) -> None:
         # Keep the threads: each has a connection to the JVM, which would outlive the thread.
@@ -195,8 +195,7 @@ class Together:
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
         """Run the jobs, and return when all have ended. Raises the first error."""
-        # The jobs belong to the query, and end with it. Spark's properties are changed in each thread, so each gets a
-        # copy.
+        # The jobs belong to the query, and end with it. Each thread changes Spark's properties, so each gets a copy.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)
         for ended in running:

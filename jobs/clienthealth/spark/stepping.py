@@ -35,8 +35,8 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: Maximum length of a reject's reason (characters); bytes that a Kafka batch adds to a single record; a producer's
-#: limit in bytes (`topics.SENDING`).
+#: Maximum length of a reject's reason (characters); number of bytes that a Kafka batch adds to a single record; a
+#: producer's limit on a record (bytes, `topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: gzip level. The usual level, 6, needs twice as much CPU for a health record, and makes it only a seventh smaller.
 GZIP_LEVEL = 1
@@ -79,7 +79,7 @@ class Summary(msgspec.Struct):
 
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
-    """Return open incidents packed by bucket, as `stepper` takes them: a task unpacks only those of its own buckets."""
+    """Return open incidents packed by bucket, for `stepper`, so that a task unpacks only those of its own buckets."""
     from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
@@ -188,8 +188,8 @@ def advance(
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
     """Return an incident from the history, as if its client had had data until now.
 
-    So it stays open for the full time until the client counts as gone. Data from before the start of a new checkpoint
-    is unknown, but a later recovery shows when it was.
+    So the incident stays open for the full time until the client counts as gone. Data from before the start of a new
+    checkpoint is unknown, but a later recovery dates itself.
     """
     from clienthealth.modes import modes
 

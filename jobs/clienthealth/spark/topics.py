@@ -50,7 +50,7 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 
 
 def ticks(spark: SparkSession) -> DataFrame:
-    """Return a stream with one row a second, for no topic: it causes batches without input. Old rows are left out."""
+    """Return a stream with one row a second, so that batches run without input too. Old rows are left out."""
     rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 

@@ -1,4 +1,4 @@
-"""Prepare a Python worker of Spark once, before its first task; and define the process from which Spark forks workers.
+"""Prepare each Python worker of Spark before its first task, and define the process from which Spark forks workers.
 
 Only functions that run in workers import this module, the driver never does. A worker that imports everything by itself
 costs half a second and 100 MB. Workers forked from this process, which has imported everything, share its memory. The

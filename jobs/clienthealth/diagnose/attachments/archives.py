@@ -100,7 +100,7 @@ class Unpacked:
                 self._size += len(data)
                 if self._size <= self._limit:
                     return data
-                self._damage = f"it unpacks to more than {self._limit >> 20} MiB, which looks like a bomb"
+                self._damage = f"it unpacks to more than {self._limit >> 20} MiB and may be a zip bomb"
             except EOFError:
                 self._damage = "it ends in the middle of the packed data"
             except (zlib.error, OSError, lzma.LZMAError, ValueError, RuntimeError) as error:
@@ -218,7 +218,7 @@ def _member(
         for chunk in chain((head,), iter(partial(content.read, CHUNK), b"")):
             size += len(chunk)
             if size > left:
-                raise UnreadableError("it unpacks to so much that it looks like a bomb")
+                raise UnreadableError("it unpacks to so much that it may be a zip bomb")
             out.write(chunk)
     if written is not None and written > 0:
         os.utime(path, (written, written))

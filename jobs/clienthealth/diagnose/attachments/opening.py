@@ -24,7 +24,7 @@ from clienthealth.diagnose.attachments.text import Read
 from clienthealth.model.errors import InputError
 from clienthealth.read.recordings import second_process
 
-#: The doubt about an incomplete text.
+#: Reason for a doubt about a text that may be incomplete.
 CUT = "its last line does not end"
 
 

@@ -49,7 +49,7 @@ _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
 #: Entries on one line that show a log without line ends; a shipper's prefix, with a time, is shorter than _SHIPPED.
 _ENTRIES, _SHIPPED = 2, 45
-#: A sentence that may continue (no frame, and not complete), and its possible next line (words, no value or column).
+#: An incomplete sentence that may continue (not a frame), and a possible next line (words, no value or column).
 _LONG = 40
 #: The patterns of `pastes.toml`.
 _RE: Mapping[str, re.Pattern[str]] = {
@@ -80,8 +80,8 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function that gives the context of one of a text's lines. `content`: a text as `restored` returns it.
 
-    A row of a table is explained, and a line in a text whose explaining words outweigh; words of quotations and of code
-    do not count. Other lines are quoted if no time stands near them.
+    A row of a table is an explanation, and so is a line in a text with mostly explaining words (those of quotations and
+    code do not count). Other lines are quotations if no time is near them.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None

@@ -408,7 +408,7 @@ class Reader:
         if self._logs or not self.input.what.startswith("JSON doc"):
             self.input.read = max(self.input.read, splitter.lines)
         if splitter.glued * 2 > splitter.telling:
-            self.input.cannot_read("lines that speak of Kafka, in a layout that is not known", splitter.glued)
+            self.input.cannot_read("lines about Kafka, in an unknown layout", splitter.glued)
 
     def _entry(self, entry: Entry) -> Iterator[Recorded]:
         self._logs = True

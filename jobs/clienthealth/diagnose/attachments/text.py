@@ -338,14 +338,14 @@ def _is_timestamps(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True as for timestamps, or if a journal names few programs, whatever the lines contain."""
+    """True if `_is_timestamps` is, or if the prefixes name few programs, whatever the lines contain."""
     few = len({match["key"] for match in matches}) <= max(3, len(matches) // 20)
     timed = 2 * _count(_TIMED_OR_LEVELLED, matches) > len(matches)
     return few or timed or bool(re.match(rb"[A-Z<]", matches[0].string)) or _count(_GOES_ON, matches) > 0
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True for few writers with names padded to one width (or by one blank: some `docker compose` versions)."""
+    """True if the prefixes name few writers, padded to one width (by some `docker compose` versions, by one blank)."""
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}
@@ -353,7 +353,7 @@ def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True for few pods with their containers, followed by lines that begin with a time or continue the line above."""
+    """True if the prefixes name few pods, and the lines after them begin with a time or continue the line above."""
     few = len({match["key"] for match in matches}) <= max(2, len(matches) // 20)
     return few and 2 * _count(_TIMED_OR_GOES_ON, matches) > len(matches)
 

@@ -25,7 +25,7 @@ PY_SPY_SECONDS = 10.0
 PAGE_SECONDS = 5.0
 PAGE_BYTES = 16 * 1024 * 1024
 #: A process that offers only stacks always has this reason for a dump: for two at first, then at growing intervals.
-_ALWAYS = (Reason("a Python process is known by its stacks"),)
+_ALWAYS = (Reason("a Python process shows its state only by its stacks"),)
 _REFUSED = ("permission denied", "operation not permitted")
 
 

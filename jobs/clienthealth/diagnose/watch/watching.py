@@ -27,7 +27,7 @@ from clienthealth_exporters.jvm.dumps import DumpBudget
 from clienthealth_exporters.jvm.exporter import Target, Watch
 
 INTERVAL_SECONDS = 1.0
-#: Two dumps that are five seconds apart show whether a thread stands still.
+#: Time (s) between two dumps, enough to show whether a thread moves.
 DUMP_SECONDS = 5.0
 DUMPS_PER_MINUTE = 12.0
 #: A JVM without a known process id that does not answer for this long (s) counts as ended.
@@ -138,7 +138,7 @@ def watch(
 
 
 def ended_instances(processes: Sequence[Watched]) -> Mapping[str, int]:
-    """Return the ended processes, by the instance in their clients' records, and when they ended (epoch ms)."""
+    """Return when processes ended (epoch ms), by the instance in their clients' records."""
     return {process.instance: process.ended_ms for process in processes if process.ended_ms and process.instance}
 
 

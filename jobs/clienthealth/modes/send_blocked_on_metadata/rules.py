@@ -457,7 +457,7 @@ def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]
     """Yield reasons to take a dump: metadata never arrived, or records fail."""
     before, now = readings.before, readings.now
     if before and min(reading.metrics.get("metadata-age", 0.0) for reading in (before, now)) > NEVER_SECONDS:
-        yield "it never had metadata of the cluster"
+        yield "it never received metadata of the cluster"
     if failed := readings.risen("record-error-total"):
         yield f"{failed:.0f} records failed since the last sample"
 

@@ -37,7 +37,7 @@ def _line(entry: Mapping[str, Any], process: Identity, logger: str | None, ident
 
 
 def _decode(record: Record) -> list[LogLine] | None:
-    """Return all lines; a part that is not the list or object it should be becomes a line with an error."""
+    """Return all lines. A part with the wrong type (not the expected list or object) becomes a line with an error."""
     resources, identity = mapping(record.document).get("resourceLogs"), record.identity
     if not isinstance(resources, list):
         return None

@@ -1,4 +1,4 @@
-"""Bound bursts of log lines in three steps: lines read, entries kept, entries held.
+"""Bound bursts of log lines in three steps: when lines are read, when entries are packed, and in the state.
 
 1. Of similar lines a few are read, and each counts for the similar lines around it (`spark/decoding.py`, `to_read`).
 2. Of entries that count as one the first is kept, with their number (`is_new`).

@@ -48,7 +48,7 @@ MAX_BEFORE = 500
 FAR_MS = 26 * 3_600_000
 #: An exception's name, or librdkafka's error in Python, right before the library's words.
 _EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z")
-#: Text before a message: none in a line with a known layout, else the end of a layout's prefix.
+#: Allowed text before a message: nothing in a line with a known layout, otherwise the end of a layout's prefix.
 _BEGINNING = re.compile(r"\A\s*\Z")
 _AFTER_LAYOUT = re.compile(
     r"(?:\A(?:(?:[A-Z][a-z]+){2,}\$?:)?|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|"

@@ -244,7 +244,7 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the moment of a time; without a date it continues the day of the times above it."""
+        """Return the moment of a time. A time without a date gets the day of the times above it, or the next day."""
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
         moment = _moment(parts, self.day)

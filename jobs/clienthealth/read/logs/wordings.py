@@ -106,7 +106,7 @@ def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[st
 class Catalogue:
     """All log events, ready for searching; see `matches`.
 
-    meanings  each once, in the order given
+    meanings  the log events, in the order given, without repetitions
     by_id     the log event of each pattern, by the pattern's id
     literals  texts of which every matching text contains one
     """
