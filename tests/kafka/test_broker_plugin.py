@@ -178,8 +178,8 @@ def test_modern_clients_report_through_their_brokers_alone(
             texts = [finding.text for finding in kafka_works(settings)]
             assert {
                 "All 1 broker(s) have our plugin.",
-                "Clients are asked for their metrics every 1 s (kafka-client-health).",
-                "Those on librdkafka are asked for their metrics every 1 s (kafka-client-health-librdkafka).",
+                "Clients are requested to push their metrics every 1 s (kafka-client-health).",
+                "Clients on librdkafka are requested to push their metrics every 1 s (kafka-client-health-librdkafka).",
             } <= set(texts)
             assert any("were pushed by 6 client(s)" in text and "2 apache-kafka-java 3.9.1" in text for text in texts)
             del rd
@@ -210,4 +210,4 @@ def test_a_broker_starts_whatever_the_settings_of_the_plugin_are(tmp_path: Path)
             assert f"clienthealth.{name}" in refused
         findings = [(one.state, one.text) for one in kafka_works(Settings(kafka=broker.kafka)) if one.about == "pushes"]
         assert findings[0][0] == "failed"
-        assert findings[0][1].startswith("The plugin of broker(s) 1 takes no pushes")
+        assert findings[0][1].startswith("The plugin of broker(s) 1 accepts no pushes")

@@ -45,7 +45,7 @@ def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     # Checked as soon as the topics exist.
     findings = list(kafka_works(settings))
     assert texts(iter(findings), "topic well-metrics", "warning") == [
-        "It has no records yet: nothing can be judged until metrics are written to it."
+        "It has no records yet; without client metrics no client can be judged."
     ]
     assert texts(iter(findings), "topic well-logs", "skipped")
     writer = producer(settings)
@@ -95,7 +95,7 @@ class LoadingBrokers:
 def test_brokers_that_still_load_their_groups_are_no_failure() -> None:
     findings = list(groups_readable(cast("KafkaAdminClient", LoadingBrokers())))
     assert [(finding.about, finding.state) for finding in findings] == [("groups", "ok"), ("groups", "skipped")]
-    assert "ask again in a minute" in findings[1].text
+    assert "run the check again in a minute" in findings[1].text
 
 
 class WithoutACoordinator(LoadingBrokers):
@@ -205,12 +205,14 @@ def test_a_topic_shows_its_codec(broker: Broker, monkeypatch: pytest.MonkeyPatch
     create_topics(broker.kafka, ["packed-lz4"], config={"compression.type": "lz4"})
     settings = replace(settings, topics=replace(settings.topics, logs=("packed-lz4",)))
     findings = list(kafka_works(settings))
-    assert "It is compressed with lz4, which can be read here." in texts(iter(findings), "topic packed-lz4", "ok")
+    assert "It is compressed with lz4, which the exporters here can read." in texts(
+        iter(findings), "topic packed-lz4", "ok"
+    )
     assert [finding.state for finding in machine.codecs_present(settings)] == ["ok"]
     monkeypatch.setattr(machine, "READABLE", {**machine.READABLE, "lz4": lambda: False})
     findings = list(kafka_works(settings))
     (lz4,) = texts(iter(findings), "topic packed-lz4", "failed")
-    assert lz4.startswith("It is compressed with lz4, which nothing here unpacks: pip install")
+    assert lz4.startswith("It is compressed with lz4, which no installed library decompresses: pip install")
     any_codec, empty = texts(iter(findings), "topic packed-metrics", "warning")
     assert "lz4 cannot be read" in any_codec and "no records yet" in empty
     assert [finding.state for finding in machine.codecs_present(settings)] == ["warning"]
@@ -262,7 +264,7 @@ def test_prometheus_must_scrape_both_jobs(web: tuple[str, dict[str, object]]) ->
     failed = texts(servers(settings), "prometheus", "failed")
     assert failed == [
         "1 of 1 targets of 'kafka-client-health' do not answer: connection refused.",
-        "It has no target of the job 'kafka-client-health-monitor', by which the alerts look; add it.",
+        "It has no target with the job 'kafka-client-health-monitor', which the alerts need; add it.",
     ]
 
 

@@ -88,7 +88,7 @@ def test_a_person_is_asked(fresh: Broker, tmp_path: Path) -> None:
     os.close(ours)
     os.close(theirs)
     assert running.returncode == 1
-    assert "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, please" in output
+    assert "please answer with one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL" in output
     assert output.endswith("Nothing was changed.\n")
     assert not file.exists()
 
@@ -110,6 +110,6 @@ def test_what_this_user_may_not_do_is_shown_once_and_not_called_done(
     assert "clients could not be asked for metrics (kafka-client-health): ClusterAuthorizationFailedError\n" in out
     assert "All is there." not in out
     assert (
-        "\nNot all is there: an administrator has to run the commands above of kafka-client-health and "
+        "\nStill missing: an administrator has to run the commands above for kafka-client-health and "
         "kafka-client-health-librdkafka. Now, " in out
     )

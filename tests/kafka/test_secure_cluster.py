@@ -110,7 +110,7 @@ def test_the_doctor_finds_nothing_to_mend(started: Started) -> None:
     until(lambda: not doctor.alive, doctor) if doctor.alive else None
     output = doctor.log.read_text("utf-8")
     assert doctor.exit_code == 0, output
-    assert output.splitlines()[-1].startswith("Nothing that was checked failed; not checked: "), output
+    assert output.splitlines()[-1].startswith("All checks that ran passed; not checked: "), output
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Sett
     findings = list(kafka_works(replace(settings, topics=replace(settings.topics, rejects="others"))))
     problems = [f for f in findings if f.state != "ok" and f.about not in ("clock", "groups", "pushes")]
     assert [(f.about, f.state, f.text) for f in problems if not f.text.startswith("It has no records yet: ")] == [
-        ("topic others", "failed", "This user lacks the right to WRITE; grant it: kafka-acls.sh."),
+        ("topic others", "failed", "This user lacks the right to WRITE; grant it with kafka-acls.sh."),
         (
             "topic others",
             "warning",
@@ -181,10 +181,13 @@ def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, sett
     narrow = {**options, "sasl.jaas.config": options["sasl.jaas.config"].replace('"health"', '"narrow"')}
     findings = list(kafka_works(replace(settings, kafka=replace(settings.kafka, options=narrow))))
     (read,) = [f.text for f in findings if (f.about, f.state) == ("groups", "failed")]
-    assert "lacks the right to READ" in read and "--group spark-kafka-source- --resource-pattern-type prefixed" in read
+    assert (
+        "lacks the right READ on them" in read
+        and "--group spark-kafka-source- --resource-pattern-type prefixed" in read
+    )
     assert any(f.about == "groups" and "sees no consumer group" in f.text for f in findings)
     assert [f.text for f in findings if f.about == "pushes"] == [
-        "This user may not see what brokers ask of their clients (ClusterAuthorizationFailedError); "
+        "This user may not see which metrics brokers request from clients (ClusterAuthorizationFailedError); "
         "to have it checked: kafka-acls.sh --operation DescribeConfigs --cluster."
     ]
     client = admin(replace(settings, kafka=replace(settings.kafka, options=narrow)))

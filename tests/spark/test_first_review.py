@@ -29,7 +29,7 @@ def test_it_reports_since_when_there_is_data_and_offers_that(
     monkeypatch.chdir(tmp_path)
     history.create(spark, str(tmp_path / "history"))
     assert review("--history", "history") == 2
-    assert capsys.readouterr().err == "kafka-health: the history is empty: the monitor has read nothing yet\n"
+    assert capsys.readouterr().err == "kafka-health: the history is empty: the monitor has not written anything yet\n"
     first = datetime.now(UTC).replace(second=0, microsecond=0)
     history.append_quality(
         spark, str(tmp_path / "history"), [Quality(int(first.timestamp() * 1000), "t", 1)], history.Origin("q", 0)

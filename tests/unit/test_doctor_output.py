@@ -32,8 +32,8 @@ def ran(monkeypatch: pytest.MonkeyPatch, *of: tuple[str, Check]) -> object:
     ("states", "code", "last"),
     [
         (("ok", "warning"), 0, "Nothing failed."),
-        (("ok", "skipped"), 0, "Nothing that was checked failed; not checked: skipped-thing."),
-        (("skipped", "failed", "ok"), 1, "1 finding(s) must be mended."),
+        (("ok", "skipped"), 0, "All checks that ran passed; not checked: skipped-thing."),
+        (("skipped", "failed", "ok"), 1, "1 finding(s) need a remedy."),
     ],
 )
 def test_the_last_line_omits_what_was_not_checked(
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_it_with_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
         raise KeyboardInterrupt
 
     assert ran(monkeypatch, ("", interrupted), ("", finds("failed"))) == 130
-    assert capsys.readouterr() == ("ok       place: It works.\n", "\nInterrupted: not all was checked.\n")
+    assert capsys.readouterr() == ("ok       place: It works.\n", "\nInterrupted before all checks had run.\n")
 
 
 def test_what_starts_spark_is_last_and_alone_is_announced() -> None:

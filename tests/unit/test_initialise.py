@@ -119,7 +119,7 @@ def test_an_incomplete_login_is_reported() -> None:
             ],
             "--password-file /no/such: cannot be read",
         ),
-        (["--bootstrap-servers", "127.0.0.1:1"], "nothing listens there"),
+        (["--bootstrap-servers", "127.0.0.1:1"], "no program listens on this port"),
     ],
 )
 def test_mistakes_are_reported_and_nothing_is_written(
@@ -162,7 +162,7 @@ def test_a_file_that_is_there_is_not_overwritten(
     # The same command line again continues to the brokers.
     assert "Kafka at 127.0.0.1:1: " in error_of("--bootstrap-servers", "127.0.0.1:1", *given)
     assert error_of("--bootstrap-servers", "b:1", *given).endswith(
-        f"{file} exists with other values: edit it, or leave out --bootstrap-servers\n"
+        f"{file} exists with other values: edit the file, or drop the options --bootstrap-servers\n"
     )
     password.write_text("another\n")
     assert error_of(*login, "--state", "/elsewhere").endswith("leave out --password-file, --state\n")

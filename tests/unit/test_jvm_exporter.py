@@ -59,7 +59,7 @@ def test_a_file_of_targets_is_read_again_when_it_changes(
     assert targets.now() == (Target("a", "http://h/"),)
     file.write_text("nonsense and more\n", encoding="utf-8")
     assert targets.now() == targets.now() == (Target("a", "http://h/"),)
-    assert caplog.text.count(f"targets of {file} stay as they were: target 'nonsense'") == 1
+    assert caplog.text.count(f"previous targets of {file} stay in force: target 'nonsense'") == 1
     file.write_text("a=http://h/\nb=http://i/\n", encoding="utf-8")
     assert [target.service for target in targets.now()] == ["a", "b"]
     file.write_text("c=http://h/\n", encoding="utf-8")

@@ -89,9 +89,9 @@ def test_options_are_checked_before_a_connection_is_tried() -> None:
 
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
-CHOICE = "must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; refused by all programs"
+CHOICE = "must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; all programs refuse it"
 MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI"
-BUT = "refused by every program but the monitor"
+BUT = "every program but the monitor refuses it"
 TOKENS = {
     "security.protocol": "SASL_SSL",
     "sasl.mechanism": "OAUTHBEARER",
@@ -109,11 +109,11 @@ REFUSED = {
     "Amazon": (MSK, f"sasl.mechanism AWS_MSK_IAM needs the Python package aws-msk-iam-sasl-signer; {BUT}"),
     "Amazon in plain text": (
         MSK | {"security.protocol": "SASL_PLAINTEXT"},
-        "sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL; refused by all programs",
+        "sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL; all programs refuse it",
     ),
     "a store that is not there": (
         {"ssl.truststore.type": "JKS", "ssl.truststore.location": "/etc/ca.jks"},
-        "ssl.truststore.location names a file that cannot be read; refused by all programs",
+        "ssl.truststore.location names a file that cannot be read; all programs refuse it",
     ),
     "a store of Java": (
         {"ssl.truststore.type": "JKS", "ssl.truststore.location": __file__},
@@ -125,11 +125,12 @@ REFUSED = {
     ),
     "no mechanism": (
         {"security.protocol": "SASL_SSL"},
-        f"security.protocol SASL_SSL needs sasl.mechanism ({MECHANISMS}); refused by all programs",
+        f"security.protocol SASL_SSL needs sasl.mechanism ({MECHANISMS}); all programs refuse it",
     ),
     "no user": (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
-        f"sasl.mechanism PLAIN needs sasl.jaas.config of {PLAIN.split()[0]} with username and password; refused by all",
+        f"sasl.mechanism PLAIN needs sasl.jaas.config of {PLAIN.split()[0]} with username and password; all "
+        "programs refuse it",
     ),
     "another's login": (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": PLAIN},
@@ -353,7 +354,7 @@ def test_our_clients_in_spark_have_one_name_and_are_not_among_those_that_push() 
     [
         (["socket disconnected", "Connection timed out"], "it closed the connection"),
         (["Connection timed out", "Connection reset by peer"], "it closed the connection"),
-        (["UnsupportedSaslMechanism", "socket disconnected"], "it does not know this sasl.mechanism"),
+        (["UnsupportedSaslMechanism", "socket disconnected"], "the broker does not support this sasl.mechanism"),
         (["Request timed out after 290 ms"], "Request timed out after 290 ms"),
     ],
 )

@@ -89,7 +89,11 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
             'at_least = "fast"',
             "thresholds.slow_seconds is bound by fast, which does not stand beside it",
         ),
-        ("slow_seconds", "slow_minutes", "thresholds.slow_minutes stands only in this file or only in the class"),
+        (
+            "slow_seconds",
+            "slow_minutes",
+            "thresholds.slow_minutes is missing in the class, or the class has it and this file lacks it",
+        ),
         ("reason", "why", "modes/too_slow/mode.toml: thresholds.slow_seconds: Object contains unknown field `why`"),
         (
             "kinds",

@@ -149,9 +149,9 @@ def test_labels_of_the_installation_come_first_everywhere() -> None:
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"labels": {"1st": "x"}}, "'1st' is no name of a label"),
+        ({"labels": {"1st": "x"}}, "'1st' is not a valid label name"),
         ({"labels": {"service": "x"}}, "'service' is the name of a label that our series have"),
-        ({"keep_labels": ("a-b",)}, "'a-b' is no name of a label"),
+        ({"keep_labels": ("a-b",)}, "'a-b' is not a valid label name"),
         ({"shard": "5/4"}, "shard must be a string, a part and of how many, as 2/4"),
         ({"shard": "0/4"}, "shard must be a string, a part and of how many, as 2/4"),
         ({"shard": "half"}, "shard must be a string, a part and of how many, as 2/4"),

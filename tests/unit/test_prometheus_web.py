@@ -170,8 +170,8 @@ def test_password_guards_all_but_the_probe(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("basic_auth_users:\n  prometheus: s3cret\n", "the password of 'prometheus' must be a bcrypt hash"),
-        ("basic_auth_users: [s3cret\n", r"is no YAML \(line \d\)$"),
-        ("\x00s3cret", "is no YAML"),
+        ("basic_auth_users: [s3cret\n", r"is not YAML \(line \d\)$"),
+        ("\x00s3cret", "is not YAML"),
         ("tls_server_config: {cert_file: c.pem}\n", "missing required field `key_file`"),
         ("tls_server_config: {cert_file: c.pem, key_file: k.pem}\n", "cannot be used: No such file or directory$"),
         ("tls_server_config: {cert_file: c, key_file: k, min_version: TLS10}\n", "min_version"),

@@ -19,13 +19,13 @@ def test_histories_come_from_the_command_line_or_from_the_settings() -> None:
     assert histories("eu=/eu", "us=s3a://us/x=y") == [("eu", "/eu"), ("us", "s3a://us/x=y")]
     assert histories(settings=several) == [("a", "/a"), ("b", "s3a://b/x=y")]
     assert histories("s3a://one/x=y", settings=several) == [("", "s3a://one/x=y")]
-    with pytest.raises(SettingsError, match="each is CLUSTER=DIR"):
+    with pytest.raises(SettingsError, match="each must be CLUSTER=DIR"):
         histories("/eu", "us=/us")
 
 
 @pytest.mark.parametrize("name", ["", "../eu", "a/b", ".hidden"])
 def test_a_cluster_has_the_name_of_a_folder(name: str) -> None:
-    with pytest.raises(SettingsError, match="can be no name of a folder"):
+    with pytest.raises(SettingsError, match="cannot be the name of a folder"):
         replace(Settings(), review=ReviewSettings(histories={name: "/history"}))
 
 

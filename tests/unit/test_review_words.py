@@ -29,9 +29,10 @@ def sentences(value: object) -> list[str]:
 
 def test_an_empty_week_reports_missing_data() -> None:
     assert sentences(review()) == [
-        "No client was observed this week, so nothing can be said of their health.",
-        "No failure was found this week; nobody watched for 7 d (100.0 % of the week), which counts neither way.",
-        "To do: find out why the monitor was blind.",
+        "No client was observed this week, so their health is unknown.",
+        "No failure was found this week; the monitor did not run for 7 d (100.0 % of the week), which counts neither "
+        "way.",
+        "To do: find out why the monitor had no data.",
     ]
 
 
@@ -88,7 +89,7 @@ def test_records_lost_where_nothing_was_observed_are_named() -> None:
     gone = dataclasses.replace(service("orders-api", Minutes()), lost=Loss((12, None), "missed"))
     reviewed = review(overall=dataclasses.replace(gone, service=""), services=[gone])
     assert sentences(reviewed)[0] == (
-        "No client was observed this week, so nothing can be said of their health; "
+        "No client was observed this week, so their health is unknown; "
         "records lost: at least 12 (target 0, missed): orders-api at least 12."
     )
 
@@ -179,8 +180,8 @@ def test_a_gap_is_shown_as_no_data() -> None:
     gap = Period(datetime(2026, 11, 12, tzinfo=UTC), datetime(2026, 11, 13, tzinfo=UTC))
     one = service("orders-api", FINE)
     page = details(review(overall=one, services=[one], quality=Quality(10_080, (gap,), (), 0, 10_080)))
-    assert 'class="blind" title="no data; nobody watched for 1' in page
-    assert "Nobody watched in the gaps below" in page
+    assert 'class="blind" title="no data; the monitor did not run for 1' in page
+    assert "The monitor did not run in the gaps below" in page
 
 
 def test_a_review_of_a_quarter_of_an_hour_speaks_of_periods_and_times() -> None:
@@ -250,10 +251,10 @@ def test_pages_are_listed_by_service_and_by_night_without_zeros() -> None:
     alerts = alerts_of(pages=pages)
     assert (
         "3 pages, 2 at night (22:00 to 07:00): 0.3 per night, at most 2 (night to Tue 10 Nov). "
-        "1 was over within 10 minutes with nothing lost: nobody had to act."
+        "1 was over within 10 minutes with nothing lost: no action was needed."
     ) in alerts
     assert "| orders-api | 2 | 2 | 1 |\n| search | 1 |  |  |" in alerts
-    assert "Pages: 3 (2 at night, 1 needed nobody)" in markdown(review(pages=pages))
+    assert "Pages: 3 (2 at night, 1 needed no action)" in markdown(review(pages=pages))
 
 
 def test_needless_pages_are_held_against_a_budget_and_named() -> None:
@@ -266,11 +267,11 @@ def test_needless_pages_are_held_against_a_budget_and_named() -> None:
     ]
     text = markdown(review(pages=pages, quality=watched())).replace(NB, " ")
     assert "- Noise budget: 3 of 2 (needless pages, beyond the target)" in text
-    assert "see why 3 pages needed nobody, 2 at night: billing 2 and search 1" in text
+    assert "see why 3 pages needed no action, 2 at night: billing 2 and search 1" in text
     within = markdown(review(pages=pages[2:], quality=watched())).replace(NB, " ")
     assert "- Noise budget: 1 of 2 (needless pages, within the target)" in within
-    assert "needed nobody:" not in within
-    assert "see why 1 page needed nobody, 1 at night: billing 1" in markdown(review(pages=pages[:1]))
+    assert "needed no action:" not in within
+    assert "see why 1 page needed no action, 1 at night: billing 1" in markdown(review(pages=pages[:1]))
 
 
 def test_what_to_do_names_the_team_that_owns_the_service() -> None:

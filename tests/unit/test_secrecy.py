@@ -164,7 +164,7 @@ def test_a_secret_is_found_whatever_stands_around_it(before: str, after: str, wi
     "text",
     [
         "Kafka at broker-1:9092 answers; the cluster has 3 broker(s).",
-        "it closed the connection; look at security.protocol, sasl.mechanism, user and password",
+        "the broker closed the connection; check security.protocol, sasl.mechanism, user and password",
         "http://127.0.0.1:9309/client?service=a@b",
         "sasl.mechanism = SCRAM-SHA-512",
         "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",

@@ -123,7 +123,10 @@ def test_no_file_makes_a_traceback(text: str) -> None:
         ),
         ("[groups]\ninclude = '('", "[groups] include must be a string that is not empty, a regular expression"),
         ("[lag.allowed_lag]\norders = -1", "[lag] allowed_lag must be a table of whole numbers, at least 0"),
-        ("[topics]\nrejects = 'client-logs'", "[topics] health and rejects must be topics of their own"),
+        (
+            "[topics]\nrejects = 'client-logs'",
+            "[topics] the topics health and rejects must differ from each other and from the input topics",
+        ),
         ("[modes]\nx = 5", "[modes.x]: unknown mode; known are " + ", ".join(modes())),
         (
             "[modes.producer-callback-deadlock]\nmin_fills = 'two'",
@@ -141,12 +144,13 @@ def test_no_file_makes_a_traceback(text: str) -> None:
         (
             "[prometheus]\nttl_seconds = 10",
             "[prometheus] ttl_seconds (10) must be longer than [jvm] interval_seconds (10) and [monitor] "
-            "publish_seconds (15): series would end between two records",
+            "publish_seconds (15): otherwise series would vanish between two records",
         ),
         (
             "[groups]\ninterval_seconds = 600\n[prometheus]\nttl_seconds = 3600",
-            "[lag] window_seconds (900) must hold min_commits (3) readings, one each [groups] interval_seconds (600): "
-            "no group could be judged",
+            "[lag] window_seconds (900) must have room for min_commits (3) readings, one every [groups] "
+            "interval_seconds (600): "
+            "otherwise no group could be judged",
         ),
         (f"[monitor]\nbuckets = {'9' * 5000}", "not valid TOML"),
     ],

@@ -127,13 +127,19 @@ def test_the_doctor_lists_what_is_missing() -> None:
     with_plugin, ours = f"x.Y,{PLUGIN}", {one.name: dict(one.config) for one in Subscription.ours()}
     assert findings(with_plugin, with_plugin, subscriptions=ours) == [
         ("ok", "All 2 broker(s) have our plugin."),
-        ("ok", "Clients are asked for their metrics every 30 s (kafka-client-health)."),
-        ("ok", "Those on librdkafka are asked for their metrics every 30 s (kafka-client-health-librdkafka)."),
+        ("ok", "Clients are requested to push their metrics every 30 s (kafka-client-health)."),
+        (
+            "ok",
+            "Clients on librdkafka are requested to push their metrics every 30 s (kafka-client-health-librdkafka).",
+        ),
     ]
     ((state, text), *_) = findings(with_plugin, "x.Y", subscriptions=ours)
-    assert (state, text.split(":")[0]) == ("warning", "Of 2 brokers 1 lack our plugin (2)")
+    assert (state, text.split(":")[0]) == ("warning", "Of 2 brokers, 1 lack our plugin (2)")
     ((state, text), *_) = findings(with_plugin, f"{PLUGIN},{BROKEN}", subscriptions=ours)
-    assert (state, text.split(":")[0]) == ("failed", "The plugin of broker(s) 2 takes no pushes")
+    assert (state, text.split(":")[0]) == (
+        "failed",
+        "The plugin of broker(s) 2 accepts no pushes, because its settings are wrong",
+    )
     (_, (state, text), _) = findings(with_plugin, subscriptions={})
     assert (state, text.split(".")[0]) == ("failed", "Clients are not asked for metrics that we read")
     (_, (state, text), _) = findings(with_plugin, subscriptions={"lag": {"metrics": CONSUMER, "interval.ms": "5000"}})

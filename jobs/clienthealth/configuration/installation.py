@@ -35,9 +35,9 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
     labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
     for name in (*labels, *settings.prometheus.keep_labels):
         if not _NAME.fullmatch(name) or name.startswith("__"):
-            raise SettingsError(f"[prometheus] labels: '{name}' is no name of a label")
+            raise SettingsError(f"[prometheus] labels: '{name}' is not a valid label name")
         if name in _TAKEN:
-            raise SettingsError(f"[prometheus] labels: '{name}' is the name of a label that our series have already")
+            raise SettingsError(f"[prometheus] labels: '{name}' is a label that our series already have")
     return {name: value for name, value in labels.items() if value}
 
 

@@ -108,7 +108,7 @@ class Answers:
             "review": {"out": there.review.out},
         }
         lines = [
-            "# Settings of Kafka Client Health. What is not here has its default:",
+            "# Settings of Kafka Client Health. A setting that is missing here has its default:",
             "# deploy/config.reference.toml has every setting with its reason.",
         ]
         for section, values in sections.items():
@@ -189,7 +189,10 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
     if missing:
         return missing, f"Clients are not asked for {'all' if len(missing) < len(wanted) else 'their'} metrics yet."
     often = sorted({other.interval_ms / 1000 for other in present.values() for one in wanted if other.covers(one)})
-    return [], f"Clients are asked for their metrics every {' and '.join(f'{seconds:g}' for seconds in often)} s."
+    return (
+        [],
+        f"Clients are requested to push their metrics every {' and '.join(f'{seconds:g}' for seconds in often)} s.",
+    )
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
@@ -200,7 +203,7 @@ def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable
             try:
                 subscription.write(client)
                 often = f"every {subscription.interval_ms / 1000:g} s"
-                say(f"clients are asked for their metrics {often} ({subscription.name})")
+                say(f"clients are requested to push their metrics {often} ({subscription.name})")
             except ServiceError as error:
                 say(f"clients could not be asked for metrics ({subscription.name}): {error}")
                 refused.append(subscription.name)

@@ -162,8 +162,8 @@ def refuse_other(name: str, paths: Sequence[Path]) -> None:
             path.unlink()
         lines = "\n".join(f"{digests[path]}  {path.name}" for path in other)
         raise DependencyError(
-            f"{_failure(name)}: these jars are not those that jars.sha256 pins, and were deleted; if you raised a "
-            f"version, compare them with what their project publishes, and enter them:\n{lines}"
+            f"{_failure(name)}: these jars did not match their pins in jars.sha256 and were deleted; if you raised "
+            f"a version, compare them with the checksums of their project, and enter these:\n{lines}"
         )
 
 
@@ -233,7 +233,7 @@ def _downloaded(module: str, folder: Path) -> Path:
     except OSError as error:
         raise DependencyError(f"{_failure(artifact)}: {error}") from error
     if hashlib.sha1(content, usedforsecurity=False).hexdigest() != sum_file.decode("ascii", "replace").split()[0]:
-        raise DependencyError(f"{_failure(artifact)}: what came from {url} is not what its checksum says")
+        raise DependencyError(f"{_failure(artifact)}: the file from {url} does not match its checksum")
     target = folder / "jars" / name
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_suffix(".draft")
@@ -274,7 +274,9 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=RESOLVE_SECONDS, check=False
             )
         except subprocess.TimeoutExpired as error:
-            raise DependencyError(f"{_failure(name)}: no end after {RESOLVE_SECONDS} s; see {log}") from error
+            raise DependencyError(
+                f"{_failure(name)}: the download did not end within {RESOLVE_SECONDS} s; see {log}"
+            ) from error
     if done.returncode != 0:
         # Report the line of Ivy's output that explains the failure.
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -296,8 +298,8 @@ def pyspark() -> Path:
 
 def _failure(name: str) -> str:
     return (
-        f"the jars of '{name}' could not be fetched from {repository()} (a machine without the internet can use "
-        "a mirror: KAFKA_HEALTH_MAVEN_URL; what has been fetched is kept)"
+        f"the jars of '{name}' could not be fetched from {repository()} (without access to the internet, set "
+        "KAFKA_HEALTH_MAVEN_URL to a mirror; completed downloads are kept)"
     )
 
 

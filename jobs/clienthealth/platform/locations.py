@@ -87,7 +87,7 @@ class Reread(Generic[_T]):
                 except HealthError as error:
                     self.readable, self._unopened = False, isinstance(error.__cause__, OSError)
                     if changed or not self._unopened:
-                        log.warning("%s stay as they were: %s", self._what, error)
+                        log.warning("the previous %s stay in force: %s", self._what, error)
             return self._content
 
     def _stamps(self) -> list[object]:

@@ -82,7 +82,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
             meant = "".join(f" (is {near} meant?)" for near in get_close_matches(name, supported, 1))
             raise OptionError(f"'{name}' is not supported{meant}; known are {', '.join(supported)}")
         elif name.endswith("callback.handler.class") and (login is None or login.defaults.get(name) != value):
-            raise OptionError(f"{name} must be the one that sasl.mechanism has by itself: leave it out")
+            raise OptionError(f"{name} must be the login module that sasl.mechanism implies; remove this option")
     if "security.protocol" in options:
         translated["security_protocol"] = options["security.protocol"].upper()
     if login and login.package and find_spec(login.package) is None:
@@ -151,7 +151,7 @@ def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, 
     if mechanism == "OAUTHBEARER":
         url = urllib.parse.urlsplit(options.get(_TOKEN_URL, ""))
         if url.scheme not in ("https", "http", "file"):
-            raise OptionError(f"sasl.mechanism OAUTHBEARER needs as {_TOKEN_URL} an address, of https or of a file")
+            raise OptionError(f"sasl.mechanism OAUTHBEARER needs {_TOKEN_URL} to be an https or file URL")
         needs += ["clientId", "clientSecret"] * (url.scheme != "file")
     if mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
         raise OptionError("sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL")
@@ -218,7 +218,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
                 problem = f"cannot be read as {kind} with its password ({type(error).__name__})"
                 raise OptionError(f"ssl.{store}.location {problem}") from None
             except DependencyError as error:
-                raise OptionError(f"ssl.{store}.location is JKS, for which {error}") from None
+                raise OptionError(f"ssl.{store}.location is of type JKS: {error}") from None
     return context
 
 

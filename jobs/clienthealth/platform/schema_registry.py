@@ -1,4 +1,4 @@
-"""A schema registry: decode what its serializers framed by the schema that the frame names.
+"""A schema registry: decode records by the schema that their frame names.
 
 It speaks Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda offer too. Schemas never change,
 so each process requests a schema once. If the registry does not answer, requests are repeated for a while and then
@@ -139,14 +139,14 @@ class _Client:
                 why = f"HTTP {error.code} {error.reason}"
                 if error.code in _REFUSED:
                     raise ServiceError(
-                        f"the schema registry {self._settings.url} refuses: {why}; see [registry] user, password_file, "
-                        "cert_file"
+                        f"the schema registry {self._settings.url} refuses: {why}; check [registry] user, "
+                        "password_file, cert_file"
                     ) from None
             except (OSError, ValueError) as error:
                 why = str(getattr(error, "reason", error))
             if time.monotonic() + pause > deadline:
                 raise ServiceError(
-                    f"the schema registry {self._settings.url} does not answer: {why}; the records that need it wait"
+                    f"the schema registry {self._settings.url} does not answer: {why}; its records are read again later"
                 )
             _LOG.warning("the schema registry does not answer (%s); asked again in %.1f s", why, pause)
             time.sleep(pause)

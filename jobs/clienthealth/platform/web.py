@@ -304,7 +304,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(response)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer an error in a few words, without repeating anything of the request."""
+        """Send a short error response that repeats nothing from the request."""
         self.close_connection = True
         # For a request without a version the standard library would send no status line, so set one.
         self.request_version = "HTTP/1.1"

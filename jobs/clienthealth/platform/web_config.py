@@ -106,7 +106,7 @@ def access(web_config_file: str) -> Access:
         raise SettingsError(_at(path, f"cannot be read: {error.strerror}")) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
-        raise SettingsError(_at(path, f"is no YAML{f' (line {mark.line + 1})' if mark else ''}")) from None
+        raise SettingsError(_at(path, f"is not YAML{f' (line {mark.line + 1})' if mark else ''}")) from None
     except msgspec.ValidationError as error:
         raise SettingsError(_at(path, str(error))) from None
     wrong = sorted(user for user, stored in said.basic_auth_users.items() if not _HASH.fullmatch(stored))
@@ -121,7 +121,9 @@ def access(web_config_file: str) -> Access:
     try:
         return Access(config.context(path.parent) if config else None, said.basic_auth_users)
     except OSError as error:
-        raise SettingsError(_at(path, f"certificate and key cannot be used: {error.strerror or error}")) from None
+        raise SettingsError(
+            _at(path, f"the server cannot use this certificate and key: {error.strerror or error}")
+        ) from None
 
 
 def _at(path: Path, what: str) -> str:

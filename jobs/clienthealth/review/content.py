@@ -141,7 +141,7 @@ def list_figures(review: Review) -> Iterator[Figure]:
     yield Figure("Incidents", incidents, f"{confirmed} confirmed, {open_} still open")
     if review.pages is not None:
         night, idle = number(count_at_night(review.pages)), count_idle(review.pages)
-        yield Figure("Pages", number(len(review.pages)), f"{night} at night, {number(idle)} needed nobody")
+        yield Figure("Pages", number(len(review.pages)), f"{night} at night, {number(idle)} needed no action")
         allowed = review.needless_pages_target
         state = "within" if idle <= allowed else "beyond"
         yield Figure("Noise budget", f"{number(idle)} of {number(allowed)}", f"needless pages, {state} the target")
@@ -214,14 +214,14 @@ def describe_pages(review: Review) -> str:
     if not idle:
         return f"{words}. Each lasted, or lost records: somebody had to act."
     within = f"within {BRIEF // MINUTE} minutes with nothing lost"
-    return f"{words}. {number(idle)} {'was' if idle == 1 else 'were'} over {within}: nobody had to act."
+    return f"{words}. {number(idle)} {'was' if idle == 1 else 'were'} over {within}: no action was needed."
 
 
 def describe_watch(review: Review) -> str:
     """Say how much of the period was watched, and how much of it could be judged."""
     quality, overall = review.quality, review.overall.minutes
     every = overall.unknown + overall.observed
-    gaps = "Nobody watched in the gaps below: clients in them count neither as healthy nor as unhealthy."
+    gaps = "The monitor did not run in the gaps below: clients in them count neither as healthy nor as unhealthy."
     sentences = [
         f"Watched {minutes(quality.watched)} of {minutes(quality.minutes)} "
         f"({percent(quality.watched / quality.minutes, 1)}).",
@@ -296,7 +296,7 @@ def headline(review: Review) -> tuple[str, str, str]:
 def _how(review: Review) -> str:
     overall, unit = review.overall, review.period.unit
     if overall.budget.spent is None:
-        return f"No client was observed this {unit}, so nothing can be said of their health{_lost(review)}."
+        return f"No client was observed this {unit}, so their health is unknown{_lost(review)}."
     missed = [s for s in review.services if s.budget.state == "overspent"]
     observed = [s for s in review.services if s.minutes.observed]
     services = count_of(len(observed), "service")
@@ -339,7 +339,7 @@ def _wrong(review: Review) -> str:
     blind = ""
     if gap:
         share = percent(gap / review.quality.minutes, 1)
-        blind = f"; nobody watched for {minutes(gap)} ({share} of the {unit}), which counts neither way"
+        blind = f"; the monitor did not run for {minutes(gap)} ({share} of the {unit}), which counts neither way"
     if not review.themes:
         return f"No failure was found this {unit}{blind}."
     worst, rest = review.themes[0], len(review.themes) - 1
@@ -377,7 +377,7 @@ def _needless(review: Review) -> str:
     counts = Counter(page.service or "many at once" for page in idle).most_common()
     pages, night = count_of(len(idle), "page"), count_at_night(idle)
     at_night = f", {night} at night" if night else ""
-    return f"see why {pages} needed nobody{at_night}: {listing([f'{name} {count}' for name, count in counts], 3)}"
+    return f"see why {pages} needed no action{at_night}: {listing([f'{name} {count}' for name, count in counts], 3)}"
 
 
 def _next(review: Review) -> str:
@@ -402,7 +402,7 @@ def _next(review: Review) -> str:
     if needless := _needless(review):
         todo.append(needless)
     if review.quality.gap_minutes:
-        todo.append("find out why the monitor was blind")
+        todo.append("find out why the monitor had no data")
     if not todo:
         return "Nothing needs a decision today."
     return f"To do: {'; '.join(todo)}."

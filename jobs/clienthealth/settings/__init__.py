@@ -39,9 +39,9 @@ class TopicSettings(Checked, of=STATED["topics"]):
     def contradictions(self) -> Iterator[str]:
         """Yield an error if the monitor would read topics that it writes, or if `services` names an unknown topic."""
         if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
-            yield "health and rejects must be topics of their own"
+            yield "the topics health and rejects must differ from each other and from the input topics"
         for topic in sorted({rule.partition("=")[0] for rule in self.services} - {*self.metrics, *self.logs}):
-            yield f"services names {topic}, which is neither among metrics nor logs"
+            yield f"services names {topic}, which is not a topic of metrics or logs"
 
 
 @dataclass(frozen=True)
@@ -205,11 +205,11 @@ class ReviewSettings(Checked, of=STATED["review"]):
         """Yield an error if a password would be sent without TLS, or if a cluster's name cannot be a folder's name."""
         for cluster in self.histories:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", cluster):
-                yield f"histories: '{cluster}' can be no name of a folder"
+                yield f"histories: '{cluster}' cannot be the name of a folder"
         for cluster in self.environments.keys() - self.histories.keys():
-            yield f"environments: '{cluster}' is no cluster of histories"
+            yield f"environments: '{cluster}' is not a cluster in histories"
         if self.smtp_user and self.smtp_tls == "none":
-            yield "smtp_tls must not be none where smtp_user is set: its password would be sent without TLS"
+            yield "smtp_tls must not be none if smtp_user is set, because the password would be sent without TLS"
 
 
 @dataclass(frozen=True)
@@ -240,11 +240,12 @@ class Settings:
                 raise SettingsError(
                     f"[prometheus] ttl_seconds ({self.prometheus.ttl_seconds}) must be longer than [{section}] "
                     f"interval_seconds ({interval:g}) and [monitor] publish_seconds ({self.monitor.publish_seconds}): "
-                    "series would end between two records"
+                    "otherwise series would vanish between two records"
                 )
         if self.lag.window_seconds < self.lag.min_commits * self.groups.interval_seconds:
             raise SettingsError(
-                f"[lag] window_seconds ({self.lag.window_seconds}) must hold min_commits ({self.lag.min_commits}) "
-                f"readings, one each [groups] interval_seconds ({self.groups.interval_seconds:g}): "
-                "no group could be judged"
+                f"[lag] window_seconds ({self.lag.window_seconds}) must have room for min_commits "
+                f"({self.lag.min_commits}) readings, one every [groups] interval_seconds "
+                f"({self.groups.interval_seconds:g}): "
+                "otherwise no group could be judged"
             )

@@ -83,11 +83,15 @@ class Section:
     def check(self, names: Set[str]) -> None:
         """Raise CatalogueError unless the class has these settings, and they refer to each other and to forms."""
         if wrong := names ^ self.settings.keys():
-            raise CatalogueError(f"{self.where}.{min(wrong)} stands only in this file or only in the class")
+            raise CatalogueError(
+                f"{self.where}.{min(wrong)} is missing in the class, or the class has it and this file lacks it"
+            )
         for name, setting in self.settings.items():
             others = (setting.at_least, setting.at_most, setting.needs or None)
             if unknown := {other for other in others if isinstance(other, str)} - names:
-                raise CatalogueError(f"{self.where}.{name} is bound by {min(unknown)}, which does not stand beside it")
+                raise CatalogueError(
+                    f"{self.where}.{name} is bound by {min(unknown)}, which is no numeric setting of its section"
+                )
             if setting.form not in ("", *FORMS):
                 raise CatalogueError(f"{self.where}.{name}: there is no form {setting.form}")
 
@@ -267,7 +271,7 @@ FORMS: Mapping[str, Form] = {
     "of-topic": Form("as topic=glob", r"[0-9A-Za-z._-]{1,249}=.+"),
     "expression": Form("a regular expression", test=_compiles),
     "shard": Form(
-        "a part and of how many, as 2/4",
+        "a part and the number of parts, as 2/4",
         r"[1-9][0-9]{0,3}/[1-9][0-9]{0,3}",
         lambda part: le(*map(int, part.split("/"))),
     ),

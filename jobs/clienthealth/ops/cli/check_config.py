@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options: all settings, or only those that differ from the defaults."""
-    parser.add_argument("--changed", action="store_true", help="only what differs from the defaults")
+    parser.add_argument("--changed", action="store_true", help="print only settings that differ from the defaults")
     parser.add_argument(
         "--spark-submit",
         choices=("client", "cluster"),
         metavar="MODE",
-        help="instead the file for spark-submit --properties-file (heap, JVM flags, logging), by its --deploy-mode",
+        help="print the file for spark-submit --properties-file (heap, JVM flags, logging); MODE: its --deploy-mode",
     )
 
 
@@ -51,4 +51,5 @@ def _connect_options(options: Mapping[str, str], where: str = "") -> None:
         except SettingsError as error:
             refused.setdefault(str(error), []).append(program)
     for complaint, programs in refused.items():
-        raise SettingsError(f"{where}{complaint}; refused by {'all programs' if len(programs) > 1 else programs[0]}")
+        refusing = "all programs refuse" if len(programs) > 1 else f"{programs[0]} refuses"
+        raise SettingsError(f"{where}{complaint}; {refusing} it")

@@ -24,8 +24,8 @@ def configure_diagnose(parser: argparse.ArgumentParser) -> None:
     from clienthealth.diagnose.outcome import EXIT_CODES
 
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="folder, file, archive, or - for stdin")
-    parser.add_argument("--json", action="store_true", help="one JSON object per client and line")
-    parser.add_argument("--verbose", action="store_true", help="all evidence, inputs and clients, however many")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line, for each client")
+    parser.add_argument("--verbose", action="store_true", help="show all evidence, inputs and clients")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write one self-contained page for a ticket")
     parser.epilog = EXIT_CODES
 
@@ -69,14 +69,25 @@ def configure_watch(parser: argparse.ArgumentParser) -> None:
         "[SERVICE=]URL of a Jolokia agent or of statistics that a process serves",
     )
     parser.add_argument(
-        "--group", metavar="NAME", help="a consumer group instead: members, lag, members that do not commit"
+        "--group", metavar="NAME", help="watch a consumer group instead: members, lag, and members that do not commit"
     )
-    parser.add_argument("--bootstrap", metavar="SERVERS", help="with --group: the brokers (default: of the settings)")
+    parser.add_argument(
+        "--bootstrap", metavar="SERVERS", help="with --group: the brokers (default: [kafka] bootstrap_servers)"
+    )
     parser.add_argument("--for", dest="seconds", type=duration, metavar="SECONDS", help="default: until Ctrl-C")
-    parser.add_argument("--agent", type=Path, metavar="JAR", help="the Jolokia agent to attach (default: ours)")
-    parser.add_argument("--json", action="store_true", help="at the end one JSON object per client and line")
-    parser.add_argument("--record", type=Path, metavar="DIR", help="keep what is read, for 'diagnose' and for a ticket")
-    parser.add_argument("--verbose", action="store_true", help="all evidence and clients, however many")
+    parser.add_argument(
+        "--agent",
+        type=Path,
+        metavar="JAR",
+        help="the Jolokia agent to attach (default: the one that this product downloads)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="at the end print one JSON object per line, for each client"
+    )
+    parser.add_argument(
+        "--record", type=Path, metavar="DIR", help="keep all data in this folder, for 'diagnose' or a ticket"
+    )
+    parser.add_argument("--verbose", action="store_true", help="show all evidence and clients")
     parser.epilog = EXIT_CODES
 
 
@@ -95,7 +106,7 @@ def run_watch(args: argparse.Namespace) -> int:
     if not args.group:
         return _processes(args, settings)
     if args.record or args.agent:
-        raise InputError("--record and --agent go with processes, not with --group")
+        raise InputError("--record and --agent work only with processes, not with --group")
     if args.bootstrap:
         settings = replace(settings, kafka=replace(settings.kafka, bootstrap_servers=args.bootstrap))
     return _group(args, settings)

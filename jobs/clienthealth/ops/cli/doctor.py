@@ -1,4 +1,4 @@
-"""`kafka-health doctor`: check that everything is there that a healthy installation needs."""
+"""`kafka-health doctor`: check everything that a healthy installation needs."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
                 lines = textwrap.wrap(text, 70, break_long_words=False, break_on_hyphens=False)
                 print(f"{mark} " + "\n         ".join(lines), flush=True)
     except KeyboardInterrupt:
-        print("\nInterrupted: not all was checked.", file=sys.stderr)
+        print("\nInterrupted before all checks had run.", file=sys.stderr)
         return 130
     failed = sum(finding.state == "failed" for finding in findings)
     skipped = ", ".join(dict.fromkeys(finding.about for finding in findings if finding.state == "skipped"))
     if not args.json:
-        well = f"Nothing that was checked failed; not checked: {skipped}." if skipped else "Nothing failed."
-        print(f"\n{f'{failed} finding(s) must be mended.' if failed else well}")
+        well = f"All checks that ran passed; not checked: {skipped}." if skipped else "Nothing failed."
+        print(f"\n{f'{failed} finding(s) need a remedy.' if failed else well}")
     return int(failed > 0)

@@ -1,4 +1,4 @@
-"""`kafka-health formats PATH… | --topic T`: identify the formats of your own records before you install anything."""
+"""`kafka-health formats PATH… | --topic T`: identify the formats of your records without an installed monitor."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from clienthealth.settings import Settings
 
 EXIT_CODES = (
-    "exit codes: 0 all records can be read, 1 some are rejected, 2 wrong usage, unreadable or unreachable, "
-    "3 there is no record"
+    "exit codes: 0 all records can be read, 1 some are rejected, 2 wrong usage, or input that cannot be read "
+    "or reached, 3 there are no records"
 )
 _LIMIT = 1000
 #: Replaces the Kafka partition of records that come from a file.
@@ -29,7 +29,7 @@ NO_PARTITION = -1
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options: where the records are, how many to read, and the form of the answer."""
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="file or folder of records")
-    parser.add_argument("--topic", action="append", default=[], metavar="T", help="a topic; may be given repeatedly")
+    parser.add_argument("--topic", action="append", default=[], metavar="T", help="a topic; repeat the option for more")
     parser.add_argument(
         "--stream", choices=("metrics", "logs"), help="the expected kind of the records (default: either)"
     )

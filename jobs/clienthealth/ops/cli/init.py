@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 #: Options for the connection: name, metavar, help.
 CONNECTION = (
-    ("username", "NAME", "user; of OAUTHBEARER the client id, of GSSAPI the principal"),
-    ("password-file", "FILE", "its first line is the password, of OAUTHBEARER the client secret"),
+    ("username", "NAME", "user name; for OAUTHBEARER the client id, for GSSAPI the principal"),
+    ("password-file", "FILE", "file whose first line is the password (for OAUTHBEARER the client secret)"),
     ("token-url", "URL", "OAUTHBEARER: endpoint that issues tokens, or file:///… of a token"),
     ("scope", "NAME", "OAUTHBEARER: scope of the tokens"),
-    ("keytab", "FILE", "GSSAPI: keytab of the principal; without it its ticket cache is used"),
-    ("ca-file", "FILE", "authority of the brokers' certificates: PEM, .p12 or .jks"),
-    ("client-file", "FILE", "certificate and key of this client, in one file of these types"),
-    ("store-password-file", "FILE", "its first line is the password of .p12 and .jks"),
+    ("keytab", "FILE", "GSSAPI: keytab of the principal (default: use the ticket cache)"),
+    ("ca-file", "FILE", "file with the CA of the brokers' certificates: PEM, .p12 or .jks"),
+    ("client-file", "FILE", "file with this client's certificate and key: PEM, .p12 or .jks"),
+    ("store-password-file", "FILE", "file whose first line is the password of the .p12 or .jks files"),
 )
 
 
@@ -35,10 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     what = str(parser.description)
     parser.description = (
-        f"{what[0].upper()}{what[1:]}. Nothing is changed before you have seen what will be done. It can be run again: "
-        "existing files and topics are kept."
+        f"{what[0].upper()}{what[1:]}. It shows all changes and asks before it makes them. You can run it "
+        "again: existing files and topics are kept."
     )
-    parser.add_argument("--out", metavar="FILE", default="health.toml", help="the file of settings (health.toml)")
+    parser.add_argument("--out", metavar="FILE", default="health.toml", help="settings file to write (health.toml)")
     connection = parser.add_argument_group("the cluster")
     connection.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers")
     connection.add_argument("--security-protocol", choices=PROTOCOLS, help="default: PLAINTEXT")
@@ -55,10 +55,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--replication-factor",
         metavar="N",
         type=int,
-        help="copies of each partition of new topics (3, or as many as there are brokers; -1: their default)",
+        help="copies of each partition of new topics (3, with fewer brokers their number; -1: the brokers' default)",
     )
     parser.add_argument(
-        "--state", metavar="DIR", help="folder or URL of checkpoints, history and reviews (the current folder)"
+        "--state", metavar="DIR", help="folder or URL for checkpoints, history and reviews (the current folder)"
     )
     pushes = parser.add_argument_group("metrics that clients push by themselves (KIP-714)")
     pushes.add_argument(
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=30.0,
         help="interval of pushes to request from clients, through brokers with our plugin (30); 0: request none",
     )
-    parser.add_argument("--dry-run", action="store_true", help="connect, show what would be done, and do nothing")
+    parser.add_argument("--dry-run", action="store_true", help="connect and show the changes without making them")
     parser.add_argument("--yes", action="store_true", help="do it without asking")
 
 
@@ -104,9 +104,9 @@ def run(args: argparse.Namespace) -> int:
     refused = initialise.subscribe(settings, unasked, print)
     lacking = [f"partitions cannot be read ({topics.unread})"] * bool(topics.unread)
     if refused:
-        lacking.append(f"an administrator has to run the commands above of {' and '.join(refused)}")
-    whole = f"Not all is there: {'; '.join(lacking)}." if lacking else "All is there."
-    print(f"\n{whole} Now, each in a terminal of its own or as a service:")
+        lacking.append(f"an administrator has to run the commands above for {' and '.join(refused)}")
+    whole = f"Still missing: {'; '.join(lacking)}." if lacking else "All is there."
+    print(f"\n{whole} Now start each of these in its own terminal or as a service:")
     for what in ("monitor", "export groups", "export prometheus"):
         print(f"  kafka-health {what} --config {path}")
     return int(bool(lacking))
@@ -144,8 +144,8 @@ def _kept(args: argparse.Namespace, path: Path) -> Settings:
         "state": (args.state and placed(Defaults(), args.state).monitor.checkpoint, settings.monitor.checkpoint),
     }
     if others := [f"--{name}" for name, (given, there) in compared.items() if given and given != there]:
-        raise SettingsError(f"{path} exists with other values: edit it, or leave out {', '.join(others)}")
-    print(f"{path} exists and is kept.")
+        raise SettingsError(f"{path} exists with other values: edit the file, or drop the options {', '.join(others)}")
+    print(f"{path} exists and is not changed.")
     return settings
 
 
@@ -175,8 +175,8 @@ def _answers(args: argparse.Namespace) -> Answers:
         login |= {"keytab": str(Path(login["keytab"]).resolve())} if login.get("keytab") else {}
         ask = partial(_ask, asks)
     if protocol.endswith("SSL"):
-        login["ca_file"] = ask(args.ca_file, "File of the authority (empty: the system's)")
-        login["client_file"] = ask(args.client_file, "File of our certificate and key (empty: none)")
+        login["ca_file"] = ask(args.ca_file, "File with the brokers' CA (empty: the system's CAs)")
+        login["client_file"] = ask(args.client_file, "File with this client's certificate and key (empty: none)")
         if {Path(login[file]).suffix.lower() for file in ("ca_file", "client_file")} & STORES.keys():
             login["store_password"] = ask(
                 _password(args.store_password_file, "--store-password-file"), "Password of the stores", read=getpass
@@ -200,7 +200,7 @@ def _ask(
         given = read(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default
         if not choices or given in choices:
             return given
-        print(f"one of {', '.join(choices)}, please")
+        print(f"please answer with one of {', '.join(choices)}")
         given = None
     return given or default
 
@@ -218,5 +218,7 @@ def _agreed() -> bool:
     from clienthealth.model.errors import SettingsError
 
     if not sys.stdin.isatty():
-        raise SettingsError("there is no terminal for a confirmation: --yes confirms, --dry-run only shows the changes")
+        raise SettingsError(
+            "there is no terminal to ask for confirmation: give --yes to confirm, or --dry-run to only show the changes"
+        )
     return input("\nContinue? [y/N] ").strip().lower() in ("y", "yes")

@@ -36,7 +36,7 @@ ASK_SECONDS = 20.0
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options: the exporter's address and login, and the transport on which to answer."""
     parser.add_argument("--url", help="the exporter's address (default: http://127.0.0.1:PORT by [prometheus] port)")
-    parser.add_argument("--user", help="user of its web configuration, with --password-file")
+    parser.add_argument("--user", help="user name for the exporter's login, with --password-file")
     parser.add_argument("--password-file", type=Path, metavar="FILE", help="file that holds that user's password")
     parser.add_argument(
         "--http",

@@ -24,7 +24,7 @@ def configure_modes(parser: argparse.ArgumentParser) -> None:
 
 
 def run_modes(args: argparse.Namespace) -> int:
-    """Print every mode with one sentence."""
+    """Print every mode with its one-sentence description."""
     all_modes = list(modes().values())
     print(json.dumps([entry(mode) for mode in all_modes], indent=2) if args.json else table(all_modes))
     return 0
@@ -43,7 +43,7 @@ def entry(mode: Mode) -> dict[str, object]:
 
 
 def table(all_modes: list[Mode]) -> str:
-    """Format one block per mode: its id, its kinds of client, and its sentence."""
+    """Format one block per mode: its id, its kinds of client, and its one-sentence description."""
     blocks = []
     for mode in all_modes:
         kinds = ", ".join(sorted(mode.kinds))

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--once",
         action="store_true",
-        help=f"end when the query fails (exit code {AGAIN}, {HEAP}): something else restarts it",
+        help=f"end when the query fails (exit code {AGAIN} or {HEAP}), because another supervisor restarts the monitor",
     )
 
 
@@ -91,7 +91,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
 
 
 def _supervised(config: str | None) -> int:
-    """Start the job as a process of its own, and again after failures. Returns its final exit code."""
+    """Run the job in a child process and restart it after failures. Returns its final exit code."""
     from clienthealth.platform.stopping import set_by_signal
 
     command = [sys.executable, "-m", "clienthealth.ops.cli", "monitor", "--once"]
@@ -116,7 +116,9 @@ def _supervised(config: str | None) -> int:
         if time.monotonic() - begun > WELL_SECONDS:
             wait = FIRST_WAIT
         print(
-            f"kafka-health: the monitor ended with code {code}; next start in {wait:.0f} s", file=sys.stderr, flush=True
+            f"kafka-health: the monitor ended with exit code {code} and restarts in {wait:.0f} s",
+            file=sys.stderr,
+            flush=True,
         )
         if stop.wait(wait):
             return 0

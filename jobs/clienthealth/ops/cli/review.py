@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 _FROM = (
-    "an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); alone: the whole period that it names"
+    "start: an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); without --to, it covers "
+    "this whole week, month, quarter or day"
 )
 
 
@@ -33,7 +34,9 @@ def configure_review(parser: argparse.ArgumentParser) -> None:
     """Add the options; the section [review] of the settings has the defaults."""
     parser.add_argument("--week", metavar="WEEK", help="an ISO week, as 2026-W46 (default: the last full one, UTC)")
     parser.add_argument("--from", dest="begin", metavar="WHEN", help=_FROM)
-    parser.add_argument("--to", dest="end", metavar="WHEN", help="the same; the day, week or quarter it names counts")
+    parser.add_argument(
+        "--to", dest="end", metavar="WHEN", help="end, in the same forms; that week, month, quarter or day is included"
+    )
     parser.add_argument(
         "--out", metavar="DIR", help="folder or URL of the files (default: [review] out / name of the week)"
     )
@@ -44,7 +47,9 @@ def configure_review(parser: argparse.ArgumentParser) -> None:
         help="folder or URL of the history, once per cluster (default: [review] histories, else [monitor] history)",
     )
     parser.add_argument(
-        "--actions", metavar="FILE", help="actions carried over (default: actions.toml in DIR or the folder above it)"
+        "--actions",
+        metavar="FILE",
+        help="file with actions of earlier reviews (default: actions.toml in DIR or the folder above it)",
     )
     parser.add_argument("--mail", action="store_true", help="send the review to [review] mail_to as well")
 
@@ -87,7 +92,7 @@ def run_review(args: argparse.Namespace) -> int:
 def _reviews(
     spark: Any, settings: Settings, reviewed: Period, actions: Path | None, scratch: Path
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
-    """Make the review of each cluster and of all clusters together. Returns the whole, the parts, and the files."""
+    """Make the review. Returns it, the reviews of its single clusters, and the paths of all written files."""
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.queries import build
@@ -114,7 +119,7 @@ def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> N
     begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))
     first = min(begun, default=None)
     if first is None:
-        raise InputError("the history is empty: the monitor has read nothing yet")
+        raise InputError("the history is empty: the monitor has not written anything yet")
     if first >= week.end:
         raise InputError(
             f"the history begins on {first:%Y-%m-%d at %H:%M} UTC, after the last full week ({week.label}); until one "
@@ -129,7 +134,7 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
         monitor = replace(settings.monitor, history=options[0])
         return replace(settings, monitor=monitor, review=replace(settings.review, histories={}, environments={}))
     if len(named) < len(options):
-        raise SettingsError("--history: of several, each is CLUSTER=DIR")
+        raise SettingsError("--history: if there are several, each must be CLUSTER=DIR")
     histories = {cluster: location for cluster, _, location in named}
     if not named:
         return settings
@@ -160,7 +165,9 @@ def actions_beside(folder: Path) -> Path:
 
 def configure_maintain(parser: argparse.ArgumentParser) -> None:
     """Add the options; the settings have the defaults."""
-    parser.add_argument("--alone", action="store_true", help="no monitor runs that writes it (needed on S3)")
+    parser.add_argument(
+        "--alone", action="store_true", help="confirm that no monitor writes to this history now (required on S3)"
+    )
     parser.add_argument("--history", metavar="DIR", help="folder or URL of the history (default: [monitor] history)")
 
 

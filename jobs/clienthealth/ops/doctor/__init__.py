@@ -1,4 +1,4 @@
-"""Checks everything that a healthy installation needs, and describes what is wrong and how to mend it.
+"""Check everything that a healthy installation needs, and describe each fault and its remedy.
 
 A check is a function of the settings that yields findings; it never raises for what it examines.
 """
@@ -40,5 +40,5 @@ def checks() -> tuple[tuple[str, Check], ...]:
     )
     return (
         *(("", check) for check in quick),
-        ("Trying with Spark where state is kept: it takes a minute to start, or several …", machine.places_work),
+        ("Starting Spark to try the places of state; this takes a minute or more …", machine.places_work),
     )

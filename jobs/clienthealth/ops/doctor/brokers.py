@@ -1,4 +1,4 @@
-"""Checks of Kafka: reachable, authorised for topics and groups, topics as they should be, clients asked to push."""
+"""Check that Kafka is reachable, what this user may do, its topics, and the requests that clients push metrics."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from clienthealth.settings import Settings
 NEWEST = 500
 #: Prefix of the consumer groups in which Spark reads.
 READERS = "spark-kafka-source-"
-DESCRIBE = "For their lag, grant it: kafka-acls.sh --operation Describe --topic '*' --group '*'."
+DESCRIBE = "To measure the lag of groups, grant it: kafka-acls.sh --operation Describe --topic '*' --group '*'."
 PUSHES = "pushes"
-UNSEEN = "This user may not see what brokers ask of their clients"
+UNSEEN = "This user may not see which metrics brokers request from clients"
 GRANT = "to have it checked: kafka-acls.sh --operation DescribeConfigs --cluster."
 
 
@@ -41,7 +41,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
     try:
         client = admin(settings, **CLIENT)
     except HealthError as error:
-        yield Finding("kafka", "failed", f"{error}. Look at [kafka] bootstrap_servers and options.")
+        yield Finding("kafka", "failed", f"{error}. Check [kafka] bootstrap_servers and options.")
         return
     try:
         cluster = client.describe_cluster()
@@ -50,7 +50,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         away = [broker["broker_id"] for broker in brokers if broker.get("is_fenced")]
         if away:
             down = ", ".join(map(str, away))
-            text = f"Kafka at {servers} answers, but of its {len(brokers)} brokers these are down: {down}. Start them."
+            text = f"Kafka at {servers} answers, but of its {len(brokers)} brokers {down} are down. Start them."
             yield Finding("kafka", "failed", text)
         else:
             yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")
@@ -92,7 +92,11 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     read = name in (*settings.topics.metrics, *settings.topics.logs)
     states = name == settings.topics.health
     if trouble := extents(client, [name]).trouble:
-        yield Finding(about, "failed", f"{trouble}. Their records can be neither read nor written: is a broker down?")
+        yield Finding(
+            about,
+            "failed",
+            f"{trouble}. Nothing can be read from or written to these partitions. Check whether a broker is down.",
+        )
     yield from _rights(about, topic, {"READ"} if read else {"WRITE", "READ"} if states else {"WRITE"})
     config = configuration(client, name)
     if risk := declared.replication_risk(topic, brokers, int(config.get("min.insync.replicas", 1))):
@@ -105,7 +109,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     if states == ("compact" in policy):
         yield Finding(about, "ok", f"Its cleanup.policy is '{policy}', as it should be.")
     else:
-        lost, wanted = "older samples of a client would be deleted", "delete"
+        lost, wanted = "compaction would delete older samples of a client", "delete"
         if states:
             lost, wanted = "states of clients that change rarely would vanish", "compact,delete"
         yield Finding(about, "failed", f"Its cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
@@ -127,7 +131,7 @@ def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[
     if not isinstance(allowed, list):
         return
     if lacking := sorted(needed - set(allowed)) if "ALL" not in allowed else []:
-        yield Finding(about, "failed", f"This user lacks the right to {listing(lacking)}; grant it: kafka-acls.sh.")
+        yield Finding(about, "failed", f"This user lacks the right to {listing(lacking)}; grant it with kafka-acls.sh.")
     else:
         yield Finding(about, "ok", f"This user may {' and '.join(sorted(needed)).lower()}.")
 
@@ -136,7 +140,11 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
     """Check that the monitor may read in its groups, and that the groups exporter may see other groups."""
     about = "groups"
     if trouble := extents(client, [OFFSETS_TOPIC]).trouble:
-        yield Finding(about, "failed", f"{trouble}. The groups of these partitions are not known: is a broker down?")
+        yield Finding(
+            about,
+            "failed",
+            f"{trouble}. The groups stored in these partitions are unknown. Check whether a broker is down.",
+        )
     name = f"{READERS}doctor"
     try:
         group = client.describe_groups([name])[name]
@@ -145,19 +153,23 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         error, allowed = type(refused).__name__, None
     except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
         if not trouble:
-            yield Finding(about, "skipped", "No group has been in this cluster yet; ask again when one has.")
+            yield Finding(
+                about, "skipped", "No group has ever existed in this cluster; run the check again when one does."
+            )
         return
     except KafkaError as failed:
         yield Finding(about, "warning", f"Groups could not be described: {type(failed).__name__}: {failed}.")
         return
     authorised = not error and isinstance(allowed, list)
     if GroupAuthorizationFailedError.__name__ in error or (authorised and not {"READ", "ALL"} & set(allowed or ())):
-        text = f"The monitor reads in groups named {READERS}…, and this user lacks the right to READ in them; grant it:"
+        text = (
+            f"The monitor's consumer groups are named {READERS}…, and this user lacks the right READ on them; grant it:"
+        )
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
         # For a group that does not exist yet, brokers report only whether this user may describe it.
-        yield Finding(about, "ok", f"This user may {'read in' if authorised else 'look at'} groups named {READERS}….")
+        yield Finding(about, "ok", f"This user may {'read in' if authorised else 'describe'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
 
@@ -165,19 +177,19 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
     try:
         seen = client.list_groups()
     except AuthorizationError as error:
-        return "failed", f"This user may not list consumer groups: {type(error).__name__}. {DESCRIBE}"
+        return "failed", f"This user may not list groups: {type(error).__name__}. {DESCRIBE}"
     except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
-        return "skipped", "The brokers still load their consumer groups; ask again in a minute."
+        return "skipped", "The brokers are still loading their groups; run the check again in a minute."
     except KafkaError as failed:
         return "warning", f"Groups could not be listed: {type(failed).__name__}: {failed}."
     if seen:
         return "ok", f"This user sees {len(seen)} consumer group(s) and can measure their lag."
-    why = "there is none, or it lacks the right to Describe them"
+    why = "there is none, or the user lacks the right Describe"
     return "skipped", f"This user sees no consumer group: {why}. {DESCRIBE}"
 
 
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
-    """Check that the brokers have our plugin and ask clients to push. Without pushes, other exporters can serve."""
+    """Check that brokers have our plugin and request pushes from clients. Other exporters can replace pushes."""
     try:
         with_plugin = brokers_with_plugin(client, nodes)
         present = subscriptions(client)
@@ -197,12 +209,12 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
         return
     lacking = [node for node in nodes if node not in with_plugin]
     if lacking:
-        text = f"Of {len(nodes)} brokers {len(lacking)} lack our plugin ({', '.join(map(str, lacking))})"
+        text = f"Of {len(nodes)} brokers, {len(lacking)} lack our plugin ({', '.join(map(str, lacking))})"
         yield Finding(
             PUSHES, "warning", f"{text}: metrics that clients push to them are lost. Restart them with the plugin."
         )
     if idle:
-        text = f"The plugin of broker(s) {', '.join(map(str, idle))} takes no pushes: its settings are wrong"
+        text = f"The plugin of broker(s) {', '.join(map(str, idle))} accepts no pushes, because its settings are wrong"
         yield Finding(
             PUSHES, "failed", f"{text}. The broker's log names the wrong settings ('Client telemetry is not taken')."
         )
@@ -210,7 +222,7 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
         yield Finding(PUSHES, "ok", f"All {len(nodes)} broker(s) have our plugin.")
     of_java, of_librdkafka = Subscription.ours()
     yield _asked(settings, of_java, present, "Clients", "failed")
-    yield _asked(settings, of_librdkafka, present, "Those on librdkafka", "skipped")
+    yield _asked(settings, of_librdkafka, present, "Clients on librdkafka", "skipped")
 
 
 def _asked(
@@ -220,14 +232,14 @@ def _asked(
     if covering:
         one = min(covering, key=lambda one: one.interval_ms)
         often = f"every {one.interval_ms / 1000:g} s"
-        return Finding(PUSHES, "ok", f"{client} are asked for their metrics {often} ({one.name}).")
+        return Finding(PUSHES, "ok", f"{client} are requested to push their metrics {often} ({one.name}).")
     command = wanted.command(settings.kafka.bootstrap_servers)
     text = f"{client} are not asked for {'all ' if present else ''}metrics that we read"
     return Finding(PUSHES, otherwise, f"{text}. 'kafka-health init' does it, or: {command}")
 
 
 def configuration(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
-    """Return the options of a topic that are checked; empty if this user may not read them."""
+    """Return the topic options that the doctor checks; empty if this user may not read them."""
     names = ("cleanup.policy", "retention.ms", "compression.type", "min.insync.replicas")
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(names))
     configs = client.describe_configs([resource], config_filter="all")

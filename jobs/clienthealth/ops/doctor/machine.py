@@ -59,14 +59,14 @@ def jars_present(_: Settings) -> Iterator[Finding]:
 
 
 def missing() -> list[str]:
-    """Return the codecs that this installation cannot unpack."""
+    """Return the codecs that this installation cannot decompress."""
     return [name for name, has in READABLE.items() if not has()]
 
 
 def codecs_present(_: Settings) -> Iterator[Finding]:
-    """Check that the exporters have the libraries to unpack topics."""
+    """Check that the exporters have a decompression library for each codec."""
     if lacking := missing():
-        text = f"No library here unpacks {', '.join(lacking)}; an exporter stops at the first such record: {REMEDY}"
+        text = f"No library decompresses {', '.join(lacking)}; an exporter stops at such a record: {REMEDY}"
         yield Finding("codecs", "warning", text)
     else:
         yield Finding("codecs", "ok", f"Python reads topics compressed with {', '.join(READABLE)}.")
@@ -76,12 +76,14 @@ def of_topic(about: str, compression: str) -> Finding:
     """Judge a topic's compression.type: a codec, `uncompressed`, or `producer` for the producers' choice."""
     lacking = missing()
     if compression in lacking:
-        return Finding(about, "failed", f"It is compressed with {compression}, which nothing here unpacks: {REMEDY}")
+        return Finding(
+            about, "failed", f"It is compressed with {compression}, which no installed library decompresses: {REMEDY}"
+        )
     if compression == "producer" and lacking:
-        text = f"Its producers choose the compression (compression.type=producer); {', '.join(lacking)} cannot be read."
+        text = f"Its producers choose the compression (compression.type=producer); {', '.join(lacking)} is unreadable."
         return Finding(about, "warning", f"{text} To mend it: {REMEDY}")
     chosen = "as its producers choose" if compression == "producer" else f"with {compression}"
-    return Finding(about, "ok", f"It is compressed {chosen}, which can be read here.")
+    return Finding(about, "ok", f"It is compressed {chosen}, which the exporters here can read.")
 
 
 def places_work(settings: Settings) -> Iterator[Finding]:
@@ -106,7 +108,9 @@ def places_work(settings: Settings) -> Iterator[Finding]:
         del left[about]
     if importlib.util.find_spec("pyspark") is None:
         for about, place in left.items():
-            yield Finding(about, "skipped", f"PySpark is not installed here, so no program tried to write {place}.")
+            yield Finding(
+                about, "skipped", f"PySpark is not installed here, so this check did not try to write to {place}."
+            )
     elif left:
         yield from _tried(settings, left)
 
@@ -138,7 +142,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
                 free = "" if is_url(place) else f", {shutil.disk_usage(_there(place)).free / 1e9:.0f} GB are free"
                 yield Finding(about, "ok", f"{place}: {what}{free}.")
             else:
-                look = " Look at the bucket, [spark] options (spark.hadoop.fs.s3a.…) and at the credentials: "
+                look = " Check the bucket, [spark] options (spark.hadoop.fs.s3a.…) and the credentials: "
                 remedy = f"{look}deploy/cluster.md, object stores." if is_url(place) else ""
                 yield Finding(about, "failed", f"{place} cannot be used: {why}.{remedy}")
     finally:

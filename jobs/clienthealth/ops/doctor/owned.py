@@ -25,7 +25,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
     """Compare the files of [owners] with the services and groups of the newest states."""
     files = settings.owners.files
     if not files:
-        yield Finding(ABOUT, "skipped", "None are named ([owners] files), so that every alert takes the default route.")
+        yield Finding(ABOUT, "skipped", "No owner is named ([owners] files), so every alert takes the default route.")
         return
     try:
         owners = read_owners(files)
@@ -42,7 +42,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         with suppress(RecordError):
             clients += [decode(bytes(record.value)).client] if record.value is not None else []
     if trouble:
-        yield Finding(ABOUT, "skipped", f"Not all services that report are known: {trouble}.")
+        yield Finding(ABOUT, "skipped", f"The list of reporting services is incomplete: {trouble}.")
     elif not clients:
         yield Finding(ABOUT, "skipped", f"No service has reported yet: {settings.topics.health} is empty.")
     else:
@@ -62,10 +62,10 @@ def compared(owners: Owners, clients: Sequence[Client]) -> Iterator[Finding]:
     ]
     if alone:
         text = f"{len(alone)} of {len(services)} services that report have no owner"
-        yield Finding(
-            ABOUT, "warning", f"{text}, so that their alerts take the default route: {listing(alone, _NAMED)}."
-        )
+        yield Finding(ABOUT, "warning", f"{text}, so their alerts take the default route: {listing(alone, _NAMED)}.")
     if idle:
-        yield Finding(ABOUT, "warning", f"These owners name nothing that reports: {listing(idle, _NAMED)}.")
+        yield Finding(
+            ABOUT, "warning", f"These owners match no service or group that reports: {listing(idle, _NAMED)}."
+        )
     if not alone and not idle:
         yield Finding(ABOUT, "ok", f"All {len(services)} services that report have an owner.")

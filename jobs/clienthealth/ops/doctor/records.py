@@ -1,7 +1,7 @@
 """Read and survey the newest records of a topic: their formats and the clocks of their clients.
 
-The checks and `kafka-health formats` use it. Kafka's own time of a record shows nothing about a client's clock: it is
-the sender's, often a collector's. A client with a wrong clock writes its wrong time within the record.
+The checks and `kafka-health formats` use it. Kafka's timestamp of a record shows nothing about a client's clock,
+because the sender, often a collector, sets it. A client with a wrong clock writes its wrong time within the record.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = 
 }
 #: What it means that a topic is empty: verdicts are based on metrics, logs only add to them.
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
-    "metrics": ("warning", "It has no records yet: nothing can be judged until metrics are written to it."),
-    "logs": ("skipped", "It has no records yet: what logs alone show cannot be judged."),
+    "metrics": ("warning", "It has no records yet; without client metrics no client can be judged."),
+    "logs": ("skipped", "It has no records yet; failures that only logs show cannot be found."),
 }
 CLOCK = "clock"
 #: Tolerated difference (s) between the time in a client's record and our clock; a larger one shifts windows.
@@ -128,7 +128,7 @@ class Survey:
 
     @property
     def rejected(self) -> int:
-        """Return the number of records of which a part or all cannot be used."""
+        """Return the number of records that are unusable as a whole or in part."""
         return sum(reject.records for reject in self.rejects.values())
 
 
@@ -198,7 +198,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
                 ahead[client] = max(snapshot.ts_ms / 1000 - now, ahead.get(client, -math.inf))
                 behind[client] = min((record.ts_ms - snapshot.ts_ms) / 1000, behind.get(client, math.inf))
     if not ahead:
-        text = f"None of the newest {len(records)} records of {topic} has the time of a sample."
+        text = f"None of the newest {len(records)} records of {topic} contains the time of a sample."
         if not records:
             text = f"{topic} has no records yet, so clocks cannot be compared."
         yield Finding(CLOCK, "skipped", text)
@@ -207,7 +207,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     rejected = {client: by for client, by in ahead.items() if by > future_seconds}
     early = {client: by for client, by in ahead.items() if SKEW_WARNING_SECONDS < by <= future_seconds}
     late = {client: by for client, by in behind.items() if by > DELAY_WARNING_SECONDS}
-    mend, held = "Mend the clocks of these clients, or of this machine.", "or a collector delays samples."
+    mend, held = "Correct the clocks of these clients or of this machine.", "or a collector delays their samples."
     judged: tuple[tuple[Mapping[str, float], State, str, str], ...] = (
         (rejected, "failed", "have a time in the future, and are rejected", mend),
         (early, "warning", "have a time in the future", "Compare clocks."),
@@ -217,10 +217,10 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
         if clients:
             worst_first = sorted(clients.items(), key=lambda item: -item[1])
             worst = listing(f"{client} by {by:.0f} s" for client, by in worst_first)
-            yield Finding(CLOCK, state, f"Readings on {topic} {what}: {worst}. {remedy}")
+            yield Finding(CLOCK, state, f"Samples on {topic} {what}: {worst}. {remedy}")
     if not (rejected or early or late):
-        text = f"The newest reading on {topic} is {max(0.0, -max(ahead.values())):.0f} s old by our clock"
-        yield Finding(CLOCK, "ok", f"{text}, none is from the future.")
+        text = f"The newest sample on {topic} is {max(0.0, -max(ahead.values())):.0f} s old by our clock"
+        yield Finding(CLOCK, "ok", f"{text}; none is in the future.")
 
 
 def who_pushes(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:

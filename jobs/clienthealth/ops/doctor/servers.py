@@ -1,4 +1,4 @@
-"""Checks of HTTP servers: the monitor itself if it runs, Prometheus, Grafana."""
+"""Check the HTTP servers: Prometheus, Grafana, and the monitor if it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clienthealth.settings import Settings
 from clienthealth.spark.self_monitoring import LIMITS, PREFIX
 
 TIMEOUT_SECONDS = 10.0
-#: Timeout in seconds for reading the metrics of the monitor, which is near.
+#: Timeout in seconds for the monitor's metrics; short, because the monitor runs on this machine or near it.
 MONITOR_SECONDS = 5.0
 SKEW_SECONDS = 5.0
 #: Scrape jobs in deploy/prometheus to which the alerts refer.
@@ -25,13 +25,13 @@ JOBS = ("kafka-client-health", "kafka-client-health-monitor")
 
 
 def servers(settings: Settings) -> Iterator[Finding]:
-    """Check Prometheus ([review] prometheus_url) and Grafana ([links] dashboards), each only if its address is set."""
+    """Check Prometheus ([review] prometheus_url) and Grafana ([links] dashboards) if their addresses are set."""
     for about, address, key, check in (
         ("prometheus", settings.review.prometheus_url, "[review] prometheus_url", _prometheus_answers),
         ("grafana", settings.links.dashboards, "[links] dashboards", _grafana_answers),
     ):
         if not address:
-            yield Finding(about, "skipped", f"Its address is not set ({key}, or --{about}).")
+            yield Finding(about, "skipped", f"Not checked, because its address is not set ({key}, or --{about}).")
             continue
         url = address.rstrip("/")
         try:
@@ -51,11 +51,11 @@ def _prometheus_answers(about: str, url: str) -> Iterator[Finding]:
         of_job = [(health, error) for name, health, error in targets if name == job]
         down = [error for health, error in of_job if health != "up"]
         if not of_job:
-            yield Finding(about, "failed", f"It has no target of the job '{job}', by which the alerts look; add it.")
+            yield Finding(about, "failed", f"It has no target with the job '{job}', which the alerts need; add it.")
         elif down:
             yield Finding(about, "failed", f"{len(down)} of {len(of_job)} targets of '{job}' do not answer: {down[0]}.")
         else:
-            yield Finding(about, "ok", f"It scrapes '{job}', which answers.")
+            yield Finding(about, "ok", f"Its scrape job '{job}' works.")
 
 
 def _grafana_answers(about: str, url: str) -> Iterator[Finding]:
@@ -72,7 +72,9 @@ def _grafana_answers(about: str, url: str) -> Iterator[Finding]:
 def _skew(about: str, skew: float | None) -> Iterator[Finding]:
     if skew is not None and abs(skew) > SKEW_SECONDS:
         direction = "ahead of" if skew > 0 else "behind"
-        yield Finding(about, "warning", f"Its clock is {abs(skew):.0f} s {direction} ours; alerts show wrong times.")
+        yield Finding(
+            about, "warning", f"Its clock is {abs(skew):.0f} s {direction} this machine's, so alerts show wrong times."
+        )
 
 
 def _get(url: str) -> tuple[Any, float | None]:
@@ -98,7 +100,9 @@ def limits(settings: Settings) -> Iterator[Finding]:
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
-        text = f"At most: {at_most}. Its metrics are off ([monitor] metrics_port), so there are no counts."
+        text = (
+            f"Limits: {at_most}. The monitor's metrics are off ([monitor] metrics_port), so present counts are unknown."
+        )
         yield Finding("limits", "skipped", text)
         return
     url = f"http://{settings.monitor.metrics_host}:{settings.monitor.metrics_port}/metrics"
@@ -106,7 +110,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
         with urllib.request.urlopen(url, timeout=MONITOR_SECONDS) as response:
             families = [*text_string_to_metric_families(response.read().decode())]
     except (OSError, ValueError) as error:
-        text = f"At most: {at_most}. The monitor does not answer at {url}: {_reason(error)}."
+        text = f"Limits: {at_most}. The monitor does not answer at {url}: {_reason(error)}."
         yield Finding("limits", "skipped", text)
         return
     # Metrics of the monitor: (name without prefix, limit's name or none) → value.
@@ -116,13 +120,13 @@ def limits(settings: Settings) -> Iterator[Finding]:
         for sample in family.samples
     }
     clients = values.get(("state_rows", ""), 0)
-    yield Finding("limits", "ok", f"At most: {at_most}. The monitor keeps {clients:,.0f} clients now.")
+    yield Finding("limits", "ok", f"Limits: {at_most}. The monitor keeps {clients:,.0f} clients now.")
     for limit in LIMITS:
         left_out = values.get(("left_out_total", limit), 0)
         if left_out:
             name = f"max_{limit.replace('-', '_')}"
             what = f"The limit on {limit.replace('-', ' ')} ({chosen[limit]:,}) has left out {left_out:,.0f}"
-            remedy = f"Find out which clients send so much, or raise [monitor] {name}."
+            remedy = f"Find the clients that send so much, or raise [monitor] {name}."
             yield Finding("limits", "warning", f"{what} since the monitor started. {remedy}")
     skewed = values.get(("skewed_clients", ""), 0)
     if skewed:
