@@ -35,7 +35,7 @@ def selects(width: int = 12, among: str = "") -> Panel:
         "Selects per second",
         "How often I/O threads return to their selector, the slowest first; dashed: the fastest producer of the same "
         "service. 0 while the buffer fills proves that the thread is stuck. A healthy thread returns within "
-        "request.timeout.ms. What to do: take two thread dumps, ten seconds apart. Alert for {CALLBACK_DEADLOCK}.",
+        f"request.timeout.ms. What to do: take two thread dumps, ten seconds apart. Alert for {CALLBACK_DEADLOCK}.",
         _beside_best("kafka_client_producer_select_rate", among, pick="bottomk"),
         "ops",
         width=width,
@@ -49,7 +49,7 @@ def undelivered(width: int = 12, among: str = "") -> Panel:
         "Oldest undelivered batch",
         "How long nothing was delivered while records waited; dashed: the best producer of the same service. Rising "
         "is bad: after delivery.timeout.ms (2 min by default) the producer gives records up. What to do: restore the "
-        "connection to the brokers that the verdict names. Alert for {DELIVERY_STALLED}.",
+        f"connection to the brokers that the verdict names. Alert for {DELIVERY_STALLED}.",
         _beside_best("kafka_client_producer_undelivered_age_seconds", among),
         CLOCK,
         width=width,
@@ -63,7 +63,7 @@ def metadata_age(width: int = 12, among: str = "") -> Panel:
         "Age of the metadata",
         "Time since producers last received metadata; dashed: the most recent in the same service. More than "
         "metadata.max.age.ms (5 min by default) is bad: no broker answers, and send() waits for metadata. What to do: "
-        "check whether the bootstrap address answers and the topic exists. Alert for {SEND_BLOCKED}.",
+        f"check whether the bootstrap address answers and the topic exists. Alert for {SEND_BLOCKED}.",
         _beside_best("kafka_client_producer_metadata_age_seconds", among),
         CLOCK,
         width=width,
@@ -77,7 +77,7 @@ def metadata_waiting(width: int = 12, among: str = "") -> Panel:
         "Callers waiting for metadata",
         "Threads that wait for metadata in send(), by thread dump: the highest number since the failure began. Any is "
         "bad: each call blocks its thread for up to max.block.ms and then fails. Empty if there was no dump; then the "
-        "evidence is in the log. What to do: remove the cause that the verdict names. Alert for {SEND_BLOCKED}.",
+        f"evidence is in the log. What to do: remove the cause that the verdict names. Alert for {SEND_BLOCKED}.",
         [Query(worst_clients("kafka_client_producer_metadata_waiting_threads", among), LEGEND)],
         "none",
         width=width,
@@ -96,7 +96,7 @@ def left_at_end(width: int = 24, among: str = "") -> Panel:
         "Left undelivered at the end",
         "Records that ended producers had not delivered at their last sample: the most that they can have lost, the "
         "largest first. Any is bad. What to do: send them again if their source allows it, and close the producer on "
-        "every path that ends the process. Alert for {NOT_CLOSED}.",
+        f"every path that ends the process. Alert for {NOT_CLOSED}.",
         {"bytes": (most("bytes"), "bytes"), "records": (most("records"), "short")},
         hidden=("host",),
         largest="bytes",
@@ -114,7 +114,7 @@ def last_heartbeat(width: int = 12, among: str = "") -> Panel:
         "Time since the last heartbeat of consumers to their group; dashed: the best consumer of the same service. "
         "More than session.timeout.ms (45 s by default) is bad: the coordinator removes the member. If heartbeats "
         "continue without polls, the handler hangs; if both stop, the client has left its group. What to do: take two "
-        "thread dumps, ten seconds apart. Alert for {CONSUMER_STALLED}.",
+        f"thread dumps, ten seconds apart. Alert for {CONSUMER_STALLED}.",
         _beside_best("kafka_client_consumer_last_heartbeat_age_seconds", among),
         CLOCK,
         width=width,
@@ -129,7 +129,7 @@ def topic_fetches(width: int = 12, among: str = "") -> Panel:
         "Records per topic",
         "Records per second that consumers of several topics read from each topic, the slowest first. If one topic "
         "continues or has a full queue while others are at 0, its handler blocks the others. What to do: examine the "
-        "handler of that topic. Alert for {CROSS_TOPIC}.",
+        f"handler of that topic. Alert for {CROSS_TOPIC}.",
         [
             Query(
                 worst_clients(

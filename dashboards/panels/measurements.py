@@ -444,7 +444,7 @@ def rebalances(width: int = 12, among: str = "") -> Panel:
         "How often consumers take part in a rebalance, the most frequent first. A few are normal while members start "
         "or stop; frequent ones are bad, because consumption pauses during each. What to do: see in the log which "
         "members join and leave, and compare the time between polls with max.poll.interval.ms. Alert for "
-        "{CONSUMER_STALLED}, where a member hangs.",
+        f"{CONSUMER_STALLED}, where a member hangs.",
         [Query(rate, LEGEND)],
         "short",
         nothing=NONE,

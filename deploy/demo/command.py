@@ -13,7 +13,7 @@ from deploy.demo.replay import replay
 
 
 def configure_demo(parser: argparse.ArgumentParser) -> None:
-    """Add the options: how long, which clients, and what must be found."""
+    """Add the options: duration, clients, and the failures that the demo must find."""
     parser.add_argument(
         "--for",
         dest="seconds",

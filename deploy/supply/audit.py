@@ -59,7 +59,7 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print pip-audit's findings; return true if a package has to be changed."""
+    """Print pip-audit's findings; return true if a package needs another version."""
     if code == 0:
         print("Python packages: none has a known vulnerability")
         return False

@@ -166,7 +166,9 @@ def test_reports_lost_kafka_and_recovers(broker: Broker, topic: Settings, export
     broker.pause()
     try:
         eventually(lambda: exporter.get("/healthz")[0] == 503, "the loss is noticed")
-        assert exporter.get("/healthz")[1].startswith(f"Kafka at {topic.kafka.bootstrap_servers} is lost: ")
+        assert exporter.get("/healthz")[1].startswith(
+            f"the connection to Kafka at {topic.kafka.bootstrap_servers} is lost: "
+        )
         page = exporter.metrics()
         assert "kafka_client_health_exporter_up 0" in page and "orders-api" in page
         assert "The monitor is blind" in exporter.get("/")[1]

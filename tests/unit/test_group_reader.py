@@ -258,7 +258,7 @@ def test_groups_that_no_broker_lists_are_not_called_absent(monkeypatch: pytest.M
     cluster.leaders |= {TopicPartition("__consumer_offsets", 0): 1, TopicPartition("__consumer_offsets", 1): -1}
     groups = reader(cluster)
     failed = groups.read().failed_partitions
-    assert failed == {TopicPartition("__consumer_offsets", 1): "no leader; its groups are not known"}
+    assert failed == {TopicPartition("__consumer_offsets", 1): "no leader; its groups are unknown"}
     monkeypatch.setattr(exporter, "connection", lambda settings: cluster.connect)
     with pytest.raises(ServiceError, match=r"'2-b' was not found, but __consumer_offsets/1 has no leader"):
         next(readings(only(Settings(), "2-b"), "2-b"))

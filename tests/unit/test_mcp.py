@@ -79,7 +79,7 @@ def test_an_assistant_finds_the_client_and_its_evidence(served: Any) -> None:
     found = next(one for one in details["data"]["verdicts"] if one["status"] == "confirmed")
     assert found["evidence"][0]["source"] == {"topic": "client-metrics", "partition": 2, "offset": 88123}
     failed, answer = ask(served, "client", key="a|b|c")
-    assert failed and "nothing is known of a|b|c" in answer
+    assert failed and "there is no client with the key a|b|c" in answer
 
 
 def test_modes_are_explained_and_an_unknown_one_gives_the_list(served: Any) -> None:

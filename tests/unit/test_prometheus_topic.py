@@ -196,7 +196,7 @@ def test_lost_broker_is_noticed_and_everything_read_again(monkeypatch: pytest.Mo
 
     broker.polls = [lambda: None, lose]
     reading.run()
-    assert reading.states == ["Kafka at 127.0.0.1:9092 is lost: KafkaTimeoutError: no answer"]
+    assert reading.states == ["the connection to Kafka at 127.0.0.1:9092 is lost: KafkaTimeoutError: no answer"]
     assert broker.connections == 3 and reading.seen == [b"a", b"a"]
 
 
@@ -235,7 +235,7 @@ def test_topic_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading.stop, "wait", created)
     reading.broker.polls = [lambda: None]
     reading.run()
-    assert reading.states == ["the topic client-health does not exist yet: has the monitor been started?"]
+    assert reading.states == ["the topic client-health does not exist yet; start the monitor, or run kafka-health init"]
     assert (reading.seen, reading.topic.trouble) == ([b"a"], None)
 
 
@@ -249,7 +249,7 @@ def test_a_missing_codec_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyP
     reading.broker.polls = [packed]
     reading.run()
     (sentence,) = reading.states
-    assert sentence is not None and sentence.startswith("client-health cannot be unpacked: ") and "lz4" in sentence
+    assert sentence is not None and sentence.startswith("client-health cannot be decompressed: ") and "lz4" in sentence
     assert "is lost" not in sentence and "pip install 'kafka-client-health[exporters]'" in sentence
 
 

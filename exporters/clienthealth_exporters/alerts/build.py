@@ -1,4 +1,4 @@
-"""Build what warns: rules and Alertmanager's configuration, as `kafka-health alerts` writes them.
+"""Build the alert rules and Alertmanager's configuration, as `kafka-health alerts` writes them.
 
 `deploy/reference/alerts.py` writes the files that are committed, with placeholders for addresses.
 """
@@ -127,7 +127,7 @@ def templates(folder: Path) -> Environment:
 def _values(settings: Settings) -> dict[str, Any]:
     kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
     if not kept:
-        raise SettingsError("[prometheus] keep_labels must name a label at least")
+        raise SettingsError("[prometheus] keep_labels must name at least one label")
     # With several shards, any of them redirects to the shard that serves the client, or answers for all.
     status_page = filled(
         links.status_page.rstrip("/"),

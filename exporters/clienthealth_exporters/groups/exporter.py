@@ -67,7 +67,8 @@ def clusters(settings: Settings) -> list[Cluster]:
     for name, file in settings.groups.clusters.items():
         if any(name == cluster.name for cluster in all_clusters):
             raise SettingsError(
-                f"[groups] clusters: '{name}' is the name of two clusters; see [prometheus] cluster_name"
+                f"[groups] clusters: '{name}' is already the name of this file's cluster ([prometheus] cluster_name); "
+                f"choose another"
             )
         # Environment variables configure only the cluster of the settings themselves.
         all_clusters.append(Cluster(name, load(file, environ={})))
@@ -103,13 +104,15 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
                 for tp, why in reading.failed_partitions.items():
                     if tp.topic == kafka.OFFSETS_TOPIC:
                         raise ServiceError(f"group '{group}' was not found, but {tp.topic}/{tp.partition} has {why}")
-                raise InputError(f"there is no consumer group '{group}' (kafka-health export groups --once lists all)")
+                raise InputError(
+                    f"there is no consumer group '{group}' ('kafka-health export groups --once' lists all groups)"
+                )
             yield list(snapshots.from_reading(reading))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options: once or continuously."""
-    parser.add_argument("--once", action="store_true", help="read once, print, publish nothing")
+    parser.add_argument("--once", action="store_true", help="read the groups once, print them, and publish nothing")
     parser.add_argument("--json", action="store_true", help="with --once: one snapshot per line as JSON")
 
 

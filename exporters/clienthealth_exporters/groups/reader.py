@@ -68,8 +68,8 @@ class Member(NamedTuple):
 class Listed(NamedTuple):
     """A group as its broker lists it.
 
-    `type`: classic, consumer, streams or share. For groups that commit nothing, as those of Connect, it is their
-    protocol.
+    `type`: classic, consumer, streams or share; for groups that never commit offsets, such as those of Connect,
+    their protocol.
     """
 
     broker: int
@@ -101,7 +101,8 @@ class Group:
 class GroupsReading:
     """Groups at one moment (`ts_ms`: when the committed offsets had been read), and failures with their reasons.
 
-    `names`: all existing groups; those missing from `groups` were not due, or failed. `left_out`: the number of groups
+    `names`: all existing groups; a group that `groups` lacks was not due or could not be read. `left_out`: the
+    number of groups
     that [groups] include and exclude leave out.
     """
 
@@ -195,7 +196,7 @@ class GroupReader:
                 self._pace.failed(name, states[name], reason, now)
         attempt.groups.update(self._pace.failing(states.keys() - due))
         groups = [self._group(name, listed[name], committed[name], limits) for name in sorted(committed)]
-        unread = {**limits.unread, **{tp: f"{why}; its groups are not known" for tp, why in hidden.items()}}
+        unread = {**limits.unread, **{tp: f"{why}; its groups are unknown" for tp, why in hidden.items()}}
         return GroupsReading(round(now * 1000), names, groups, attempt.groups, unread, attempt.left_out)
 
     def _disconnect(self) -> None:
@@ -284,9 +285,9 @@ class GroupReader:
             self._described[name] = _Description(None, {}, states[name], now)
             unsupported = {attempt.listed[name].type} if IncompatibleBrokerVersion.__name__ in reason else set[str]()
             for group_type in unsupported - self._unsupported:
-                log.warning("members of groups of type %s stay unknown: %s", group_type, reason)
+                log.warning("cannot read the members of groups of type %s: %s", group_type, reason)
             self._unsupported |= unsupported
-            log.debug("members of group %s are not known: %s", name, reason)
+            log.debug("cannot read the members of group %s: %s", name, reason)
 
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons

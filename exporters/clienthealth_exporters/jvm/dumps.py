@@ -1,7 +1,7 @@
 """Thread dumps: the reasons to take one, as each failure mode defines them, and the log record that a dump becomes.
 
-A reason is *weak* if an idle client looks the same, and *strong* otherwise. For weak reasons alone, three dumps are
-enough until something changes.
+A reason is *weak* if it also holds for an idle client, and *strong* otherwise. If all reasons are weak, at most
+three dumps are taken until a reason changes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Suspicion:
         """Return what is suspicious in this sample, compared with the one before."""
         now = {(snap.client.kind or "", snap.client.client_id or ""): snap for snap in snapshots}
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
-        reasons = [Reason(f"{client_id} ({kind}) is gone while its process lives") for kind, client_id in self._gone]
+        reasons = [
+            Reason(f"{client_id} ({kind}) is gone, but its process still runs") for kind, client_id in self._gone
+        ]
         for key, snap in now.items():
             (kind, name), before = key, self._before.get(key)
             readings = TwoReadings(None if before is None else _reading(before), _reading(snap), snap.config)
@@ -59,7 +61,7 @@ class Suspicion:
             if sent:
                 self._was_sending.add(key)
             elif sent == 0 and not readings.used_bytes and (key in self._was_sending or not known):
-                reasons.append(Reason(f"{name}: no record was sent since the last reading", strong=False))
+                reasons.append(Reason(f"{name}: no record was sent since the previous sample", strong=False))
         self._before = now
         return reasons
 

@@ -52,7 +52,8 @@ PUSHED = "metrics=pushed"
 
 @dataclass(frozen=True)
 class Target:
-    """A JVM to read: its service, the URL of its agent, options of its clients. `pushed`: they push their metrics."""
+    """A JVM to read: its service, the URL of its agent, options of its clients. `pushed`: true if its clients push "
+    "their metrics."""
 
     service: str
     url: str
@@ -84,7 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options. Targets come from the command line, a file, or the settings."""
     parser.add_argument("--target", action="append", default=[], metavar="[SERVICE=]URL", help="a Jolokia agent")
     parser.add_argument(
-        "--targets-file", type=Path, metavar="FILE", help="one target per line; read again when it changes"
+        "--targets-file", type=Path, metavar="FILE", help="file with one target per line; a changed file is read again"
     )
 
 

@@ -28,11 +28,12 @@ _DUMP = {
 
 
 class JolokiaError(ServiceError):
-    """The agent did not answer, or answered something else."""
+    """The agent did not answer, or its answer is not Jolokia's."""
 
 
 class Jolokia:
-    """The agent at `url`. Proxies of the environment are ignored, because agents are near.
+    """The Jolokia agent at `url`. Proxy settings of the environment are ignored, because agents are on the local "
+    "network.
 
     `timeout` (seconds) limits the connection, each wait for data, and the reading of the whole answer.
     """
@@ -58,7 +59,7 @@ class Jolokia:
         ]
         responses = self._post(requests)
         if not isinstance(responses, list) or not all(isinstance(response, dict) for response in responses):
-            raise JolokiaError(f"{self.url}: the answer is not that of a Jolokia agent to a bulk request")
+            raise JolokiaError(f"{self.url}: the answer is not one of a Jolokia agent to a bulk request")
         mbeans: dict[str, dict[str, Any]] = {}
         for response in responses:
             value = response.get("value")

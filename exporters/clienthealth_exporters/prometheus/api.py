@@ -1,6 +1,6 @@
 """The API for programs, `/api/v1`: the types of this module define its answers and its OpenAPI document.
 
-Within v1 fields are added and never changed; a reader must ignore unknown ones. Times are epoch milliseconds. An
+Within v1, fields may be added but never change; a reader must ignore unknown fields. Times are epoch milliseconds. An
 unknown value is null or absent, never 0.
 """
 
@@ -41,7 +41,7 @@ class Failure(msgspec.Struct, omit_defaults=True):
 
 
 class ClientSummary(msgspec.Struct):
-    """A client, or a consumer group (`kind` is group), in short. `status` is the word that the status page shows."""
+    """A client, or a consumer group (`kind` is group), in short. `status` is the status word of the status page."""
 
     key: str
     service: str
@@ -224,7 +224,7 @@ _LISTING = {
     **_FILTERS,
     "q": Parameter(_TEXT, "part of a service, instance, client id or group"),
     "unhealthy": Parameter(
-        {"type": "boolean"}, "true: only clients that are suspected or confirmed, and groups that lag"
+        {"type": "boolean"}, "true: only clients with a suspected or confirmed failure, and groups that lag"
     ),
     "since": Parameter({"type": "integer"}, "only clients with a record written at that time or later, epoch ms"),
     "fields": Parameter(_TEXT, "names of fields, comma separated: each client has only these fields and its key"),
@@ -255,7 +255,7 @@ class Api:
         except ValueError as error:
             return _answer(Problem(str(error)), HTTPStatus.BAD_REQUEST)
         if answer is None:
-            return _answer(Problem(f"nothing is known of {key}"), HTTPStatus.NOT_FOUND)
+            return _answer(Problem(f"there is no client with the key {key}"), HTTPStatus.NOT_FOUND)
         return _answer(answer, etag=request.etag)
 
     def clients(self, _key: str, query: Mapping[str, str]) -> Any:

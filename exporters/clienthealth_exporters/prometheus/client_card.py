@@ -25,7 +25,7 @@ from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS
 
 _PACKAGE = "clienthealth_exporters.prometheus"
 MAX_EVIDENCE = 12
-#: Number of a verdict's facts that are shown first: a reader cannot take in more at a glance.
+#: Number of a verdict's facts that are shown first, because a reader cannot take in more at a glance.
 DECIDING = 3
 MAX_PARTITIONS = 25
 

@@ -40,7 +40,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     if track is not None:
         plots = (plot(name, track.series(name, view.now - HOUR_SECONDS), view.now) for name in PLOTTED)
         drawn = [of_hour for of_hour in plots if of_hour]
-    # Lasting failures come from the record, ended ones from the exporter's memory.
+    # Present failures come from the record, ended ones from the exporter's memory.
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: still {v.status}") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]

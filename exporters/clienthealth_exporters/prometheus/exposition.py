@@ -71,7 +71,7 @@ def group_of(client: Client) -> str:
 
 
 def beginning(settings: Settings) -> str:
-    """Return the text with which the labels of every series begin: those of the installation and of the shard."""
+    """Return the first labels of every series as text: those of the installation and of the shard."""
     shard = settings.prometheus.shard
     labels = {**fixed_labels(settings), **({"shard": shard} if shard else {})}
     return "".join(f"{_pairs((name,), (value,))}," for name, value in labels.items())

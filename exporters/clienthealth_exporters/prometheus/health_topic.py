@@ -62,11 +62,11 @@ class HealthTopic:
             try:
                 self._read(stop)
             except UnsupportedCodecError as error:
-                self._lost(f"{self.settings.topics.health} cannot be unpacked: {error}; {CODECS}")
+                self._lost(f"{self.settings.topics.health} cannot be decompressed: {error}; {CODECS}")
                 stop.wait(RETRY_SECONDS)
             except (KafkaError, ServiceError, OSError) as error:
                 servers = self.settings.kafka.bootstrap_servers
-                self._lost(f"Kafka at {servers} is lost: {str(error) or type(error).__name__}")
+                self._lost(f"the connection to Kafka at {servers} is lost: {str(error) or type(error).__name__}")
                 stop.wait(RETRY_SECONDS)
 
     def _read(self, stop: threading.Event) -> None:
@@ -104,7 +104,7 @@ class HealthTopic:
         if there.trouble:
             self._lost(f"a part of {topic} cannot be read: {there.trouble}")
         elif not there.known:
-            self._lost(f"the topic {topic} does not exist yet: has the monitor been started?")
+            self._lost(f"the topic {topic} does not exist yet; start the monitor, or run kafka-health init")
         elif self.trouble is not None:
             left = sum(
                 max(0, extent.end - (reader.position(partition, ANSWER_MS) or extent.begin))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: The measurements kept of a client at each moment, and their places in `State.largest`; lag is separate.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: One sample each half minute for an hour, for at most this many clients; unhealthy clients replace healthy ones.
+#: One sample per half minute for an hour. The memory holds this many clients; unhealthy clients replace healthy ones.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40

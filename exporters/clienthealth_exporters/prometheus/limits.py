@@ -1,4 +1,4 @@
-"""The values from which measurements are worrying: one table for alerts, dashboards and the status page."""
+"""The limits above which measurements are worrying: one table for alerts, dashboards and the status page."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Burn:
-    """A pair of windows, and the speed (`factor`) at which the error budget must not burn in both.
+    """A pair of windows; an alert fires if the error budget burns faster than `factor` in both.
 
     `pages`: True if the alert may page, False if it only opens a ticket.
     """

@@ -85,7 +85,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @cached_property
     def read(self) -> Callable[[HealthRecord], tuple[Sample, ...]]:
-        """The function from a record to the values of extra labels with the sample of each."""
+        """The function that returns a record's samples, each with the values of its extra labels."""
         path, labels = self.indicator.split("."), [((stat,), stat) for stat in self.stats]
 
         def number(record: HealthRecord) -> tuple[Sample, ...]:

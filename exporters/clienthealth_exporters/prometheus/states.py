@@ -40,8 +40,8 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 SILENT_SECONDS = 180
 #: Least time (s) between two log lines about unreadable records; all of them are counted.
 COMPLAINT_SECONDS = 60
-#: While there is no room: least time (s) between two searches for evictable clients, and the share of all clients that
-#: one search finds.
+#: While the memory is full: least time (s) between two searches for clients to evict, and the share of all clients
+#: that one search evicts.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 

@@ -135,7 +135,7 @@ class Webhook:
             done = self._sent(event)
             with self._changed:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
-                    self._dropped("not taken within an hour")
+                    self._dropped("the receiver did not accept it within an hour")
                     done = True
                 # The event may have been dropped meanwhile to make room for newer ones.
                 if done and self._waiting and self._waiting[0][1] is event:

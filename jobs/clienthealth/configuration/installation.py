@@ -89,7 +89,7 @@ def own_page(settings: Settings, shard: str = "1") -> str:
 
 
 def kept_labels(settings: Settings) -> tuple[str, ...]:
-    """Return the labels by which rules and panels distinguish installations. A label without series does no harm."""
+    """Return the labels by which rules and panels distinguish installations; a label that no series has is harmless."""
     return tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
 
 

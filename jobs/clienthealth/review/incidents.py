@@ -117,7 +117,7 @@ def counts(touching: DataFrame) -> Row:
 
 
 def cleared(touching: DataFrame, links: Links) -> list[Incident]:
-    """Return the first of the suspicions that ended without confirmation."""
+    """Return the earliest suspicions that ended without confirmation, at most LISTED_CLEARED."""
     rows = touching.filter(CLEARED).orderBy("start", *CLIENT_KEY, "mode").limit(LISTED_CLEARED)
     return [_incident(row.asDict(), links) for row in rows.collect()]
 

@@ -21,8 +21,8 @@ T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 #: How the JSON writes a time.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A page that is over within this time (s), without a loss, needed no action: getting up, logging in and reading take
-#: as long.
+#: A page that ends within this time (s), without a loss, needed no action: a person needs as long to log in and read
+#: it.
 BRIEF = 10 * MINUTE
 #: The questions that the three sentences of a headline answer.
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")

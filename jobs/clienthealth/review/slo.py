@@ -27,8 +27,8 @@ Range = tuple[int, int | None]
 class Loss:
     """Records lost in a period, and the state of the objective.
 
-    The number is known only as an interval. Its upper bound is unknown (None) if a client lost records that were not,
-    or not all, counted. So the objective is met or missed only if that is true for every number in the interval.
+    The number is an interval. Its upper bound is unknown (None) if not all records that a client lost were counted.
+    The objective counts as met or missed only if every number in the interval gives that result.
     """
 
     records: Range = (0, 0)
