@@ -358,8 +358,8 @@ def test_an_unsupported_request_is_reported_once_and_affects_no_other(caplog: py
     }
     assert list(reading.failed_groups) == ["1-share"] and "does not support" in reading.failed_groups["1-share"]
     assert [record.getMessage().split(": ")[0] for record in caplog.records] == [
-        "members of groups of type share stay unknown",
-        "members of groups of type streams stay unknown",
+        "cannot read the members of groups of type share",
+        "cannot read the members of groups of type streams",
     ]
     assert cluster.connections == 1, "a new connection would not change it"
 

@@ -165,7 +165,7 @@ def test_a_file_that_is_there_is_not_overwritten(
         f"{file} exists with other values: edit the file, or drop the options --bootstrap-servers\n"
     )
     password.write_text("another\n")
-    assert error_of(*login, "--state", "/elsewhere").endswith("leave out --password-file, --state\n")
+    assert error_of(*login, "--state", "/elsewhere").endswith("drop the options --password-file, --state\n")
     assert file.read_text("utf-8") == before
 
 

@@ -139,7 +139,7 @@ REFUSED = {
     "no client": (TOKENS, "sasl.mechanism OAUTHBEARER needs sasl.jaas.config of org.apache.kafka.common.security."),
     "no endpoint": (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
-        "sasl.mechanism OAUTHBEARER needs as sasl.oauthbearer.token.endpoint.url an address, of https or of a file",
+        "sasl.mechanism OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url to be an https or file URL",
     ),
 }
 
@@ -352,8 +352,8 @@ def test_our_clients_in_spark_have_one_name_and_are_not_among_those_that_push() 
 @pytest.mark.parametrize(
     ("failures", "reason"),
     [
-        (["socket disconnected", "Connection timed out"], "it closed the connection"),
-        (["Connection timed out", "Connection reset by peer"], "it closed the connection"),
+        (["socket disconnected", "Connection timed out"], "the broker closed the connection"),
+        (["Connection timed out", "Connection reset by peer"], "the broker closed the connection"),
         (["UnsupportedSaslMechanism", "socket disconnected"], "the broker does not support this sasl.mechanism"),
         (["Request timed out after 290 ms"], "Request timed out after 290 ms"),
     ],
