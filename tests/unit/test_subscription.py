@@ -145,7 +145,10 @@ def test_the_doctor_lists_what_is_missing() -> None:
     (_, (state, text), _) = findings(with_plugin, subscriptions={"lag": {"metrics": CONSUMER, "interval.ms": "5000"}})
     assert (state, text.split(".")[0]) == ("failed", "Clients are not asked for all metrics that we read")
     (*_, (state, text)) = findings(with_plugin, subscriptions={NAME: ours[NAME]})
-    assert (state, text.split(".")[0]) == ("skipped", "Clients on librdkafka are not asked for all metrics that we read")
+    assert (state, text.split(".")[0]) == (
+        "skipped",
+        "Clients on librdkafka are not asked for all metrics that we read",
+    )
 
 
 @pytest.mark.parametrize(
