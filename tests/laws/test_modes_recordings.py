@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clienthealth.diagnose.diagnosis import add_ends, settled
+from clienthealth.diagnose.diagnosis import add_ends, client_key, settled
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.verdicts import Verdict
 from clienthealth.modes import modes
@@ -85,11 +85,9 @@ def found_at_the_end(folder: Path) -> dict[str, Verdict]:
     """Return mode → post-mortem verdict on a recording's first client; the client ends when the recording ends."""
     first, *_ = clients(folder)
     bucket = Bucket(first.bucket.state, SETTINGS, first.bucket.grid)
-    by_key = {f"{of.kind}|{of.key}": (of, found) for of, found in judged_windows(folder).items()}
+    by_key = {client_key(of): (of, found) for of, found in judged_windows(folder).items()}
     add_ends(bucket, by_key)
-    return {
-        verdict.mode: verdict for verdict in settled(bucket, by_key, ())[f"{first.client.kind}|{first.client.key}"][1]
-    }
+    return {verdict.mode: verdict for verdict in settled(bucket, by_key, ())[client_key(first.client)][1]}
 
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)

@@ -50,8 +50,9 @@ def decode(record: RawRecord) -> Decoded:
 
 
 def as_row(event: Any) -> dict[str, Any]:
-    """Return a line's fields without null and empty ones."""
-    row = {name: value for name in event.__struct_fields__ if (value := getattr(event, name)) not in (None, [], ())}
+    """Return a line's fields without null, false and empty ones."""
+    values = {name: getattr(event, name) for name in event.__struct_fields__}
+    row = {name: value for name, value in values.items() if value is not False and value not in (None, [], ())}
     if "dumps" in row:
         row["dumps"] = [(dump.what, [as_row(thread) for thread in dump.threads]) for dump in row["dumps"]]
     client = as_row(row.pop("client")) if "client" in row else {}

@@ -307,7 +307,7 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):
         by_mode = grouped((verdict for _, verdicts in over_time for verdict in verdicts), lambda verdict: verdict.mode)
-        by_key[_key(client)] = client, [_worst(verdicts, undated) for _, verdicts in sorted(by_mode.items())]
+        by_key[client_key(client)] = client, [_worst(verdicts, undated) for _, verdicts in sorted(by_mode.items())]
     return by_key
 
 
@@ -365,12 +365,12 @@ def add_ends(
         window = departures.departure(bucket, number)
         window = dataclasses.replace(window, outlived=ended is not None or _outlived(bucket, number))
         ends = judge_windows([window], bucket.settings.modes, absence=True)
-        client, verdicts = by_key.get(_key(window.client), (window.client, []))
+        client, verdicts = by_key.get(client_key(window.client), (window.client, []))
         by_mode = {verdict.mode: verdict for verdict in verdicts}
         for silent in silence(bucket, number, window):
             before = by_mode.get(silent.mode)
             by_mode[silent.mode] = silent if before is None or not before.unhealthy else merged([before, silent])
-        by_key[_key(client)] = client, [*by_mode.values(), *ends]
+        by_key[client_key(client)] = client, [*by_mode.values(), *ends]
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
@@ -385,6 +385,6 @@ def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
     return stale_verdicts(departures.silence(bucket, number, window), bucket.settings.modes)
 
 
-def _key(client: Client) -> str:
+def client_key(client: Client) -> str:
     """Return a key with kind and host, because clients of several kinds or hosts may have the same `key`."""
     return f"{client.kind}|{client.host}|{client.key}"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from clienthealth.diagnose.diagnosis import add_ends, pack, settled
+from clienthealth.diagnose.diagnosis import add_ends, client_key, pack, settled
 from clienthealth.diagnose.frames import decisive, is_application
 from clienthealth.measure.packed import Chunk, encode, who_of
 from clienthealth.measure.packer import Packer
@@ -232,7 +232,7 @@ class Session:
             if client is not None:
                 now = {verdict.mode: verdict for verdict in record.verdicts} if record else {}
                 worst = {mode: verdict for mode, (_, verdict) in found.items()}
-                by_key[f"{client.kind}|{key}"] = client, list({**now, **worst}.values())
+                by_key[client_key(client)] = client, list({**now, **worst}.values())
         add_ends(bucket, by_key, ended)
         judged = settled(bucket, by_key, ()).values()
         clients = [(client, sorted(verdicts, key=lambda verdict: verdict.mode)) for client, verdicts in judged]
