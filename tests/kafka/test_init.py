@@ -56,7 +56,7 @@ def test_it_shows_does_and_keeps(fresh: Broker, tmp_path: Path) -> None:
 
     unasked = init(*ours)
     assert (unasked.returncode, file.exists()) == (2, False)
-    assert "--yes confirms, --dry-run only shows the changes" in unasked.stderr
+    assert "give --yes to confirm, or --dry-run to only show the changes" in unasked.stderr
 
     done = init(*ours, "--yes")
     assert (done.returncode, done.stderr) == (0, "")
@@ -111,5 +111,5 @@ def test_what_this_user_may_not_do_is_shown_once_and_not_called_done(
     assert "All is there." not in out
     assert (
         "\nStill missing: an administrator has to run the commands above for kafka-client-health and "
-        "kafka-client-health-librdkafka. Now, " in out
+        "kafka-client-health-librdkafka. Now start " in out
     )

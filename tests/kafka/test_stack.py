@@ -238,7 +238,7 @@ def test_a_jar_with_another_content_than_is_pinned_is_refused_and_deleted(mirror
     mirrored.write_bytes(b"what an intruder put there, with its checksum")
     digests = [hashlib.new(name, mirrored.read_bytes()).hexdigest() for name in ("sha1", "sha256")]
     mirrored.with_name(f"{mirrored.name}.sha1").write_text(digests[0], encoding="utf-8")
-    with pytest.raises(DependencyError, match=rf"jars\.sha256 pins.*\n{digests[1]}  {mirrored.name}$"):
+    with pytest.raises(DependencyError, match=rf"their pins in jars\.sha256.*\n{digests[1]}  {mirrored.name}$"):
         jars.classpath("jolokia")
     assert list(tmp_path.glob("cache/**/*.jar")) == []
 
@@ -246,7 +246,7 @@ def test_a_jar_with_another_content_than_is_pinned_is_refused_and_deleted(mirror
 def test_a_jar_that_is_not_pinned_is_refused(mirrored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pins").write_text(f"{'0' * 64}  another.jar\n", "utf-8")
     monkeypatch.setattr("clienthealth.platform.jars.PINNED", {"jolokia": tmp_path / "pins"})
-    with pytest.raises(DependencyError, match=r"jars\.sha256 pins"):
+    with pytest.raises(DependencyError, match=r"their pins in jars\.sha256"):
         jars.classpath("jolokia")
 
 
