@@ -69,7 +69,7 @@ def test_it_shows_does_and_keeps(fresh: Broker, tmp_path: Path) -> None:
 
     again = init(*ours, "--yes")
     assert (again.returncode, again.stderr) == (0, "")
-    assert "\nAll is there. Now, " in again.stdout
+    assert "\nAll is there. Now start " in again.stdout
     assert all(f"The topic {topic} is there.\n" in again.stdout for topic in TOPICS)
     assert "created" not in again.stdout
 
