@@ -70,7 +70,7 @@ def test_labels_of_the_settings_are_kept_by_every_rule_and_route(tmp_path: Path)
 
 def test_rules_without_any_label_to_keep_apart_by_are_an_error() -> None:
     settings = replace(Settings(), prometheus=PrometheusSettings(keep_labels=()))
-    with pytest.raises(SettingsError, match="keep_labels must name a label"):
+    with pytest.raises(SettingsError, match="keep_labels must name at least one label"):
         rules(settings)
 
 

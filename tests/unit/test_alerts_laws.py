@@ -124,7 +124,12 @@ def test_dashboard_link(rule: Rule) -> None:
 def test_what_to_do_about_the_exporter_is_not_only_on_the_exporter() -> None:
     """By default the exporter serves the runbooks, so the link in this alert fails while the exporter is down."""
     (down,) = [rule for rule in ALERTS if rule.name == "KafkaClientHealthExporterDown"]
-    for step in ("systemctl restart", "kubectl rollout restart", "log says why", "alerts/runbooks/monitor-health.md"):
+    for step in (
+        "systemctl restart",
+        "kubectl rollout restart",
+        "log gives the reason",
+        "alerts/runbooks/monitor-health.md",
+    ):
         assert step in down.annotations["description"]
 
 

@@ -96,7 +96,7 @@ CELLS = (
     Cell("producer-not-closed", "lines", "librdkafka-raises", "Producer terminating with", {1: "suspected"}),
     Cell("producer-not-closed", "readings", "not-closed-3.9", "0", {}),
     Cell("send-blocked-on-metadata", "dumps", "send-blocked-cluster-4.1", "", {1: "suspected"}),
-    Cell("send-blocked-on-metadata", "lines", "send-blocked-topic-3.9", "in metadata after", {1: "confirmed"}),
+    Cell("send-blocked-on-metadata", "lines", "send-blocked-topic-3.9", "in metadata after", {1: "suspected"}),
     Cell("send-blocked-on-metadata", "readings", "send-blocked-topic-3.9", "30000", {3: "suspected"}),
 )
 

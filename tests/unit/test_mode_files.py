@@ -87,7 +87,7 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
         (
             "at_least = 1",
             'at_least = "fast"',
-            "thresholds.slow_seconds is bound by fast, which does not stand beside it",
+            "thresholds.slow_seconds is bound by fast, which is no numeric setting of its section",
         ),
         (
             "slow_seconds",

@@ -173,7 +173,10 @@ def test_password_guards_all_but_the_probe(tmp_path: Path) -> None:
         ("basic_auth_users: [s3cret\n", r"is not YAML \(line \d\)$"),
         ("\x00s3cret", "is not YAML"),
         ("tls_server_config: {cert_file: c.pem}\n", "missing required field `key_file`"),
-        ("tls_server_config: {cert_file: c.pem, key_file: k.pem}\n", "cannot be used: No such file or directory$"),
+        (
+            "tls_server_config: {cert_file: c.pem, key_file: k.pem}\n",
+            "cannot use this certificate and key: No such file or directory$",
+        ),
         ("tls_server_config: {cert_file: c, key_file: k, min_version: TLS10}\n", "min_version"),
         ("tls_server_config: {cert_file: c, key_file: k, client_auth_type: RequestClientCert}\n", "client_auth_type"),
         ("http_server_config: {http2: true}\n", "unknown field `http_server_config`"),

@@ -40,5 +40,5 @@ def test_a_cluster_has_the_environment_that_the_settings_name_and_no_other() -> 
     assert labels("test=/elsewhere") == [{"env": "staging"}]
     assert labels("us=/us") == [{}]
     assert labels("/one") == [{}]
-    with pytest.raises(SettingsError, match="environments: 'us' is no cluster of histories"):
+    with pytest.raises(SettingsError, match="environments: 'us' is not a cluster in histories"):
         replace(settings, review=replace(review, environments={"us": "prod"}))

@@ -136,7 +136,7 @@ def test_a_server_without_tls_gets_nothing_where_tls_is_wanted(post: Post, tmp_p
     [
         ({"smtp_host": ""}, "[review] smtp_host is not set"),
         ({"mail_to": ()}, "[review] mail_to is not set"),
-        ({"smtp_user": "u", "smtp_password_file": "f"}, "its password would be sent without TLS"),
+        ({"smtp_user": "u", "smtp_password_file": "f"}, "the password would be sent without TLS"),
     ],
 )
 def test_settings_that_cannot_work_are_reported_before_any_work(
