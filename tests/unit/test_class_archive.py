@@ -63,6 +63,15 @@ def test_an_archive_of_other_jars_is_made_anew_and_the_older_ones_go(jar: Path) 
     assert flags() == [f"{USES}{archives[2]}"]
 
 
+def test_a_java_without_modules_beside_it_starts_too(jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On macOS without JAVA_HOME, Java is a launcher in /usr/bin."""
+    launcher = jar.with_name("java")
+    launcher.touch(0o755)
+    monkeypatch.setattr(jars, "java", lambda: str(launcher))
+    assert flags() == []
+    assert made(jar).exists() and len(flags()) == 1
+
+
 def test_a_truncated_archive_is_not_used(jar: Path) -> None:
     """The JVM would crash on it at each start."""
     archive = made(jar)

@@ -132,8 +132,10 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 def _made_with(paths: str) -> str:
     """Return a name for this Java, PySpark and these files. The JVM refuses an archive that was made with others."""
-    parts = [str(Path(java()).resolve().parent.parent / "lib" / "modules"), *paths.split(os.pathsep)]
-    stamps = [importlib.metadata.version("pyspark"), *(f"{part} {Path(part).stat().st_mtime:.0f}" for part in parts)]
+    parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
+    # The launcher /usr/bin/java of macOS has no modules beside it.
+    stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
+    stamps.append(importlib.metadata.version("pyspark"))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
 
 
