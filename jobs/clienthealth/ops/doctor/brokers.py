@@ -50,7 +50,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         away = [broker["broker_id"] for broker in brokers if broker.get("is_fenced")]
         if away:
             down = ", ".join(map(str, away))
-            text = f"Kafka at {servers} answers, but of its {len(brokers)} brokers {down} are down. Start them."
+            text = f"Kafka at {servers} answers, but of its {len(brokers)} brokers these are down: {down}. Start them."
             yield Finding("kafka", "failed", text)
         else:
             yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")

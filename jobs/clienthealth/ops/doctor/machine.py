@@ -80,7 +80,7 @@ def of_topic(about: str, compression: str) -> Finding:
             about, "failed", f"It is compressed with {compression}, which no installed library decompresses: {REMEDY}"
         )
     if compression == "producer" and lacking:
-        text = f"Its producers choose the compression (compression.type=producer); {', '.join(lacking)} is unreadable."
+        text = f"Its producers choose the compression (compression.type=producer); {', '.join(lacking)} cannot be read."
         return Finding(about, "warning", f"{text} To mend it: {REMEDY}")
     chosen = "as its producers choose" if compression == "producer" else f"with {compression}"
     return Finding(about, "ok", f"It is compressed {chosen}, which the exporters here can read.")
