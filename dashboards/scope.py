@@ -16,7 +16,6 @@ from clienthealth.configuration.installation import (
     listed,
     own_page,
 )
-from clienthealth.model.errors import SettingsError
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
@@ -49,8 +48,6 @@ def named(labels: Sequence[str]) -> str:
 def keeping(text: str, settings: Settings) -> str:
     """Replace KEPT, in each of the forms above, by the labels of the settings. Raises SettingsError."""
     kept = kept_labels(settings)
-    if not kept:
-        raise SettingsError("[prometheus] keep_labels must name a label at least")
     if kept == KEPT:
         return text
     for form in (listed, matchers, of_series, of_row, named):

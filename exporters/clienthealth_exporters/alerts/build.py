@@ -16,7 +16,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from clienthealth.configuration.installation import KEPT, dashboard_uid, filled, kept_labels, listed, runbooks
 from clienthealth.configuration.owners import OWNER_LABELS, Owners, read_owners
-from clienthealth.model.errors import SettingsError
 from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
@@ -126,8 +125,6 @@ def templates(folder: Path) -> Environment:
 
 def _values(settings: Settings) -> dict[str, Any]:
     kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
-    if not kept:
-        raise SettingsError("[prometheus] keep_labels must name at least one label")
     # With several shards, any of them redirects to the shard that serves the client, or answers for all.
     status_page = filled(
         links.status_page.rstrip("/"),

@@ -89,8 +89,14 @@ def own_page(settings: Settings, shard: str = "1") -> str:
 
 
 def kept_labels(settings: Settings) -> tuple[str, ...]:
-    """Return the labels by which rules and panels distinguish installations; a label that no series has is harmless."""
-    return tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
+    """Return the labels by which rules and panels distinguish installations; a label that no series has is harmless.
+
+    Raises SettingsError if there is none.
+    """
+    labels = tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
+    if not labels:
+        raise SettingsError("[prometheus] keep_labels must name at least one label")
+    return labels
 
 
 def listed(labels: Sequence[str]) -> str:
