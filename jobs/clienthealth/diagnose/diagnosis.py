@@ -147,9 +147,9 @@ def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
 
     `measured`: the places of metrics that name no other process.
     """
-    written = {(entry.instance, entry.process) for entry in entries}
-    places = measured | {process for instance, process in written if process[1] == instance}
-    hosts = {place: {of for instance, of in written if instance == place[1]} - {place} for place in places}
+    written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
+    nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
+    hosts = {place: {of for _, of in written.get(place[1], ())} - {place} for place in measured | nameless}
     joined = {others.pop(): place for place, others in hosts.items() if len(others) == 1}
     for entry in entries:
         entry.service, entry.host = joined.get(entry.process, entry.process)

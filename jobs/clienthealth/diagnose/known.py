@@ -79,7 +79,8 @@ def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) ->
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
     """True if a client's samples (at `times`) go on until it ended, or until its process's data ends."""
     # A collector may write the parts of one sample some milliseconds apart.
-    gaps = np.diff(times)[np.diff(times) > APART_MS]
+    gaps = np.diff(times)
+    gaps = gaps[gaps > APART_MS]
     on_time = until_ms - times[-1] - LATE_MS <= LATE_INTERVALS * (float(np.median(gaps)) if len(gaps) else 0.0)
     return on_time or has_ended(bucket, bucket.state.all_clients[number], times[-1], True)
 

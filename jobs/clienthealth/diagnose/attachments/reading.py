@@ -50,7 +50,7 @@ _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 #: A point of InfluxDB's line protocol: tags, then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
 #: A time in an entry, or a frame below it: then a program logged the entry.
-_TOLD = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
+_LOGGED = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
 
 _Topic = Literal["metrics", "logs", "any"]
 _Value = bytes | LogLine | Snapshot
@@ -435,12 +435,12 @@ class Reader:
         begin, end = (entry.stamp.begin, entry.stamp.end) if entry.stamp is not None else (0, 0)
         line = log_lines.entry(text, begin, end).line
         line.numbers = tuple(entry.numbers)
-        found, told = self._context(entry.line), entry.stamp or _TOLD.search(text)
-        if found == "explained" and not told:
+        found, logged = self._context(entry.line), entry.stamp or _LOGGED.search(text)
+        if found == "explained" and not logged:
             self.input.leave_out("quoted in an explanation")
             return
         owned = line.logger or line.thread or named_client(line.message, None)
-        bare = not told and (not owned or "..." in text or "…" in text)
+        bare = not logged and (not owned or "..." in text or "…" in text)
         line.quoted = found == "explained" or (found == "quoted" and bare)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms
