@@ -250,8 +250,7 @@ def _at_end(w: Windows, limits: Thresholds) -> Runs:
     Work may also wait for linger.ms, so they must be longer by that.
     """
     runs = _still(w)
-    at_end = (runs.last == w.last_row[runs.window]) & (runs.seconds >= limits.unmoved_seconds)
-    runs = runs.at(at_end & _work_waits(w)[runs.last])
+    runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = np.nan_to_num(w.option("linger.ms", runs.window)) / 1000
     return runs.at(runs.seconds >= limits.unmoved_seconds + linger)
 
