@@ -19,13 +19,11 @@ import re
 import shutil
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +34,8 @@ from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.bench.bench_fleet import fleet
 from tests.e2e.test_alert_delivery import free_address, now_ms, started
-from tests.e2e.test_dashboards_queries import INSTALLATION, Monitor
+from tests.e2e.test_dashboards_queries import INSTALLATION, Monitor, configured, serving
 from tests.e2e.test_notifications import World, notified
-from tests.support.alert_rules import ROOT
 from tests.support.health_records import wire
 
 WARM_MINUTES = 3.0
@@ -102,43 +99,16 @@ def _without_limit(clients: int) -> PrometheusSettings:
 
 
 @contextmanager
-def serving(page: Callable[[], bytes]) -> Iterator[str]:
-    """Serve a compressed page."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = page()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Encoding", "gzip")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            return None
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
-@contextmanager
 def prometheus(folder: Path, clients: str, monitor: str, alertmanager: str) -> Iterator[str]:
     """Run Prometheus with our configuration and the rules in a folder; yields its address."""
-    config = (ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8")
-    for ours, here in {
+    here = {
         "exporter:9309": clients,
         "monitor:9308": monitor,
         "alertmanager:9093": alertmanager,
         "alerts/rules/": "rules/",
-    }.items():
-        assert ours in config
-        config = config.replace(ours, here)
-    (folder / "prometheus.yml").write_text(config, "utf-8")
+    }
     address = free_address()
-    command = [shutil.which("prometheus") or "", f"--config.file={folder}/prometheus.yml"]
+    command = [shutil.which("prometheus") or "", f"--config.file={configured(folder, here)}"]
     command += [f"--storage.tsdb.path={folder}/tsdb", f"--web.listen-address={address}"]
     with started(command, folder / "prometheus.log", address):
         yield address
@@ -217,7 +187,7 @@ def main(arguments: Sequence[str]) -> int:
         world = stack.enter_context(notified(folder))
         clients = stack.enter_context(serving(page.compressed))
         runs = Monitor(busy=False)
-        monitor = stack.enter_context(serving(lambda: gzip.compress(runs.page().encode())))
+        monitor = stack.enter_context(serving(runs.page))
         address = stack.enter_context(prometheus(folder, clients, monitor, world.address))
         watch, last = Watch(world), course[-1].minute
         for phase, until in zip(course, [one.minute for one in course[1:]] + [last + asked.after], strict=True):

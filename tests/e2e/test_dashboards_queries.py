@@ -282,13 +282,18 @@ def counted(reason: str | None) -> Any:
 
 
 @contextmanager
-def serving(page: Callable[[], str]) -> Iterator[str]:
+def serving(page: Callable[[], str | bytes]) -> Iterator[str]:
+    """Serve a page: a text, or its bytes with gzip."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            body = page()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
+            if isinstance(body, bytes):
+                self.send_header("Content-Encoding", "gzip")
             self.end_headers()
-            self.wfile.write(page().encode())
+            self.wfile.write(body if isinstance(body, bytes) else body.encode())
 
         def log_message(self, format: str, *args: object) -> None:
             return None
@@ -297,6 +302,17 @@ def serving(page: Callable[[], str]) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"127.0.0.1:{server.server_address[1]}"
         server.shutdown()
+
+
+def configured(folder: Path, replaced: Mapping[str, str]) -> Path:
+    """Write deploy/prometheus/prometheus.yml with some texts replaced; return the file."""
+    config = (ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8")
+    for ours, here in replaced.items():
+        assert ours in config
+        config = config.replace(ours, here)
+    file = folder / "prometheus.yml"
+    file.write_text(config, "utf-8")
+    return file
 
 
 @contextmanager
@@ -327,19 +343,15 @@ def watching(
         for path in (folder / "alerts").rglob("*.yml"):
             text = re.sub(r'\b(for|keep_firing_for): "?\w+"?', r"\1: 1s", path.read_text("utf-8"))
             path.write_text(re.sub(r"^    interval: .*\n", "", text, flags=re.MULTILINE), "utf-8")
-        config = (ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8")
-        for ours, here in {
+        here = {
             " 5s": f" {interval_seconds}s",
             " 15s": f" {interval_seconds}s",
             "exporter:9309": clients,
             "monitor:9308": monitor,
             "alertmanager:9093": "127.0.0.1:9",
-        }.items():
-            assert ours in config
-            config = config.replace(ours, here)
-        (folder / "prometheus.yml").write_text(config, "utf-8")
+        }
         address = free_address()
-        command = [PROMETHEUS, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb"]
+        command = [PROMETHEUS, f"--config.file={configured(folder, here)}", f"--storage.tsdb.path={folder}/tsdb"]
         command += [f"--web.listen-address={address}", "--log.level=error"]
         stack.enter_context(started(command, folder / "log", address))
         prometheus = Prometheus(address)
