@@ -68,7 +68,7 @@ def clusters(settings: Settings) -> list[Cluster]:
         if any(name == cluster.name for cluster in all_clusters):
             raise SettingsError(
                 f"[groups] clusters: '{name}' is already the name of this file's cluster ([prometheus] cluster_name); "
-                f"choose another"
+                "choose another"
             )
         # Environment variables configure only the cluster of the settings themselves.
         all_clusters.append(Cluster(name, load(file, environ={})))

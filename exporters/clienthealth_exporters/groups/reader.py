@@ -102,8 +102,7 @@ class GroupsReading:
     """Groups at one moment (`ts_ms`: when the committed offsets had been read), and failures with their reasons.
 
     `names`: all existing groups; a group that `groups` lacks was not due or could not be read. `left_out`: the
-    number of groups
-    that [groups] include and exclude leave out.
+    number of groups that [groups] include and exclude leave out.
     """
 
     ts_ms: int

@@ -52,8 +52,10 @@ PUSHED = "metrics=pushed"
 
 @dataclass(frozen=True)
 class Target:
-    """A JVM to read: its service, the URL of its agent, options of its clients. `pushed`: true if its clients push "
-    "their metrics."""
+    """A JVM to read: its service, the URL of its agent, options of its clients.
+
+    `pushed`: True if its clients push their metrics.
+    """
 
     service: str
     url: str

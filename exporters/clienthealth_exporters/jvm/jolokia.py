@@ -32,8 +32,7 @@ class JolokiaError(ServiceError):
 
 
 class Jolokia:
-    """The Jolokia agent at `url`. Proxy settings of the environment are ignored, because agents are on the local "
-    "network.
+    """The Jolokia agent at `url`. Proxy settings of the environment are ignored, because agents are near.
 
     `timeout` (seconds) limits the connection, each wait for data, and the reading of the whole answer.
     """

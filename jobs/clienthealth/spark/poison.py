@@ -11,9 +11,9 @@ notes the next process concludes what ended the one before:
   exhausted heap is enough.
 - One record's fault: if the part is a single record, it is skipped. Its batch then runs without any record. Only if
   that succeeds was it the record's fault, and only then is the record published as a reject, with its place.
-- No sign of a fault: the process was killed from outside, and the batch is not narrowed. But if a whole container runs
-out of memory, no process is left to note that. So a batch is suspected too if KILLS processes in a row end while they
-read it.
+- No sign of a fault: the process was killed from outside, and the batch is not narrowed. But if a whole container
+  runs out of memory, no process is left to note that. So a batch is suspected too if KILLS processes in a row end while
+  they read it.
 
 Once a record is skipped, everything else is read at full speed again; likewise once all records that had ended the
 monitor were read without a failure. If the heap was exhausted and no single record is to blame, too much was read at a
