@@ -81,9 +81,9 @@ def test_recorded_and_made_windows(mode: LiveMode[Any], every_ms: int) -> None:
 def test_lines_that_a_mode_does_not_read_change_no_verdict(mode: LiveMode[Any]) -> None:
     read = frozenset().union(*(meaning.ids for meaning in mode.reads))
     scenes = [scenario.window for cases in scenarios().values() for scenario in cases]
-    told = [window for folder in folders() for client in clients(folder, 0) for window in client.windows]
+    recorded = [window for folder in folders() for client in clients(folder, 0) for window in client.windows]
     windows = []
-    for window in [*told[::4], *scenes, *(arbitrary_window(n, KINDS) for n in range(400))]:
+    for window in [*recorded[::4], *scenes, *(arbitrary_window(n, KINDS) for n in range(400))]:
         others = tuple(event for event in window.logs if event.signature not in read)
         if others and window.client.kind in mode.kinds:
             windows.append(dataclasses.replace(metrics_only(window), logs=others))

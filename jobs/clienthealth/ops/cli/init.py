@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 #: Options for the connection: name, metavar, help.
 CONNECTION = (
     ("username", "NAME", "user name; for OAUTHBEARER the client id, for GSSAPI the principal"),
-    ("password-file", "FILE", "file whose first line is the password (for OAUTHBEARER the client secret)"),
+    ("password-file", "FILE", "file with the password (for OAUTHBEARER the client secret) in its first line"),
     ("token-url", "URL", "OAUTHBEARER: endpoint that issues tokens, or file:///… of a token"),
     ("scope", "NAME", "OAUTHBEARER: scope of the tokens"),
     ("keytab", "FILE", "GSSAPI: keytab of the principal (default: use the ticket cache)"),
     ("ca-file", "FILE", "file with the CA of the brokers' certificates: PEM, .p12 or .jks"),
     ("client-file", "FILE", "file with this client's certificate and key: PEM, .p12 or .jks"),
-    ("store-password-file", "FILE", "file whose first line is the password of the .p12 or .jks files"),
+    ("store-password-file", "FILE", "file with the password of the .p12 or .jks files in its first line"),
 )
 
 
