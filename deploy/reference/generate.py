@@ -15,11 +15,6 @@ GENERATORS = (
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options: write, or only check."""
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not current")
-
-
 def run(args: argparse.Namespace) -> int:
     """Write the files that differ, or (`--check`) name them."""
     stale = []

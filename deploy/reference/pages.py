@@ -122,7 +122,7 @@ def _codes(texts: Iterable[str]) -> str:
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "commands": lambda: _table(
-        "command | what it does", (f"`kafka-health {name}` | {text}" for name, text in commands().items())
+        "command | what it does", (f"`kafka-health {name}` | {stated.help}" for name, stated in commands().items())
     ),
     "modes": lambda: _table(
         "mode | what is wrong | what it costs",

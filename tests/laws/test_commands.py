@@ -14,7 +14,6 @@ import pytest
 
 from clienthealth.ops.cli import commands as names
 from clienthealth.ops.cli import main
-from clienthealth.ops.cli.export import EXPORTERS
 from deploy.reference.rooms import ROOT
 from tests.laws.pages import commands, pages
 
@@ -121,7 +120,7 @@ def test_make_help_lists_every_target() -> None:
 
 
 def test_every_help_lists_the_settings_file_and_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    nested = [("export", name) for name in EXPORTERS] + [("dashboards", "push")]
+    nested = [(name, action) for name, stated in names().items() for action in stated.actions]
     for command in (*((name,) for name in names()), *nested):
         with pytest.raises(SystemExit) as ended:
             main([*command, "--help"])

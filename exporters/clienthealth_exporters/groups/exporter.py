@@ -110,12 +110,6 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
             yield list(snapshots.from_reading(reading))
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options: once or continuously."""
-    parser.add_argument("--once", action="store_true", help="read the groups once, print them, and publish nothing")
-    parser.add_argument("--json", action="store_true", help="with --once: one snapshot per line as JSON")
-
-
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Publish until SIGTERM or Ctrl-C. `--once` returns 0, or 1 if a group could not be read. Raises ServiceError."""
     if args.json and not args.once:

@@ -83,14 +83,6 @@ class Target:
         return cls(service or host.rpartition("@")[2], f"{protocol}://{rest}", config, PUSHED in options)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options. Targets come from the command line, a file, or the settings."""
-    parser.add_argument("--target", action="append", default=[], metavar="[SERVICE=]URL", help="a Jolokia agent")
-    parser.add_argument(
-        "--targets-file", type=Path, metavar="FILE", help="file with one target per line; a changed file is read again"
-    )
-
-
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read until SIGTERM or Ctrl-C. Returns 1 if records could not be delivered at the end."""
     given = [Target.parse(text) for text in (*settings.jvm.targets, *args.target)]

@@ -42,12 +42,6 @@ PROBES = frozenset({"/healthz", "/readyz", "/livez"})
 STUCK_SECONDS = 120.0
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add options for address and port."""
-    parser.add_argument("--host", help="address to listen on (default: [prometheus] host)")
-    parser.add_argument("--port", type=int, help="port to listen on, 0 for any free one (default: [prometheus] port)")
-
-
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until SIGTERM or Ctrl-C. Raises ServiceError if the port is taken."""
     overrides = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}

@@ -1,8 +1,7 @@
-"""The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module.
+"""The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module and options.
 
-A module has `configure(parser)` and `run(args) -> exit code`; if several commands share it, these names end in
-`_COMMAND`. A module is imported only when its command runs, so that a command without Spark starts at once and needs no
-Spark.
+A module has `run(args) -> exit code`; if several commands share it, the name ends in `_COMMAND`. A module is imported
+only when its command runs, so that a command without Spark starts at once and needs no Spark.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import pkgutil
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+import msgspec
+
 from clienthealth.model.errors import DependencyError, HealthError
-from clienthealth.model.tables import table
+from clienthealth.model.tables import converted, table
 from clienthealth.platform.locations import of_checkout
 from clienthealth.platform.secrecy import redacted
 
@@ -38,33 +40,67 @@ EXTRAS = {
 OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothesis", "yaml", "confluent_kafka"})
 
 
-#: Module → its commands with their help lines.
-MODULES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("commands.toml"))
+class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A command as `commands.toml` states it; the comment at its head explains the fields."""
+
+    help: str
+    description: str = ""
+    epilog: str = ""
+    options: Mapping[str, str | dict[str, Any]] = {}
+    action: str = ""
+    actions: Mapping[str, Command] = {}
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options and actions to the parser of this command."""
+        parser.description = self.description or self.help
+        parser.epilog = pkgutil.resolve_name(self.epilog) if self.epilog else None
+        groups: dict[str, Any] = {"": parser}
+        for name, stated in self.options.items():
+            flag = {"action": "store_true", "help": stated or argparse.SUPPRESS}
+            row: dict[str, Any] = flag if isinstance(stated, str) else {**stated}
+            for key in ("type", "choices"):
+                if isinstance(imported := row.get(key), str):
+                    row[key] = pkgutil.resolve_name(imported if "." in imported else f"builtins.{imported}")
+            if (group := row.pop("group", "")) not in groups:
+                groups[group] = parser.add_argument_group(group)
+            groups[group].add_argument(name, **row)
+        if self.actions:
+            parsers = parser.add_subparsers(dest="action", metavar=self.action, required=True)
+            for name, action in self.actions.items():
+                sub = parsers.add_parser(name, help=action.help)
+                # Accept --config here too, because people write options after the action's name.
+                sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
+                action.configure(sub)
 
 
-def commands() -> Mapping[str, str]:
-    """Name and one-line help of every command."""
+#: Module → its commands by name.
+MODULES = converted(
+    table(Path(__file__).with_name("commands.toml")), dict[str, dict[str, Command]], "ops/cli/commands.toml"
+)
+
+
+def commands() -> Mapping[str, Command]:
+    """All commands by name."""
     return dict(sorted(command for of_module in MODULES.values() for command in of_module.items()))
 
 
 def parser_for(name: str | None) -> argparse.ArgumentParser:
-    """Return the parser. Only the module of command `name` is imported and configured."""
+    """Return the parser. Only the module of command `name` is imported, and only its options are added."""
     parser = argparse.ArgumentParser(
         prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
     )
     parser.add_argument("--version", action="version", version=f"kafka-health {version('kafka-client-health')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_OfCommand)
-    for command, text in commands().items():
+    for command, stated in commands().items():
         if command == name:
-            sub = subparsers.add_parser(command, help=text, description=text)
+            sub = subparsers.add_parser(command, help=stated.help)
             sub.add_argument("--config", metavar="FILE", help=CONFIG)
-            module, of_module = next((name, helps) for name, helps in MODULES.items() if command in helps)
+            module, of_module = next((name, listed) for name, listed in MODULES.items() if command in listed)
             imported = of_checkout(module) if "." in module else importlib.import_module(f"{__name__}.{module}")
-            end = f"_{command}" if len(of_module) > 1 else ""
-            getattr(imported, f"configure{end}")(sub)
-            sub.set_defaults(run=getattr(imported, f"run{end}"))
+            sub.set_defaults(run=getattr(imported, f"run_{command}" if len(of_module) > 1 else "run"))
+            stated.configure(sub)
         elif command not in OF_THE_PROJECT:
-            subparsers.add_parser(command, help=text)
+            subparsers.add_parser(command, help=stated.help)
     return parser
 
 

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from pathlib import Path
 
 from clienthealth.configuration import load
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options: the folder, and whether alerts may page yet."""
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="lower every severity to info, so that no alert notifies anybody"
-    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,17 +6,6 @@ import argparse
 from collections.abc import Mapping
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options: all settings, or only those that differ from the defaults."""
-    parser.add_argument("--changed", action="store_true", help="print only settings that differ from the defaults")
-    parser.add_argument(
-        "--spark-submit",
-        choices=("client", "cluster"),
-        metavar="MODE",
-        help="print the file for spark-submit --properties-file (heap, JVM flags, logging); MODE: its --deploy-mode",
-    )
-
-
 def run(args: argparse.Namespace) -> int:
     """Return 0. Raises SettingsError (exit code 2) if a program would refuse the settings."""
     from clienthealth.configuration import in_force, load

@@ -8,26 +8,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from clienthealth.ops.cli import duration
 
 if TYPE_CHECKING:
     from clienthealth.model.health_record import HealthRecord
     from clienthealth.monitor.incidents import Transition
     from clienthealth.settings import Settings
-
-
-def configure_diagnose(parser: argparse.ArgumentParser) -> None:
-    """Add the options: the paths to read, and the form of the answer."""
-    from clienthealth.diagnose.outcome import EXIT_CODES
-
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="folder, file, archive, or - for stdin")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line, for each client")
-    parser.add_argument("--verbose", action="store_true", help="show all evidence, inputs and clients")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write one self-contained page for a ticket")
-    parser.epilog = EXIT_CODES
 
 
 def run_diagnose(args: argparse.Namespace) -> int:
@@ -55,40 +41,6 @@ def run_diagnose(args: argparse.Namespace) -> int:
         except OSError as error:
             raise InputError(f"{os.fspath(args.html)}: cannot be written: {error.strerror}") from error
     return exit_code(result)
-
-
-def configure_watch(parser: argparse.ArgumentParser) -> None:
-    """Add the options: what to watch, for how long, and the form of the answer."""
-    from clienthealth.diagnose.outcome import EXIT_CODES
-
-    parser.add_argument(
-        "targets",
-        nargs="*",
-        metavar="PID|URL",
-        help="[SERVICE=]PID of a Java or Python process of this machine (Python's stacks are read by py-spy), or "
-        "[SERVICE=]URL of a Jolokia agent or of statistics that a process serves",
-    )
-    parser.add_argument(
-        "--group", metavar="NAME", help="watch a consumer group instead: members, lag, and members that do not commit"
-    )
-    parser.add_argument(
-        "--bootstrap", metavar="SERVERS", help="with --group: the brokers (default: [kafka] bootstrap_servers)"
-    )
-    parser.add_argument("--for", dest="seconds", type=duration, metavar="SECONDS", help="default: until Ctrl-C")
-    parser.add_argument(
-        "--agent",
-        type=Path,
-        metavar="JAR",
-        help="the Jolokia agent to attach (default: the one that this product downloads)",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="at the end print one JSON object per line, for each client"
-    )
-    parser.add_argument(
-        "--record", type=Path, metavar="DIR", help="keep all data in this folder, for 'diagnose' or a ticket"
-    )
-    parser.add_argument("--verbose", action="store_true", help="show all evidence and clients")
-    parser.epilog = EXIT_CODES
 
 
 def run_watch(args: argparse.Namespace) -> int:

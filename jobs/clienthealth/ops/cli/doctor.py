@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "32", "warning": "33", "failed": "31", "skipped": "2"}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options: addresses that the settings lack, and the form of the answer."""
-    parser.add_argument("--prometheus", metavar="URL", help="Prometheus (default: [review] prometheus_url)")
-    parser.add_argument("--grafana", metavar="URL", help="Grafana (default: [links] dashboards)")
-    parser.add_argument("--json", action="store_true", help="one JSON object per finding and line")
-
-
 def run(args: argparse.Namespace) -> int:
     """Return 0 if nothing failed (a warning is no failure), else 1; 130 on Ctrl-C."""
     from clienthealth.configuration import load

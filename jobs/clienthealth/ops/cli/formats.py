@@ -21,23 +21,8 @@ EXIT_CODES = (
     "exit codes: 0 all records can be read, 1 some are rejected, 2 wrong usage, or input that cannot be read "
     "or reached, 3 there are no records"
 )
-_LIMIT = 1000
 #: Replaces the Kafka partition of records that come from a file.
 NO_PARTITION = -1
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options: where the records are, how many to read, and the form of the answer."""
-    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="file or folder of records")
-    parser.add_argument("--topic", action="append", default=[], metavar="T", help="a topic; repeat the option for more")
-    parser.add_argument(
-        "--stream", choices=("metrics", "logs"), help="the expected kind of the records (default: either)"
-    )
-    parser.add_argument(
-        "--limit", type=int, default=_LIMIT, metavar="N", help=f"newest of each topic, first of each file ({_LIMIT})"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object per topic or file and line")
-    parser.epilog = EXIT_CODES
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,61 +16,6 @@ if TYPE_CHECKING:
     from clienthealth.ops.initialise import Answers
     from clienthealth.settings import Settings
 
-#: Options for the connection: name, metavar, help.
-CONNECTION = (
-    ("username", "NAME", "user name; for OAUTHBEARER the client id, for GSSAPI the principal"),
-    ("password-file", "FILE", "file with the password (for OAUTHBEARER the client secret) in its first line"),
-    ("token-url", "URL", "OAUTHBEARER: endpoint that issues tokens, or file:///… of a token"),
-    ("scope", "NAME", "OAUTHBEARER: scope of the tokens"),
-    ("keytab", "FILE", "GSSAPI: keytab of the principal (default: use the ticket cache)"),
-    ("ca-file", "FILE", "file with the CA of the brokers' certificates: PEM, .p12 or .jks"),
-    ("client-file", "FILE", "file with this client's certificate and key: PEM, .p12 or .jks"),
-    ("store-password-file", "FILE", "file with the password of the .p12 or .jks files in its first line"),
-)
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options. `init` asks for every missing answer if standard input is a terminal."""
-    from clienthealth.platform.logins import LOGINS, PROTOCOLS
-
-    what = str(parser.description)
-    parser.description = (
-        f"{what[0].upper()}{what[1:]}. It shows all changes and asks before it makes them. You can run it "
-        "again: existing files and topics are kept."
-    )
-    parser.add_argument("--out", metavar="FILE", default="health.toml", help="settings file to write (health.toml)")
-    connection = parser.add_argument_group("the cluster")
-    connection.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers")
-    connection.add_argument("--security-protocol", choices=PROTOCOLS, help="default: PLAINTEXT")
-    connection.add_argument("--sasl-mechanism", choices=list(LOGINS), help="default: SCRAM-SHA-512")
-    for option, value, what in CONNECTION:
-        connection.add_argument(f"--{option}", metavar=value, help=what)
-    topics = parser.add_argument_group("topics")
-    topics.add_argument("--metrics-topic", metavar="NAME", action="append", help="read for metrics (client-metrics)")
-    topics.add_argument("--logs-topic", metavar="NAME", action="append", help="read for logs (client-logs)")
-    topics.add_argument(
-        "--partitions", metavar="N", type=int, default=12, help="number of partitions of new input topics (12)"
-    )
-    topics.add_argument(
-        "--replication-factor",
-        metavar="N",
-        type=int,
-        help="copies of each partition of new topics (3, with fewer brokers their number; -1: the brokers' default)",
-    )
-    parser.add_argument(
-        "--state", metavar="DIR", help="folder or URL for checkpoints, history and reviews (the current folder)"
-    )
-    pushes = parser.add_argument_group("metrics that clients push by themselves (KIP-714)")
-    pushes.add_argument(
-        "--push-interval",
-        metavar="SECONDS",
-        type=float,
-        default=30.0,
-        help="interval of pushes to request from clients, through brokers with our plugin (30); 0: request none",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="connect and show the changes without making them")
-    parser.add_argument("--yes", action="store_true", help="do it without asking")
-
 
 def run(args: argparse.Namespace) -> int:
     """Return 0 if everything exists in the end; 1 if something is missing or a question was answered with no."""

@@ -33,19 +33,6 @@ MAX_TEXT, MAX_ANSWER, MAX_ENTRIES, MAX_INPUT = 2_000, 60_000, 50, 1_000_000
 ASK_SECONDS = 20.0
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options: the exporter's address and login, and the transport on which to answer."""
-    parser.add_argument("--url", help="the exporter's address (default: http://127.0.0.1:PORT by [prometheus] port)")
-    parser.add_argument("--user", help="user name for the exporter's login, with --password-file")
-    parser.add_argument("--password-file", type=Path, metavar="FILE", help="file that holds that user's password")
-    parser.add_argument(
-        "--http",
-        type=int,
-        metavar="PORT",
-        help="streamable HTTP on 127.0.0.1, below /mcp (default: standard in and out)",
-    )
-
-
 def run(args: argparse.Namespace) -> int:
     """Answer requests until the assistant closes the connection, or until Ctrl-C."""
     from clienthealth.configuration import load

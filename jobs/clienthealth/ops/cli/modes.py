@@ -18,11 +18,6 @@ from clienthealth.settings.fields import keys
 COLUMNS = 80
 
 
-def configure_modes(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
-    parser.add_argument("--json", action="store_true", help="print a JSON array instead of text")
-
-
 def run_modes(args: argparse.Namespace) -> int:
     """Print every mode with its one-sentence description."""
     all_modes = list(modes().values())
@@ -50,12 +45,6 @@ def table(all_modes: list[Mode]) -> str:
         text = textwrap.fill(mode.summary, COLUMNS, initial_indent="  ", subsequent_indent="  ")
         blocks.append(f"{mode.id}  ({kinds})\n{text}")
     return "\n\n".join([*blocks, "Everything about one of them: kafka-health explain MODE"])
-
-
-def configure_explain(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
-    parser.add_argument("mode", metavar="MODE", help="a failure mode as `kafka-health modes` lists it")
-    parser.add_argument("--json", action="store_true", help="print a JSON object instead of text")
 
 
 def run_explain(args: argparse.Namespace) -> int:

@@ -27,16 +27,6 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 WELL_SECONDS = 300.0
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options. Everything else is in the settings."""
-    parser.add_argument("--heap-ran-out", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--once",
-        action="store_true",
-        help=f"end when the query fails (exit code {AGAIN} or {HEAP}), because another supervisor restarts the monitor",
-    )
-
-
 def run(args: argparse.Namespace) -> int:
     """Run until a signal ends it; restart a failed job with growing pauses of up to a minute.
 

@@ -24,35 +24,6 @@ if TYPE_CHECKING:
 #: A name before a folder, as in `NAME=FOLDER`. A URL does not match: it has a colon before its first equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
-_FROM = (
-    "start: an ISO week, a month (2026-09), a quarter (2026-Q3), a date or a time (UTC); without --to, it covers "
-    "this whole week, month, quarter or day"
-)
-
-
-def configure_review(parser: argparse.ArgumentParser) -> None:
-    """Add the options; the section [review] of the settings has the defaults."""
-    parser.add_argument("--week", metavar="WEEK", help="an ISO week, as 2026-W46 (default: the last full one, UTC)")
-    parser.add_argument("--from", dest="begin", metavar="WHEN", help=_FROM)
-    parser.add_argument(
-        "--to", dest="end", metavar="WHEN", help="end, in the same forms; that week, month, quarter or day is included"
-    )
-    parser.add_argument(
-        "--out", metavar="DIR", help="folder or URL of the files (default: [review] out / name of the week)"
-    )
-    parser.add_argument(
-        "--history",
-        metavar="[CLUSTER=]DIR",
-        action="append",
-        help="folder or URL of the history, once per cluster (default: [review] histories, else [monitor] history)",
-    )
-    parser.add_argument(
-        "--actions",
-        metavar="FILE",
-        help="file with actions of earlier reviews (default: actions.toml in DIR or the folder above it)",
-    )
-    parser.add_argument("--mail", action="store_true", help="send the review to [review] mail_to as well")
-
 
 def run_review(args: argparse.Namespace) -> int:
     """Make the review, write it, and send it if requested."""
@@ -161,14 +132,6 @@ def actions_beside(folder: Path) -> Path:
 
     own = folder / FILE
     return own if own.is_file() else folder.resolve().parent / FILE
-
-
-def configure_maintain(parser: argparse.ArgumentParser) -> None:
-    """Add the options; the settings have the defaults."""
-    parser.add_argument(
-        "--alone", action="store_true", help="confirm that no monitor writes to this history now (required on S3)"
-    )
-    parser.add_argument("--history", metavar="DIR", help="folder or URL of the history (default: [monitor] history)")
 
 
 def run_maintain(args: argparse.Namespace) -> int:
