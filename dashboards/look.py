@@ -71,8 +71,8 @@ def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
 
 def unknown(words: str) -> list[model.ValueMapping]:
     """Show missing values as these words, in the colour of unknown instead of the colour of 0."""
-    said = model.ValueMappingResult(text=words, color=UNKNOWN)
-    return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, said))]
+    unknown = model.ValueMappingResult(text=words, color=UNKNOWN)
+    return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, unknown))]
 
 
 def status_words() -> list[model.ValueMapping]:

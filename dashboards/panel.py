@@ -290,7 +290,7 @@ def alert_list(id_: int, title: str, description: str, *, width: int = 8, height
     return panel.options(options).thresholds(limits(NEUTRAL, {}))
 
 
-def saying(panel: Panel, nothing: str) -> Panel:
+def with_no_data_text(panel: Panel, nothing: str) -> Panel:
     """Return the panel with another text for no data."""
     cast(timeseries.Panel, panel).no_value(nothing)
     return panel

@@ -94,7 +94,7 @@ class Grafana:
     def folder(self, title: str, uid: str) -> str:
         """Return the uid of the folder, creating it if necessary."""
         if self._get(lambda: self._api.folder.get_folder(uid)) is None:
-            with self._speaking(f"the folder '{title}'"):
+            with self._request(f"the folder '{title}'"):
                 self._api.folder.create_folder(title, uid)
         return uid
 
@@ -106,13 +106,13 @@ class Grafana:
             return Pushed(board["title"], "unchanged", address)
         # If no folder is given, Grafana moves the dashboard to General.
         payload = {"dashboard": {**board, "id": None}, "folderUid": folder, "overwrite": True, "message": message}
-        with self._speaking(f"the dashboard '{board['title']}'"):
+        with self._request(f"the dashboard '{board['title']}'"):
             self._api.dashboard.update_dashboard(payload)
         return Pushed(board["title"], "created" if there is None else "updated", address)
 
     def annotate(self, incident: Incident) -> Outcome:
         """Show an incident on all dashboards, as a region from its start to its end; an end known later is added."""
-        with self._speaking("annotations"):
+        with self._request("annotations"):
             there = self._api.annotations.find_annotations(tags=[TAG, quote(incident.identity, safe="")])
             if not there:
                 self._api.annotations.add_annotation(**incident.annotation())
@@ -124,7 +124,7 @@ class Grafana:
             return "updated"
 
     def _get(self, ask: Callable[[], Answer]) -> Answer | None:
-        with self._speaking("what is there"):
+        with self._request("what is there"):
             try:
                 return ask()
             except GrafanaClientError as error:
@@ -133,7 +133,7 @@ class Grafana:
                 raise
 
     @contextmanager
-    def _speaking(self, what: str) -> Iterator[None]:
+    def _request(self, what: str) -> Iterator[None]:
         try:
             yield
         except GrafanaUnauthorizedError as error:

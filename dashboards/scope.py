@@ -143,8 +143,8 @@ def worst(
     picked = f"{pick}({most}, {end} by ({by}) ({over}))"
     if zeros:
         kept = listed(KEPT)
-        speaks = f"max by ({kept}) (kafka_client_health_exporter_up{{{OF_KEPT}}})"
-        each = f"({each})\nor\n0 * ({over} and on ({kept}) {speaks})"
+        present = f"max by ({kept}) (kafka_client_health_exporter_up{{{OF_KEPT}}})"
+        each = f"({each})\nor\n0 * ({over} and on ({kept}) {present})"
     return f"max by ({by}) (({each})\nand on ({by})\n{picked})"
 
 

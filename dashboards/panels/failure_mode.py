@@ -15,7 +15,7 @@ from clienthealth.model.errors import CatalogueError
 from clienthealth.modes import Mode
 from clienthealth.settings import LinkSettings
 from dashboards.page import Page, Section
-from dashboards.panel import Panel, saying, words
+from dashboards.panel import Panel, with_no_data_text, words
 from dashboards.panels import evidence, groups, verdicts
 from dashboards.panels import measurements as measured
 from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES, failing_or_chosen
@@ -72,7 +72,7 @@ def _measured(mode: Mode, name: str) -> Panel:
     if needed or "among" not in parameters:
         lack = f"needs {listed(needed)}" if needed else "takes no `among`"
         raise CatalogueError(f"mode.toml of {mode.id}: the panel {name} {lack}, so a list of panels cannot name it")
-    return saying(made(among=failing_or_chosen(mode.id)), "none fail")
+    return with_no_data_text(made(among=failing_or_chosen(mode.id)), "none fail")
 
 
 def _others(mode: Mode, names: Sequence[str]) -> list[Panel]:

@@ -81,9 +81,9 @@ def megabytes(venv: Path) -> float:
 def reports(programs: Path) -> None:
     """Check that an application with the reporter gets msgspec but no Kafka library. Raises ServiceError."""
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
-    said = output([str(programs / "kafka-health"), "diagnose", "."], 2)
-    if said:
-        raise ServiceError(f"without its extra, diagnose says:\n{said}")
+    missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
+    if missing_extra:
+        raise ServiceError(f"without its extra, diagnose says:\n{missing_extra}")
 
 
 def tried(programs: Path) -> None:

@@ -139,8 +139,8 @@ def publishing(version: str, out: Path) -> Iterator[str]:
 def _argument() -> str:
     version = sys.argv[1] if len(sys.argv) > 1 else ""
     if not VERSION.fullmatch(version):
-        said = f"'{version}' is no version" if version else "no version is given"
-        raise SettingsError(f"{said}; three numbers are one: make release VERSION=1.2.3")
+        problem = f"'{version}' is no version" if version else "no version is given"
+        raise SettingsError(f"{problem}; three numbers are one: make release VERSION=1.2.3")
     return version
 
 

@@ -54,8 +54,8 @@ class Publisher:
         self._not_delivered_unlogged = 0
         self._warned: dict[str, float] = {}
         self._closing = threading.Event()
-        self._again_thread = threading.Thread(target=self._send_again, name="send again", daemon=True)
-        self._again_thread.start()
+        self._resend_thread = threading.Thread(target=self._resend, name="send again", daemon=True)
+        self._resend_thread.start()
 
     @classmethod
     def to(cls, settings: Settings, client_id: str, **options: Any) -> Self:
@@ -89,7 +89,7 @@ class Publisher:
         self._closing.set()
         with self._changed:
             self._changed.notify_all()
-        self._again_thread.join(timeout)
+        self._resend_thread.join(timeout)
         for _ in range(len(self._failed)):
             if time.monotonic() < deadline:
                 self._hand_over(*self._failed.popleft())
@@ -109,7 +109,7 @@ class Publisher:
             self._warned[warning] = now
         return due
 
-    def _send_again(self) -> None:
+    def _resend(self) -> None:
         while not self._closing.wait(self._pause_seconds):
             for _ in range(len(self._failed)):
                 if not self._closing.is_set():

@@ -391,7 +391,7 @@ def attachments(data: bytes) -> None:
     for one in found.inputs:
         assert one.what or one.unread, one
         # An input that mentions Kafka but is not used must have a reason.
-        assert one.used or one.left_out or one.unread or not one.read or not one.speaks, one
+        assert one.used or one.left_out or one.unread or not one.read or not one.names_client, one
         assert (one.start_ms is None) == (one.end_ms is None) and (one.start_ms or 0) <= (one.end_ms or 0), one
     unread = any(one.unread for one in found.inputs)
     for client, verdicts in found.clients:

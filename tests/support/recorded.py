@@ -28,9 +28,9 @@ from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
 from clienthealth.monitor import departures, readings
 from clienthealth.monitor.adjust import adjust
+from clienthealth.monitor.attribution import NO_LOG
 from clienthealth.monitor.bucket import Bucket, Span
 from clienthealth.monitor.client_verdicts import window_starts
-from clienthealth.monitor.whose import NO_LOG
 from clienthealth.read.decode import decode_any, decode_logs, decode_metrics
 from clienthealth.read.recordings import Recorded as Read
 from clienthealth.read.recordings import read

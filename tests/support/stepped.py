@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from clienthealth.diagnose.diagnosis import pack
-from clienthealth.measure.packed import Chunk, LogEntry, decode, encode, who_of
+from clienthealth.measure.packed import Chunk, LogEntry, client_of, decode, encode
 from clienthealth.measure.packer import Packer
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
@@ -146,7 +146,7 @@ class Stepped:
             if isinstance(item, LogEntry):
                 packer.log_entry((item.service, item.host, item.instance), item.event, item.dump)
             else:
-                packer.snapshot(item, who_of(item.client), Source("client-metrics", 0, self._offset))
+                packer.snapshot(item, client_of(item.client), Source("client-metrics", 0, self._offset))
                 self._offset += 1
         chunks = packer.chunks()
         chunk = chunks.get(0, Chunk())

@@ -11,7 +11,7 @@ from clienthealth.model.verdicts import Evidence, Proof, Status, Verdict
 from clienthealth.modes import Look, modes
 from clienthealth.modes.circumstances import CIRCUMSTANCES
 from clienthealth.modes.facts import Confusion
-from clienthealth.monitor.adjust import ADJUSTMENTS, ALL_SILENT, UNHEARD, Attached, Context, Reporting, adjust
+from clienthealth.monitor.adjust import ADJUSTMENTS, ALL_SILENT, AWAITING_METRICS, Attached, Context, Reporting, adjust
 
 DEADLOCK, NOT_CLOSED, STALLED = "producer-callback-deadlock", "producer-not-closed", "delivery-stalled"
 CLIENT = Client("shop", "h", "h:1", "p", kind="producer")
@@ -114,7 +114,7 @@ def test_a_failure_began_no_earlier_than_its_client() -> None:
 def test_a_line_waits_for_the_next_sample_but_not_for_ever() -> None:
     found = Verdict(STALLED, "suspected", 10_000, evidence=(line(10_000),))
     (waiting,) = adjust("window", [found], Context(reporting=Reporting(10_000, 15_000, 0)))
-    assert (waiting.status, waiting.reason, waiting.adjusted) == ("unknown", UNHEARD, ("await-samples",))
+    assert (waiting.status, waiting.reason, waiting.adjusted) == ("unknown", AWAITING_METRICS, ("await-samples",))
     for reporting in (Reporting(10_000, 21_001, 0), Reporting(10_000, 15_000, 25_001)):
         assert adjust("window", [found], Context(reporting=reporting)) == [found]
     opened = Context(reporting=Reporting(10_000, 15_000, 0), incidents={STALLED: found})

@@ -121,7 +121,7 @@ def verdicts(*texts: str) -> dict[str, Verdict]:
     for text in texts:
         for dump in dumps_in(text):
             line = LogLine(ts_ms=dump.ts_ms or TAKEN + len(records) * 10_000, dumps=[dump])
-            records.append(Recorded("logs", "shop", "shop:1", "dump.txt", len(records), b"", said=line))
+            records.append(Recorded("logs", "shop", "shop:1", "dump.txt", len(records), b"", content=line))
     result = diagnose(records, load(None))
     return {verdict.mode: verdict for _, dump in result.clients for verdict in dump}
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clienthealth.measure.packed import who_of
+from clienthealth.measure.packed import client_of
 from clienthealth.model.clients import Client, key_parts
 from clienthealth.model.samples import Samples, Subject
 from clienthealth.model.telemetry import Identity, RawRecord, Snapshot
@@ -135,7 +135,7 @@ def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
 
     def replica(named: str) -> list[Client]:
         raw = (Raw(r.topic, r.value, r.offset, None, {"service": "shop", header: named}) for r in sample(name))
-        return [who_of(snapshot.client) for one in raw for snapshot in decoded(one).snapshots]
+        return [client_of(snapshot.client) for one in raw for snapshot in decoded(one).snapshots]
 
     for one, other in zip(replica("pod-1"), replica("pod-2"), strict=True):
         if one.kind != "group" and (one.identity, one.process) != (other.identity, other.process):

@@ -78,19 +78,19 @@ def test_a_killed_deadlocked_client_is_one_failure_with_its_possible_loss() -> N
 
 
 @pytest.mark.parametrize("instance", [None, "h:1"], ids=["nameless", "named"])
-@pytest.mark.parametrize("speaks", [True, False], ids=["goes on logging", "silent"])
-def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | None, speaks: bool) -> None:
+@pytest.mark.parametrize("logs", [True, False], ids=["goes on logging", "silent"])
+def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | None, logs: bool) -> None:
     """The successor is healthy and reports for 100 s; then its agent fails."""
     monitor = Stepped()
     inputs = [reading(s, "h:1", 4e6) for s in range(0, 60, 10)] + forced_close(55, instance)
     inputs += [logged(66, "producer-config", "p", instance=instance and "h:2")]
     inputs += [reading(s, "h:2", 1000.0) for s in range(70, 170, 10)]
-    if speaks:
+    if logs:
         inputs += [logged(s, "connection-failed", "p", instance=instance and "h:2") for s in range(100, 400, 20)]
     run(monitor, inputs, 400)
     assert {(c.client.instance, c.change) for c in changes(monitor)} >= {("h:1", "opened")}
     successor = verdict(monitor, "shop|h:2|p")
-    if speaks:
+    if logs:
         assert successor["status"] == "unknown"
         assert "still logs" in successor["reason"]
         assert {c.client.instance for c in changes(monitor)} == {"h:1"}

@@ -14,9 +14,9 @@ from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import Verdict
 from clienthealth.monitor import also_seen, client_verdicts, departures, groups, minutes, process_log, readings
+from clienthealth.monitor.attribution import ProcessLog
 from clienthealth.monitor.incidents import OpenIncident
 from clienthealth.monitor.state import BucketState, Run
-from clienthealth.monitor.whose import ProcessLog
 from clienthealth.monitor.window_verdicts import gate
 from clienthealth.spark.stepping import _fault
 from tests.support.stepped import START, Stepped, logged, snapshot

@@ -168,18 +168,18 @@ def test_the_client_is_named_by_its_prefix_or_by_what_a_layout_left_of_its_threa
 def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_its_process_was_read() -> None:
     """A connected producer with a misspelt topic: its metrics look the same as those of an idle producer."""
 
-    def statuses(sends: bool, speaks: bool) -> set[str]:
+    def statuses(sends: bool, logs: bool) -> set[str]:
         monitor = Stepped()
         for second in range(0, 400, 10):
             metrics = {"record-send-total": 100.0 * second * sends, "metadata-age": 5.0, "select-total": 9.0 * second}
-            lines = [logged(second, "client-version", "p")] if speaks and second == 0 else []
+            lines = [logged(second, "client-version", "p")] if logs and second == 0 else []
             monitor.batch([snapshot(second, metrics, "p"), *lines], second)
         verdicts = monitor.records["shop|h:1|p"]["verdicts"]
         return {v["status"] for v in verdicts if v["mode"] == "send-blocked-on-metadata"}
 
-    assert statuses(sends=False, speaks=False) == {"unknown"}
-    assert statuses(sends=False, speaks=True) == {"ok"}, "its log, which was read once, would show it"
-    assert statuses(sends=True, speaks=False) == {"ok"}
+    assert statuses(sends=False, logs=False) == {"unknown"}
+    assert statuses(sends=False, logs=True) == {"ok"}, "its log, which was read once, would show it"
+    assert statuses(sends=True, logs=False) == {"ok"}
 
 
 def test_failures_of_a_producer_and_a_consumer_of_one_name_are_both_reported() -> None:

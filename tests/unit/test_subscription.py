@@ -15,7 +15,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.subscription import NAME, NAME_LIBRDKAFKA, PLUGIN, Subscription
 from clienthealth.model.telemetry import RawRecord
 from clienthealth.ops.doctor import brokers
-from clienthealth.ops.doctor.records import who_pushes
+from clienthealth.ops.doctor.records import pushing_clients
 from clienthealth.settings import Settings
 
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
@@ -171,8 +171,8 @@ def test_the_doctor_counts_clients_that_push() -> None:
         headers = {"client_instance_id": instance.encode(), "client_software_version": version.encode()}
         return RawRecord(b"", Source("m", 0, 0), 0, headers={**headers, "client_software_name": b"apache-kafka-java"})
 
-    findings = list(who_pushes("m", [record("a", "3.9.1"), record("b", "4.1.2"), record("c", "4.1.2")] * 2))
+    findings = list(pushing_clients("m", [record("a", "3.9.1"), record("b", "4.1.2"), record("c", "4.1.2")] * 2))
     assert [finding.text for finding in findings] == [
         "Its newest records were pushed by 3 client(s): 2 apache-kafka-java 4.1.2, 1 apache-kafka-java 3.9.1."
     ]
-    assert list(who_pushes("m", [RawRecord(b"", Source("m", 0, 0), 0)])) == []
+    assert list(pushing_clients("m", [RawRecord(b"", Source("m", 0, 0), 0)])) == []

@@ -105,11 +105,11 @@ def report(
     reporter = Reporter(process, topic, logs_topic, interval_seconds, close_seconds)
     if by_class:
 
-        def start(watched: Watched, connection: Mapping[str, Any], said: Any) -> None:
+        def start(watched: Watched, connection: Mapping[str, Any], reported: Any) -> None:
             if reporter.sender is None:
                 options = connection if kafka_options is None else kafka_options
                 reporter.sender = module.Sender(f"kafka-health-{service}", options)
-            said.on_line = partial(reporter.on_line, "librdkafka")
+            reported.on_line = partial(reporter.on_line, "librdkafka")
             reporter.watch(watched)
 
         return module.reporting(first, start, interval_seconds)

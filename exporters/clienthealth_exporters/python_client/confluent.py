@@ -98,11 +98,11 @@ class Reported:
 class _Tee:
     """The application's logger, with a copy of its lines for the reporter."""
 
-    def __init__(self, logger: Any, said: Reported) -> None:
-        self._logger, self._said = logger, said
+    def __init__(self, logger: Any, reported: Reported) -> None:
+        self._logger, self._reported = logger, reported
 
     def log(self, level: int, text: str, *args: object, **more: Any) -> None:
-        quietly(lambda: self._said.on_line(level, text % args if args else text))
+        quietly(lambda: self._reported.on_line(level, text % args if args else text))
         self._logger.log(level, text, *args, **more)
 
 
@@ -118,8 +118,8 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
     def begin(self: Any, *args: Any, **kwargs: Any) -> None:
         name = next((name for name in ("conf", "config") if name in kwargs), None)
         given = {**(kwargs.pop(name) if name else {}), **(args[0] if args else {}), **kwargs}
-        probe, said = ProducerProbe() if producing else ConsumerProbe(), Reported(given)
-        base.__init__(self, said.wrapped(interval_seconds), *args[1:])
+        probe, reported = ProducerProbe() if producing else ConsumerProbe(), Reported(given)
+        base.__init__(self, reported.wrapped(interval_seconds), *args[1:])
         # If the library reports only failures, the number of records in flight is unknown.
         only_errors = str(given.get("delivery.report.only.error", "")).lower()
         probe.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
@@ -127,9 +127,9 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         options = {name: str(given[name]) for name in CONFIG_OPTIONS if given.get(name) is not None}
         client_id, group = str(given.get("client.id") or "rdkafka"), given.get("group.id")
         version = confluent_kafka.libversion()[0]
-        watched = Watched(weakref.ref(self), client_id, probe, "librdkafka", version, group, options, said.taken)
-        watched.fresh, watched.patience = said.fresh, 1.25
-        quietly(start, watched, connection_of(given), said)
+        watched = Watched(weakref.ref(self), client_id, probe, "librdkafka", version, group, options, reported.taken)
+        watched.fresh, watched.patience = reported.fresh, 1.25
+        quietly(start, watched, connection_of(given), reported)
 
     # The new class lacks the methods that this version of the library lacks.
     wrappers = _PRODUCER if producing else _CONSUMER

@@ -20,7 +20,7 @@ from clienthealth.diagnose.attachments.opening import CUT, Input
 from clienthealth.diagnose.known import contexts, undated_topics
 from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.packed import Chunk, LogEntry, encode, process_of, who_of
+from clienthealth.measure.packed import Chunk, LogEntry, client_of, encode, process_of
 from clienthealth.measure.packer import Packer
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
@@ -30,12 +30,12 @@ from clienthealth.model.verdicts import STATUS_ORDER, Seen, Verdict
 from clienthealth.modes import catalogue
 from clienthealth.monitor import also_seen, client_verdicts, departures, process_log, readings
 from clienthealth.monitor.adjust import adjust
+from clienthealth.monitor.attribution import kind_of
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.faults import isolated
 from clienthealth.monitor.state import BucketState, save
-from clienthealth.monitor.whose import kind_of
 from clienthealth.monitor.window_verdicts import judge_windows, merged, stale_verdicts
-from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics, decode_said
+from clienthealth.read.decode import Decoded, decode_any, decode_logs, decode_metrics, decode_parsed
 from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 from clienthealth.read.recordings import Recorded
@@ -108,11 +108,11 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
     named: dict[Place, set[tuple[str, str, str]]] = {}
     for record in records:
         raw = raw_record(record)
-        decode = decoders[record.stream] if record.said is None else partial(decode_said, record.said)
+        decode = decoders[record.stream] if record.content is None else partial(decode_parsed, record.content)
         decoded = decode(raw, settings, now_ms)
         file = record.instance, record.file
         before[file] = pack(decoded, raw.source, packer, record.repeats, before.get(file, NO_LINE))
-        for client in (who_of(snapshot.client) for snapshot in decoded.snapshots if snapshot.client.kind != "group"):
+        for client in (client_of(snapshot.client) for snapshot in decoded.snapshots if snapshot.client.kind != "group"):
             named.setdefault((record.service, record.instance), set()).add((*client.process, client.instance))
         if threads := [thread for line in decoded.lines for dump in line.dumps for thread in dump.threads]:
             dumps[raw.source] = threads
@@ -186,7 +186,7 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
     clients = [
         (client, sorted(verdicts, key=lambda v: v.mode))
         for client, verdicts in by_key.values()
-        if client.client_id or _says_more(client, verdicts, by_key.values())
+        if client.client_id or _adds_failure(client, verdicts, by_key.values())
     ]
     clients.sort(key=lambda item: item[0].key)
     logs = bucket.log_entries
@@ -229,7 +229,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
     return by_client
 
 
-def _says_more(
+def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
     """Return False for an unnamed client if a named one of its process and kind has all of its failures."""
@@ -271,7 +271,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
     """
     for snapshot in decoded.snapshots:
         if snapshot.client.kind != "group":
-            packer.snapshot(snapshot, who_of(snapshot.client), source)
+            packer.snapshot(snapshot, client_of(snapshot.client), source)
     for line in decoded.lines:
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue())

@@ -91,9 +91,9 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
     elif attached.named == "day":
         attached.dated = True
     for record in records:
-        said = record.said
-        if said is not None and said.ts_ms is not None:
-            said.ts_ms += shift
+        content = record.content
+        if content is not None and content.ts_ms is not None:
+            content.ts_ms += shift
         yield replace(record, ts_ms=record.ts_ms + shift if record.ts_ms else 0)
 
 

@@ -14,9 +14,9 @@ from clienthealth.model.wording import listing
 from clienthealth.modes import MIN_READINGS, Look
 from clienthealth.monitor import departures
 from clienthealth.monitor.adjust import Attached, Context
+from clienthealth.monitor.attribution import ProcessLog
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
-from clienthealth.monitor.whose import ProcessLog
 
 #: Kinds of metrics that end when a person stops reading them. A recorder, in contrast, writes as long as its client
 #: lives.

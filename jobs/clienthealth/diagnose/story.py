@@ -248,12 +248,12 @@ def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
         same = fact.kind, _ONE_OR_MORE.sub(r"0 \1 ", _NUMBER.sub("0", fact.text))
         if same not in kept or _weight(fact) >= _weight(kept[same]):
             kept[same] = fact
-    said = [(fact.kind, fact.text) for fact in kept.values()]
+    texts = [(fact.kind, fact.text) for fact in kept.values()]
     # A fact is omitted if another one contains it and more.
     more = {
         (kind, text)
-        for kind, text in said
-        for of, longer in said
+        for kind, text in texts
+        for of, longer in texts
         if of == kind and longer.startswith(text) and longer != text
     }
     return sorted((f for f in kept.values() if (f.kind, f.text) not in more), key=lambda fact: fact.ts_ms)
@@ -328,7 +328,7 @@ def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
     unread = [attached.name for attached in inputs if attached.unread.keys() - {CUT}]
     used = sum(attached.used for attached in inputs)
     why = f"{used:,} lines of Kafka clients, which do not suffice to judge any failure mode" if used else NOTHING
-    if not used and any(attached.speaks for attached in inputs):
+    if not used and any(attached.names_client for attached in inputs):
         why = SILENT
     why = f"{why}; {', '.join(unread[:3])} could not be read" if unread else why
     return why, ANY_DUMPS

@@ -206,8 +206,8 @@ def silent_seconds(history: Sequence[Observation]) -> float:
     for ts_ms, committed, end, _, commit_ts in reversed(history):
         if committed is None or end is None:
             continue
-        again = commit_ts is not None and last_at is not None and commit_ts != last_at
-        if committed != last or again or end <= committed:
+        committed_anew = commit_ts is not None and last_at is not None and commit_ts != last_at
+        if committed != last or committed_anew or end <= committed:
             break
         since = ts_ms
     return (now_ms - max(since, last_at or since)) / 1000

@@ -62,7 +62,7 @@ class Parts(Table):
     thread: Ints
 
 
-def who_of(identity: Identity) -> Client:
+def client_of(identity: Identity) -> Client:
     """Return the client that a record's identity describes."""
     instance = identity.instance or identity.host or ""
     names = identity.service or "", identity.host or instance, instance, identity.client_id or ""

@@ -96,8 +96,8 @@ def libraries() -> Mapping[str, Library]:
             converted(known, Known, f"modes/{FILE.name}: {name}, {known.get('bug', 'without a number')}")
         found[name] = converted(entry, Library, f"modes/{FILE.name}: {name}")
         bugs = [known.bug for known in found[name].known]
-        if again := [bug for bug in bugs if bugs.count(bug) > 1]:
-            raise CatalogueError(f"modes/{FILE.name}: {name}, {again[0]} is listed twice")
+        if repeated := [bug for bug in bugs if bugs.count(bug) > 1]:
+            raise CatalogueError(f"modes/{FILE.name}: {name}, {repeated[0]} is listed twice")
     return found
 
 

@@ -147,7 +147,7 @@ REFUTED = (
     "log lines report this failure but the client's metrics contradict them: the lines are of another time, "
     "of another client, or of something that is not counted"
 )
-UNHEARD = "log lines report this failure; the client's next metrics will confirm or contradict them"
+AWAITING_METRICS = "log lines report this failure; the client's next metrics will confirm or contradict them"
 #: How evidence rules out an innocent explanation of a failure (a confusion), by the kind of the evidence.
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "metric": "by its metrics",
@@ -272,7 +272,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
     arrived = first + reporting.every_ms + CLOSE_MS < reporting.last_ms
     if arrived or reporting.silent_ms + reporting.last_ms - first > LONGEST_MS:
         return verdict
-    return Verdict(verdict.mode, "unknown", reason=UNHEARD, evidence=verdict.evidence)
+    return Verdict(verdict.mode, "unknown", reason=AWAITING_METRICS, evidence=verdict.evidence)
 
 
 # ---- Stage "moment": all verdicts on a client at one moment ----

@@ -18,8 +18,8 @@ from clienthealth.model.clients import Client, Kind
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Seen
 from clienthealth.modes import catalogue
+from clienthealth.monitor.attribution import kind_named
 from clienthealth.monitor.state import BucketState, Run
-from clienthealth.monitor.whose import kind_named
 from clienthealth.read.logs.also_seen import BY_ID, Trouble, lint
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 

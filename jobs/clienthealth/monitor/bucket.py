@@ -20,10 +20,10 @@ from clienthealth.model.readings import Reading, TopicReading
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Seen
 from clienthealth.monitor import also_seen
+from clienthealth.monitor.attribution import NO_LOG, ProcessLog, WindowLog, logged_options, process_logs
 from clienthealth.monitor.process_log import Start, lives, starts
 from clienthealth.monitor.readings import SHIFT, Grid, intervals, keys, totals_added_up
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
-from clienthealth.monitor.whose import NO_LOG, ProcessLog, WindowLog, logged_options, process_logs
 from clienthealth.settings import Settings
 
 #: A client has departed after this many of its reporting intervals without data, but not before `[absence]

@@ -28,11 +28,11 @@ from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode, modes
 from clienthealth.monitor import recovery
 from clienthealth.monitor.adjust import Context, Reporting, adjust
+from clienthealth.monitor.attribution import NO_LOG, ProcessLog, WindowLog, contradicted
 from clienthealth.monitor.bucket import Bucket, Span
 from clienthealth.monitor.incidents import Incidents, Transition
 from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, skew_seconds, skew_words
 from clienthealth.monitor.state import ProcessKey
-from clienthealth.monitor.whose import NO_LOG, ProcessLog, WindowLog, contradicted
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
 #: Key and value of a record on `client-health`. If the value is None, readers forget the client.
@@ -249,10 +249,10 @@ class _Judgement:
             return {}
         window_logs: dict[int, WindowLog] = {}
         inside: dict[tuple[ProcessKey, int, int], ProcessLog] = {}
-        speaking = {number for process in logs for number in self.bucket.numbers.get(process, ())}
+        logging = {number for process in logs for number in self.bucket.numbers.get(process, ())}
         windows = zip(client.tolist(), start.tolist(), end.tolist(), strict=True)
         for position, (number, begin, until) in enumerate(windows):
-            if number not in speaking:
+            if number not in logging:
                 continue
             ref = self.state.all_clients[number]
             key = (ref.process, begin, until)

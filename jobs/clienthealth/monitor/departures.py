@@ -39,7 +39,7 @@ SHARED_MS = 60_000
 
 
 #: If no client's data arrives, each client is reported as gone after this many of its intervals plus this time (ms).
-UNHEARD_INTERVALS, UNHEARD_MS = 2, 30_000
+OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 #: While the monitor runs, steps without input are at most this far apart (ms). A longer gap means that the machine
 #: slept.
 AWAKE_MS = 20_000
@@ -68,7 +68,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
         return []
     silent = np.maximum(0, state.time_ms - state.clients.last_seen)
     # How long (ms) input must be missing until each client is reported as gone.
-    after = np.maximum(UNHEARD_MS, UNHEARD_INTERVALS * state.clients.every + UNHEARD_MS - silent)
+    after = np.maximum(OUTAGE_MS, OUTAGE_INTERVALS * state.clients.every + OUTAGE_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
     state.clients.published[numbers] = 0
     due: list[int] = numbers.tolist()
@@ -91,11 +91,11 @@ def discount_outage(state: BucketState, before_ms: int) -> None:
 def departed(bucket: Bucket) -> list[int]:
     """Return the numbers of departed clients."""
     state = bucket.state
-    last_heard = state.clients.last_seen
-    silent = state.time_ms - last_heard
+    last_seen = state.clients.last_seen
+    silent = state.time_ms - last_seen
     usual = OVERDUE * state.clients.every
     for begin, end in state.shared:
-        silent -= np.where(end - begin > usual, np.maximum(0, end - np.maximum(begin, last_heard)), 0)
+        silent -= np.where(end - begin > usual, np.maximum(0, end - np.maximum(begin, last_seen)), 0)
     gone: list[int] = np.flatnonzero(silent >= bucket.gaps + 1000 * bucket.settings.absence.watermark_seconds).tolist()
     return gone
 

@@ -10,10 +10,10 @@ from clienthealth.model.clients import Client
 from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.readings import LogEvent, Reading, Sign
 from clienthealth.modes._polls import reports_in_poll
+from clienthealth.monitor.attribution import lifecycle_lines, owner
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.process_log import EVER, OVERDUE, START_MS, telling
 from clienthealth.monitor.state import Life
-from clienthealth.monitor.whose import lifecycle_lines, owner
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 
 
@@ -92,7 +92,7 @@ def _of_its_end(
         return not any(life.at(ts_ms) for life in rivals)
 
     # If one of several clients with this name was lost, it is unknown which of the others closed properly.
-    anybodys = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
+    unclear = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
 
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
@@ -102,7 +102,7 @@ def _of_its_end(
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
-            return since <= ts_ms < later and (named or not anybodys)
+            return since <= ts_ms < later and (named or not unclear)
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))

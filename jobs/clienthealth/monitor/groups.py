@@ -36,10 +36,10 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
         records.append(_record(group, settings, minutes))
     # A minute is finished if no sample can change it any more, or if its group is about to be forgotten.
     limit = state.time_ms - 1000 * settings.lag.window_seconds
-    for heard_ms, group in state.groups.kept.values():
-        silent_ms = state.time_ms - heard_ms + state.idle_ms
+    for entered_ms, group in state.groups.kept.values():
+        silent_ms = state.time_ms - entered_ms + state.idle_ms
         over_ms = group.newest_ms + silent_ms - 1000 * settings.monitor.watermark_seconds - MINUTE_MS
-        if group.minute is not None and (group.minute["minute"] <= over_ms or heard_ms < limit):
+        if group.minute is not None and (group.minute["minute"] <= over_ms or entered_ms < limit):
             minutes.append(group.minute)
             group.unwritten_ms = group.minute["minute"] + MINUTE_MS
             group.minute = None

@@ -17,7 +17,7 @@ from clienthealth.monitor.state import BucketState, Life, ProcessKey, mark
 from clienthealth.read.logs.bursts import is_new
 from clienthealth.read.logs.dumps import DUMP_LINE, rejoin
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
-from clienthealth.read.logs.wordings import Life as LifeTold
+from clienthealth.read.logs.wordings import Life as LifeEvent
 from clienthealth.settings import MonitorSettings
 
 #: Lines on the beginning and end of clients are kept for this long (ms) after their process's last data.
@@ -44,7 +44,7 @@ class Start(NamedTuple):
 
 
 @cache
-def telling(*lives: LifeTold) -> frozenset[str]:
+def telling(*lives: LifeEvent) -> frozenset[str]:
     """Return the ids of log patterns about these events in a client's life; about any such event if none is given."""
     patterns = catalogue().by_id.items()
     return frozenset(name for name, meaning in patterns if meaning.life and (not lives or meaning.life in lives))
@@ -87,9 +87,9 @@ def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
         state.gone.remember((*client.names, until_ms), life, state.time_ms)
     if state.gone:
         leaving = set(numbers)
-        speak = {entry.process for entry in state.log_entries} | {key[:2] for key in state.lifecycle}
+        logging = {entry.process for entry in state.log_entries} | {key[:2] for key in state.lifecycle}
         stay = {client.process for number, client in enumerate(state.all_clients) if number not in leaving}
-        state.gone.only(speak | stay)
+        state.gone.only(logging | stay)
 
 
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:

@@ -17,11 +17,11 @@ from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.values import grouped
 from clienthealth.modes import modes
 from clienthealth.monitor import readings
+from clienthealth.monitor.attribution import ProcessLog, process_logs
 from clienthealth.monitor.bucket import INTERVALS
 from clienthealth.monitor.incidents import OpenIncident, Transition
 from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start, lives
 from clienthealth.monitor.state import BucketState
-from clienthealth.monitor.whose import ProcessLog, process_logs
 
 #: A client can be the continuation of another one only if it has reported for less than this (ms).
 NEW_MS = 120_000

@@ -99,7 +99,7 @@ def access(web_config_file: str) -> Access:
     try:
         import yaml
 
-        said = msgspec.convert(yaml.safe_load(path.read_bytes()) or {}, _File)
+        config_file = msgspec.convert(yaml.safe_load(path.read_bytes()) or {}, _File)
     except ImportError:
         raise DependencyError("web_config_file needs PyYAML: pip install 'kafka-client-health[exporters]'") from None
     except OSError as error:
@@ -109,17 +109,17 @@ def access(web_config_file: str) -> Access:
         raise SettingsError(_at(path, f"is not YAML{f' (line {mark.line + 1})' if mark else ''}")) from None
     except msgspec.ValidationError as error:
         raise SettingsError(_at(path, str(error))) from None
-    wrong = sorted(user for user, stored in said.basic_auth_users.items() if not _HASH.fullmatch(stored))
+    wrong = sorted(user for user, stored in config_file.basic_auth_users.items() if not _HASH.fullmatch(stored))
     if wrong:
         raise SettingsError(_at(path, f"the password of {wrong[0]!r} must be a bcrypt hash: htpasswd -nB {wrong[0]!r}"))
-    if said.basic_auth_users:
+    if config_file.basic_auth_users:
         try:
             import bcrypt  # noqa: F401
         except ImportError:
             raise DependencyError("passwords need bcrypt: pip install 'kafka-client-health[exporters]'") from None
-    config = said.tls_server_config
+    config = config_file.tls_server_config
     try:
-        return Access(config.context(path.parent) if config else None, said.basic_auth_users)
+        return Access(config.context(path.parent) if config else None, config_file.basic_auth_users)
     except OSError as error:
         raise SettingsError(
             _at(path, f"the server cannot use this certificate and key: {error.strerror or error}")

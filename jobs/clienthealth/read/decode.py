@@ -125,27 +125,27 @@ def _decode(raw: RawRecord, streams: tuple[Stream, ...], settings: Settings, now
         return result
     for one in content:
         try:
-            said = opened(one) if isinstance(one, LogLine) else one
+            item = opened(one) if isinstance(one, LogLine) else one
         except Exception as mistake:  # noqa: BLE001 - a mistake in reading a line costs the line, not the job
             result.errors.append(_wrong(mistake))
             continue
-        _take(said, record, raw.source.topic, settings, latest_ms(settings, now_ms), result)
+        _take(item, record, raw.source.topic, settings, latest_ms(settings, now_ms), result)
     return result
 
 
-def decode_said(said: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
+def decode_parsed(content: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Complete a line or snapshot that the reader of its file already parsed; the record identifies the process."""
     headers = _header_values(record.headers)
-    said_in = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
-    if isinstance(said, LogLine):
-        said = named(said)
-    result = Decoded("canonical" if isinstance(said, Snapshot) else "thread_dump" if said.dumps else "plain_text")
-    _take(said, said_in, record.source.topic, settings, latest_ms(settings, now_ms), result)
+    headers_of = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
+    if isinstance(content, LogLine):
+        content = named(content)
+    result = Decoded("canonical" if isinstance(content, Snapshot) else "thread_dump" if content.dumps else "plain_text")
+    _take(content, headers_of, record.source.topic, settings, latest_ms(settings, now_ms), result)
     return result
 
 
 @lru_cache(maxsize=65_536)
-def speaks_of(topics: TopicSettings, topic: str, service: str) -> bool:
+def may_carry(topics: TopicSettings, topic: str, service: str) -> bool:
     """True if the topic may carry data of this service's clients (`[topics] services`)."""
     globs = [glob for name, _, glob in (rule.partition("=") for rule in topics.services) if name == topic]
     return not globs or any(fnmatchcase(service, glob) for glob in globs)
@@ -339,24 +339,24 @@ def _unreadable(record: Record) -> str | None:
 
 
 def _take(
-    said: LogLine | Snapshot, record: Record, topic: str, settings: Settings, latest: int, result: Decoded
+    content: LogLine | Snapshot, record: Record, topic: str, settings: Settings, latest: int, result: Decoded
 ) -> None:
     """Complete a line or snapshot and add it to the result, or the reason why it cannot be used."""
-    if isinstance(said, LogLine):
-        error = _complete_line(said, record, latest)
-    elif (error := said.error or _complete_snapshot(said, record, latest)) is None:
-        said.interval_ms = interval(said.interval_ms, _by_name(STREAMS)[result.format or ""].interval_ms)
-        if impossible := said.drop_impossible():
+    if isinstance(content, LogLine):
+        error = _complete_line(content, record, latest)
+    elif (error := content.error or _complete_snapshot(content, record, latest)) is None:
+        content.interval_ms = interval(content.interval_ms, _by_name(STREAMS)[result.format or ""].interval_ms)
+        if impossible := content.drop_impossible():
             result.errors.append(f"impossible-value: {listing(impossible)}")
-    service = said.client.service or ""
-    if error is None and settings.topics.services and not speaks_of(settings.topics, topic, service):
+    service = content.client.service or ""
+    if error is None and settings.topics.services and not may_carry(settings.topics, topic, service):
         error = f"foreign-service: {service!r} on {topic}"
     if error is not None:
         result.errors.append(error)
-    elif isinstance(said, LogLine):
-        result.lines.append(said)
+    elif isinstance(content, LogLine):
+        result.lines.append(content)
     else:
-        result.snapshots.append(said)
+        result.snapshots.append(content)
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:

@@ -41,7 +41,7 @@ class Recorded:
     ts_ms    the time to use if the record itself has none, epoch ms; 0 if unknown
     timed    source of the time: the record (or a line before it), its file, or only the order
     repeats  for a burst within a tenth of a second, of which one record is kept: the number of its records
-    said     the record's content, if the file's reader already parsed it; `value` is then empty
+    content  the record's content, if the file's reader already parsed it; `value` is then empty
     """
 
     stream: Stream
@@ -53,7 +53,7 @@ class Recorded:
     ts_ms: int = 0
     timed: Timed = "own"
     repeats: int = 1
-    said: LogLine | Snapshot | None = None
+    content: LogLine | Snapshot | None = None
 
 
 def read(paths: Sequence[Path]) -> list[Recorded]:
@@ -123,8 +123,10 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
         # A line of a recording holds several clients and becomes one record for each; any other line is one record.
         values = (
             (n, value)
-            for n, line, said in numbered
-            for value in ([line] if said is None else [json.dumps(canonical.written(one)).encode() for one in said])
+            for n, line, content in numbered
+            for value in (
+                [line] if content is None else [json.dumps(canonical.written(one)).encode() for one in content]
+            )
         )
     elif name.endswith((".jsonl", ".ndjson")):
         values = enumerate(data.splitlines())

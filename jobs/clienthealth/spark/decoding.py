@@ -113,11 +113,11 @@ class _Task:
     def __init__(self, settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> None:
         import pyarrow as pa
 
-        from clienthealth.measure.packed import who_of
+        from clienthealth.measure.packed import client_of
         from clienthealth.measure.packer import Packer
         from clienthealth.read.decode import latest_ms
 
-        self.settings, self.who_of = settings, who_of
+        self.settings, self.client_of = settings, client_of
         self.numbers = numbers or range(settings.monitor.buckets)
         self.pattern = "|".join(map(_escaped, literals))
         self.now_ms = int(time.time() * 1000)
@@ -180,7 +180,7 @@ class _Task:
             times[rows] = stream_times
 
     def _metrics(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        from clienthealth.read.decode import decode_metrics, fast, speaks_of
+        from clienthealth.read.decode import decode_metrics, fast, may_carry
 
         packer, latest_ms, largest = self.packer, self.latest_ms, self.settings.monitor.max_record_bytes
         topic, topics, slots = records.topic, self.settings.topics, self.slots.setdefault(records.topic, {})
@@ -192,8 +192,8 @@ class _Task:
             slot = None if sample is None else slots.get(sample.client)
             if sample is not None and slot is None:
                 identity = sample.client.identity
-                if identity.kind != "group" and speaks_of(topics, topic, identity.service or ""):
-                    slot = slots[sample.client] = packer.slot(self.who_of(identity))
+                if identity.kind != "group" and may_carry(topics, topic, identity.service or ""):
+                    slot = slots[sample.client] = packer.slot(self.client_of(identity))
             if sample is None or slot is None:
                 decoded = decode_metrics(records.record(at), self.settings, self.now_ms)
                 self._take(decoded, records, at, times, reasons)
@@ -235,7 +235,7 @@ class _Task:
     ) -> None:
         source = records.source(at)
         for snapshot in decoded.snapshots:
-            self.packer.snapshot(snapshot, self.who_of(snapshot.client), source)
+            self.packer.snapshot(snapshot, self.client_of(snapshot.client), source)
         if decoded.snapshots:
             records.of_groups[at] = all(snapshot.client.kind == "group" for snapshot in decoded.snapshots)
         sent_ms = [snapshot.ts_ms or 0 for snapshot in decoded.snapshots] + [line.ts_ms or 0 for line in decoded.lines]

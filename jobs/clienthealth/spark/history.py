@@ -6,8 +6,8 @@ monitor's own input: a minute without a row in it was not watched.
 Each commit to a table names the streaming query and its batch. Only the first batch after a start can already be in a
 table. So before that batch the newest commits are searched, and existing rows are not added again. (Delta can skip
 repetitions itself, but it reads a table's whole log for that at every append.) If a checkpoint is older than the
-history, batches with other numbers bring the same rows again: these are compared row by row (`Again`). The version of
-the schema is a property of each table and a column of each row.
+history, batches with other numbers bring the same rows again: these are compared row by row (`ReplayGuard`). The
+version of the schema is a property of each table and a column of each row.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Again:
+class ReplayGuard:
     """Rows that arrive a second time, because the checkpoint is older than the history.
 
     Their event times are at most `until_ms`. Commits up to `written_ms` are from other batches than those of this
@@ -235,7 +235,7 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
     return [(ms, Origin(query, int(batch))) for ms, (query, batch) in split]
 
 
-def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Again | None = None) -> None:
+def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
     """Append rows to a table, once per batch. Columns are matched by name and cast to the table's types.
 
     `again`: if given, rows that the table already contains are left out.
@@ -303,7 +303,7 @@ _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), 
 
 
 def append_quality(
-    spark: SparkSession, root: str, minutes: Sequence[Quality], origin: Origin, again: Again | None = None
+    spark: SparkSession, root: str, minutes: Sequence[Quality], origin: Origin, again: ReplayGuard | None = None
 ) -> None:
     """Append rows on the input of each topic in each minute."""
     if not minutes:

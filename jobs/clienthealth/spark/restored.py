@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from clienthealth.settings import Settings
 from clienthealth.spark import history
 from clienthealth.spark.checkpoint import Checkpoint
-from clienthealth.spark.history import Again
+from clienthealth.spark.history import ReplayGuard
 from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
@@ -101,10 +101,10 @@ class Restored:
         if (text := sentence(state, settings, now)) is not None:
             log.log(logging.WARNING if checkpoint.begun else logging.INFO, "%s", text)
         if state.ahead and state.ends is not None:
-            again = Again(int(state.ends.timestamp() * 1000), state.newest_commit_ms)
+            again = ReplayGuard(int(state.ends.timestamp() * 1000), state.newest_commit_ms)
             checkpoint.write(AGAIN, msgspec.json.encode(again).decode())
         noted = checkpoint.read(AGAIN)
-        self.again = msgspec.json.decode(noted, type=Again) if noted else None
+        self.again = msgspec.json.decode(noted, type=ReplayGuard) if noted else None
         if self.again is not None and self.again.until_ms + LASTING_MS <= time.time() * 1000:
             self.again = None
 

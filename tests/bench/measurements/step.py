@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from clienthealth.measure.packed import Chunk, decode, encode, who_of
+from clienthealth.measure.packed import Chunk, client_of, decode, encode
 from clienthealth.measure.packer import Packer
 from clienthealth.model.readings import LogEvent
 from clienthealth.monitor.state import BucketState, load, save
@@ -115,7 +115,7 @@ class Bucket:
                 sample = fast(memoryview(template.record(values_of(client, reading, ts_ms))[1]), False, ts_ms)
                 assert sample is not None
                 ref, packer, partition = (
-                    who_of(sample.client.identity),
+                    client_of(sample.client.identity),
                     packers[client % PARTITIONS],
                     client % PARTITIONS,
                 )

@@ -62,7 +62,7 @@ _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
 #: Maximum number of attempts to parse a text: locating an error costs as much as reading everything before it.
-_AGAIN, _COUNTED = 4, 50
+_ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
 
@@ -195,9 +195,9 @@ class _Pile:
         """Yield the sample collected so far, if there is one."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
-        said = self._exposed(at) + snapshots(self.mbeans, self.jvm, at)
-        if said:
-            yield Reading(self.line, ts_ms, said)
+        collected = self._exposed(at) + snapshots(self.mbeans, self.jvm, at)
+        if collected:
+            yield Reading(self.line, ts_ms, collected)
             self.ts_ms = None
         self._clear(count)
 
@@ -237,7 +237,7 @@ class Document(NamedTuple):
 
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
     """Yield JSON objects and lists that begin a line or follow another one. `begins`: other allowed places."""
-    decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _AGAIN * len(text)
+    decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _ATTEMPTS * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
         begin = opened.end() if begins is _AT_LINE else opened.start()
         while text[begin : begin + 1] in ("{", "["):

@@ -48,7 +48,7 @@ class Input:
     unread     reason why evidence could not be read → number of lines: clients it may be about cannot be called healthy
     process    its process: service and place of its clients; None if unknown
     topics     the names under which evidence refers to it (`Source.topic`)
-    speaks     True if it names a Kafka client, or a class of its library, even in lines that are left out
+    names_client  True if it names a Kafka client, or a class of its library, even in lines that are left out
     """
 
     name: str
@@ -67,7 +67,7 @@ class Input:
     unread: dict[str, int] = field(default_factory=dict)
     process: tuple[str, str] | None = None
     topics: frozenset[str] = frozenset()
-    speaks: bool = False
+    names_client: bool = False
 
     @property
     def clocked(self) -> bool:

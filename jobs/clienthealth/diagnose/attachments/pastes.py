@@ -156,9 +156,9 @@ def _unescaped(text: str) -> str:
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if line[:1] not in ("{", "[") and re.search(r"\\n(?:\\t| )*(?:at |Caused by: )", line):
-            said = parsed(line.strip())
+            inner = parsed(line.strip())
             lines[number] = (
-                said if isinstance(said, str) else _RE["escaped"].sub(lambda escape: _ESCAPES[escape[1]], line)
+                inner if isinstance(inner, str) else _RE["escaped"].sub(lambda escape: _ESCAPES[escape[1]], line)
             )
     return "\n".join(lines)
 
@@ -210,7 +210,7 @@ def _indented(text: str) -> str:
     """Join sentences that continue on further indented lines, or that a library writes over two lines."""
 
     @cache
-    def said(line: str) -> frozenset[str]:
+    def patterns_in(line: str) -> frozenset[str]:
         return frozenset(wording.id for wording, _ in catalogue().matches(line, None))
 
     joined: list[str] = []
@@ -219,14 +219,16 @@ def _indented(text: str) -> str:
         own = len(line) - len(line.lstrip(" \t"))
         before = joined[-1] if joined else ""
         goes_on = (
-            own > indent and len(before) >= _LONG and bool(_RE["says"].match(before) and _RE["said_on"].match(line))
+            own > indent
+            and len(before) >= _LONG
+            and bool(_RE["unfinished"].match(before) and _RE["continuation"].match(line))
         )
         begins = _RE["begins"].match(line.lstrip() if own == indent else line)
         if not goes_on and len(text) <= _EXCERPT and before and line and not begins:
             both = f"{before.rstrip()} {line.strip()}"
             known = any(literal in both for literal in catalogue().literals)
-            goes_on = known and bool(said(both) - said(before) - said(line))
-        if joined and (goes_on or _RE["told_below"].search(f"{before[-80:]}\n{line[:80]}")):
+            goes_on = known and bool(patterns_in(both) - patterns_in(before) - patterns_in(line))
+        if joined and (goes_on or _RE["keys_below"].search(f"{before[-80:]}\n{line[:80]}")):
             joined[-1] = f"{before.rstrip()} {line.strip()}"
         else:
             joined.append(line)

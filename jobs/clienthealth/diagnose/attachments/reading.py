@@ -44,7 +44,7 @@ from clienthealth.settings import Settings
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
 #: Names of a client, or of a class of its library; the last one is a heading in the output of `kafka-consumer-groups`.
-_SPEAKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
+_MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 #: The beginning of JSON that is not a line of a log: an object, or a list of objects.
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 #: A point of InfluxDB's line protocol: tags, then fields.
@@ -103,11 +103,11 @@ class Reader:
         text = blocks(self._read, head)
         if unwrap is not None:
             self.input.what, text = unwrap[0], unwrap[1](text)
-        begin, small = self._begin(self._heard(text))
+        begin, small = self._begin(self._noting_clients(text))
         if small:
             yield from self._whole(plain(begin))
         else:
-            yield from self._large(begin, self._heard(text))
+            yield from self._large(begin, self._noting_clients(text))
         if self._cut:
             self.input.cannot_read(CUT)
 
@@ -122,10 +122,10 @@ class Reader:
             self._progress(self.input.name, self._done, self._stream.size)
         return data
 
-    def _heard(self, text: Iterator[bytes]) -> Iterator[bytes]:
+    def _noting_clients(self, text: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the blocks unchanged, and note whether any of them names a Kafka client, in whatever words."""
         for block in text:
-            self.input.speaks = self.input.speaks or any(mark in block for mark in _SPEAKS)
+            self.input.names_client = self.input.names_client or any(mark in block for mark in _MARKS)
             yield block
 
     def _begin(self, text: Iterator[bytes]) -> tuple[bytes, bool]:
@@ -211,13 +211,13 @@ class Reader:
 
     def _readings_of(self, lines: Iterable[bytes]) -> Iterator[Recorded]:
         for number, line in self._filled("metrics.jsonl", lines):
-            said = readings(line, self._jvm)
-            if said is None and line.lstrip()[:1] == b"{" and parsed(line) is None:
+            content = readings(line, self._jvm)
+            if content is None and line.lstrip()[:1] == b"{" and parsed(line) is None:
                 self.input.cannot_read("truncated-json")
-            elif said is None:
+            elif content is None:
                 yield self._record("metrics", number, line)
             else:
-                yield from (self._record("metrics", number, snapshot) for snapshot in said)
+                yield from (self._record("metrics", number, snapshot) for snapshot in content)
 
     def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
         """Yield records from JSON that is the whole text, or metrics between other lines; return the lines' numbers.
@@ -290,13 +290,13 @@ class Reader:
 
     def _metrics(self, kind: str, text: Iterable[str]) -> Iterator[Recorded]:
         self._what(f"metrics ({kind})")
-        last, speaks = 0, False
+        last, names_client = 0, False
         for reading in metrics.timed(metrics.readings(text, self._jvm, self._file_ms), self._time_in_name):
-            last, speaks = reading.line, speaks or bool(reading.snapshots)
+            last, names_client = reading.line, names_client or bool(reading.snapshots)
             self.input.span(reading.ts_ms)
             yield from (self._record("metrics", last, snapshot, reading.ts_ms) for snapshot in reading.snapshots)
         self.input.read = max(self.input.read, last + 1, len(text) if isinstance(text, list) else 0)
-        if not speaks:
+        if not names_client:
             self.input.left_out = {"no-metrics": self.input.read}
 
     def _dumps_of(
@@ -461,8 +461,8 @@ class Reader:
             ts_ms, timed = self._anchors.setdefault((service, instance), self._file_ms), self._undated
             self.input.timed = False
         self.input.topics |= {f"{instance}/{self._stream.file}"}
-        data, said = (value, None) if isinstance(value, bytes) else (b"", value)
-        return Recorded(stream, service, instance, self._stream.file, number, data, ts_ms, timed, repeats, said)
+        data, content = (value, None) if isinstance(value, bytes) else (b"", value)
+        return Recorded(stream, service, instance, self._stream.file, number, data, ts_ms, timed, repeats, content)
 
     def _what(self, what: str) -> None:
         self.input.what = f"{what} ({self.input.what})" if self.input.what else what

@@ -122,19 +122,19 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         with password.open(encoding="utf-8") as lock:
             # The lock is held until this process ends, however it ends.
             fcntl.flock(lock, fcntl.LOCK_EX)
-            said = _launch(jar, *options, "start", str(pid))
-            if _ATTACHED_BEFORE in said:
-                before = Agent(said.split()[-1].rstrip("/") + "/")
+            output = _launch(jar, *options, "start", str(pid))
+            if _ATTACHED_BEFORE in output:
+                before = Agent(output.split()[-1].rstrip("/") + "/")
                 left = _of_a_watch(before, pid, jar, with_password)
                 if left is None or not _is_abandoned(left):
                     yield before if left is None else Agent(before.url, USER, str(left))
                     return
                 _launch(jar, "stop", str(pid))
                 shutil.rmtree(left.parent, ignore_errors=True)
-                said = _launch(jar, *options, "start", str(pid))
+                output = _launch(jar, *options, "start", str(pid))
             agent = Agent(f"http://127.0.0.1:{port}/jolokia/", USER, str(password))
             try:
-                _await(agent, pid, said)
+                _await(agent, pid, output)
                 yield agent
             finally:
                 # The watched process may have ended by now.
@@ -210,13 +210,13 @@ def _launch(jar: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-def _await(agent: Agent, pid: int, said: str) -> None:
+def _await(agent: Agent, pid: int, output: str) -> None:
     password = Path(agent.password_file).read_text(encoding="utf-8")
     deadline = time.monotonic() + ANSWER_SECONDS
     while refusal := _refusal(agent.url, agent.user, password):
         runtime_of(pid)
-        if time.monotonic() >= deadline or "Cannot attach" in said:
-            why = " ".join(said.split()) if "Cannot attach" in said or "command: " in said else refusal
+        if time.monotonic() >= deadline or "Cannot attach" in output:
+            why = " ".join(output.split()) if "Cannot attach" in output or "command: " in output else refusal
             raise InputError(
                 f"process {pid} could not be attached to: {why} (a JVM with "
                 "-XX:+DisableAttachMechanism takes no agent: start it with -javaagent and give the agent's URL)"

@@ -91,11 +91,11 @@ class Page:
         return RawRecord(value, Source(self._settings.topics.metrics[0], 0, 0), now_ms, None, client)
 
 
-def _why(said: str) -> str:
-    if any(word in said.lower() for word in _REFUSED):
+def _why(output: str) -> str:
+    if any(word in output.lower() for word in _REFUSED):
         return (
             "py-spy may not look into the process: run this as root, or allow it (sysctl kernel.yama.ptrace_scope=0; "
             "in a container the capability SYS_PTRACE)"
         )
-    lines = said.strip().splitlines()
+    lines = output.strip().splitlines()
     return f"py-spy: {lines[-1] if lines else 'no stacks'}"

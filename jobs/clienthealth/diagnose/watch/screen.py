@@ -44,7 +44,7 @@ class Screen:
     def changed(self, changes: Sequence[Transition]) -> None:
         """Show new and closed findings with their evidence."""
         self.clear()
-        self.write(line for change in changes for line in _told(change))
+        self.write(line for change in changes for line in _lines_on(change))
 
     def write(self, lines: Iterable[str]) -> None:
         """Write lines below the existing ones, wrapped on a terminal."""
@@ -158,7 +158,7 @@ def _word(verdicts: Sequence[Verdict]) -> str:
     return "ok" if judged == len(verdicts) and judged else f"nothing found; {judged} of {len(verdicts)} judged"
 
 
-def _told(change: Transition) -> Iterator[str]:
+def _lines_on(change: Transition) -> Iterator[str]:
     verdict, name = change.verdict, _name(change.client)
     if change.change in ("closed", "withdrawn"):
         yield f"{clock(change.ts_ms)}  over: {name}: {verdict.mode}"

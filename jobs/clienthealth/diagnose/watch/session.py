@@ -17,7 +17,7 @@ import msgspec
 
 from clienthealth.diagnose.diagnosis import add_ends, client_key, pack, settled
 from clienthealth.diagnose.frames import decisive, is_application
-from clienthealth.measure.packed import Chunk, encode, who_of
+from clienthealth.measure.packed import Chunk, client_of, encode
 from clienthealth.measure.packer import Packer
 from clienthealth.model import canonical, health_record
 from clienthealth.model.clients import Client
@@ -154,7 +154,7 @@ class Session:
             pack(decoded, source, packer)
             for snapshot in decoded.snapshots:
                 if snapshot.client.kind == "group":
-                    packer.snapshot(snapshot, who_of(snapshot.client), source)
+                    packer.snapshot(snapshot, client_of(snapshot.client), source)
             self._keep(source, decoded.lines, now_ms)
         chunk = packer.chunks().get(0, Chunk())
         chunk.clocks = [packer.clock] if packer.clock else []

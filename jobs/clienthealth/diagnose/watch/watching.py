@@ -63,7 +63,7 @@ class Watched:
     pid: int | None = None
     silent: str = ""
     ended_ms: int = 0
-    _heard: float = field(default_factory=time.monotonic)
+    _last_read: float = field(default_factory=time.monotonic)
 
     @property
     def instance(self) -> str:
@@ -76,11 +76,11 @@ class Watched:
             self.reader.publish()
         except ServiceError as error:
             self.silent = str(error)
-            quiet = time.monotonic() - self._heard
+            quiet = time.monotonic() - self._last_read
             if not lives(self.pid) if self.pid is not None else quiet > GONE_SECONDS:
                 self.ended_ms = int(time.time() * 1000)
         else:
-            self.silent, self._heard = "", time.monotonic()
+            self.silent, self._last_read = "", time.monotonic()
 
 
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:

@@ -438,9 +438,9 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
         return "handler-hangs"
     if outlasting_locks(w, limits)[0] and not too_long(w, limits)[0]:
         return "locks-expire"
-    again = w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats
+    repeats = w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats
     times = max(len(moments(window, POLL_EXPIRED)), len(moments(window, COMMIT_REFUSED)))
-    if again or times >= limits.min_rebalances_repeats:
+    if repeats or times >= limits.min_rebalances_repeats:
         return "rejoins"
     return "poll-interval-exceeded"
 

@@ -71,19 +71,19 @@ def _kept(args: argparse.Namespace, path: Path) -> Settings:
     from clienthealth.settings import Settings as Defaults
 
     settings = load(str(path))
-    said, parts = settings.kafka.options, login_parts(settings.kafka.options)
-    login = {answer: parts.get(name) for name, answer in PARTS.get(said.get("sasl.mechanism", ""), {}).items()}
+    given, parts = settings.kafka.options, login_parts(settings.kafka.options)
+    login = {answer: parts.get(name) for name, answer in PARTS.get(given.get("sasl.mechanism", ""), {}).items()}
     compared = {
         "bootstrap-servers": (args.bootstrap_servers, settings.kafka.bootstrap_servers),
-        "security-protocol": (args.security_protocol, said.get("security.protocol", "PLAINTEXT")),
-        "sasl-mechanism": (args.sasl_mechanism, said.get("sasl.mechanism")),
+        "security-protocol": (args.security_protocol, given.get("security.protocol", "PLAINTEXT")),
+        "sasl-mechanism": (args.sasl_mechanism, given.get("sasl.mechanism")),
         "username": (args.username, login.get("username")),
         "password-file": (_password(args.password_file), login.get("password")),
         "scope": (args.scope, login.get("scope")),
         "keytab": (args.keytab and str(Path(args.keytab).resolve()), login.get("keytab")),
-        "token-url": (args.token_url, said.get("sasl.oauthbearer.token.endpoint.url")),
-        "ca-file": (args.ca_file and str(Path(args.ca_file).resolve()), said.get("ssl.truststore.location")),
-        "client-file": (args.client_file and str(Path(args.client_file).resolve()), said.get("ssl.keystore.location")),
+        "token-url": (args.token_url, given.get("sasl.oauthbearer.token.endpoint.url")),
+        "ca-file": (args.ca_file and str(Path(args.ca_file).resolve()), given.get("ssl.truststore.location")),
+        "client-file": (args.client_file and str(Path(args.client_file).resolve()), given.get("ssl.keystore.location")),
         "metrics-topic": (tuple(args.metrics_topic or ()), settings.topics.metrics),
         "logs-topic": (tuple(args.logs_topic or ()), settings.topics.logs),
         "state": (args.state and placed(Defaults(), args.state).monitor.checkpoint, settings.monitor.checkpoint),

@@ -20,7 +20,7 @@ from clienthealth.model.subscription import Subscription, brokers_with_plugin, s
 from clienthealth.model.telemetry import Stream
 from clienthealth.model.wording import listing
 from clienthealth.ops.doctor import Finding, State, machine
-from clienthealth.ops.doctor.records import CLIENT, clocks_agree, newest, records_readable, who_pushes
+from clienthealth.ops.doctor.records import CLIENT, clocks_agree, newest, pushing_clients, records_readable
 from clienthealth.platform import topics as declared
 from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
@@ -81,7 +81,7 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
             yield from records_readable(settings, name, streams[name], records)
             if streams[name] == "metrics":
                 yield from clocks_agree(settings, name, records)
-                yield from who_pushes(name, records)
+                yield from pushing_clients(name, records)
         except HealthError as error:
             yield Finding(f"topic {name}", "warning", f"Its records could not be read: {error}.")
 

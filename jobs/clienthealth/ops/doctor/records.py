@@ -223,14 +223,14 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
         yield Finding(CLOCK, "ok", f"{text}; none is in the future.")
 
 
-def who_pushes(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
+def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
     """Report how many clients of which versions pushed the newest records of a topic."""
     by_instance: dict[bytes, str] = {}
     for record in records:
         instance = record.headers.get("client_instance_id")
         if instance:
-            said = (record.headers.get(f"client_software_{part}", b"") for part in ("name", "version"))
-            by_instance[bytes(instance)] = " ".join(bytes(part).decode("utf-8", "replace") for part in said).strip()
+            software = (record.headers.get(f"client_software_{part}", b"") for part in ("name", "version"))
+            by_instance[bytes(instance)] = " ".join(bytes(part).decode("utf-8", "replace") for part in software).strip()
     if by_instance:
         versions = Counter(version or "of unknown version" for version in by_instance.values())
         shown = ", ".join(f"{count} {version}" for version, count in versions.most_common())

@@ -154,27 +154,27 @@ def as_text(value: Any) -> str | None:
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
     """Return the log line in a JSON object."""
-    said = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
-    pod, time = said("pod"), said("time")
-    host = said("host") if pod is None else pod
-    instance, service, pid = said("instance"), said("service"), said("pid")
+    value_of = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
+    pod, time = value_of("pod"), value_of("time")
+    host = value_of("host") if pod is None else pod
+    instance, service, pid = value_of("instance"), value_of("service"), value_of("pid")
     if instance is None and host is not None and pid is not None:
         instance = f"{host}:{pid}"
     if service is None and pod is not None:
         service = service_of_pod(pod)
-    nanos = number(said("nanos"))
+    nanos = number(value_of("nanos"))
     seconds = number(time) if nanos is not None else None
     exact = epoch(seconds + nanos / 1e9) if seconds is not None and nanos is not None else None
     return LogLine(
         ts_ms=time_ms(time) if exact is None else exact,
-        client=Identity(service=service, host=host, instance=instance, client_id=said("client_id")),
-        level=said("level"),
-        logger=said("logger"),
-        thread=said("thread"),
-        message=said("message"),
-        stack=said("stack"),
-        file=said("file"),
-        file_offset=integer(said("file_offset"), 64),
+        client=Identity(service=service, host=host, instance=instance, client_id=value_of("client_id")),
+        level=value_of("level"),
+        logger=value_of("logger"),
+        thread=value_of("thread"),
+        message=value_of("message"),
+        stack=value_of("stack"),
+        file=value_of("file"),
+        file_offset=integer(value_of("file_offset"), 64),
     )
 
 

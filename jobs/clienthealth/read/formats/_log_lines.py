@@ -114,9 +114,9 @@ def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)
 
 
-def _above(said: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the named fields, each from `said` if present there, else from `below`."""
-    values = ((name, getattr(said, name)) for name in names)
+def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the named fields, each from `above` if present there, else from `below`."""
+    values = ((name, getattr(above, name)) for name in names)
     return {name: getattr(below, name) if value is None else value for name, value in values}
 
 

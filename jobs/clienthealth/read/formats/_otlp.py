@@ -74,11 +74,11 @@ def attributes_of(listed: Any) -> Mapping[str, str]:
     by_name: dict[str, str] = {}
     for one in listed if type(listed) is list else ():
         if type(one) is dict and type(value := one.get("value")) is dict and type(name := one.get("key")) is str:
-            said = value.get("stringValue")
-            if type(said) is not str:
-                said = next((text(value[kind]) for kind in _SCALARS if kind in value), None)
-            if said and name not in by_name:
-                by_name[name] = said
+            string = value.get("stringValue")
+            if type(string) is not str:
+                string = next((text(value[kind]) for kind in _SCALARS if kind in value), None)
+            if string and name not in by_name:
+                by_name[name] = string
     return by_name
 
 

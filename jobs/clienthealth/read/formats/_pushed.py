@@ -31,31 +31,31 @@ _DEFAULTS = frozenset({"producer", "consumer", "adminclient", "rdkafka", "kafka-
 _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 
 
-def identity_headers(said: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
+def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
     """Turn the plugin's headers into the identity headers of any format; empty if they are not the plugin's."""
-    instance = said.get(INSTANCE)
+    instance = headers.get(INSTANCE)
     if not instance:
         return {}
-    library, version = software(said.get("client_software_name", ""), said.get("client_software_version", ""))
+    library, version = software(headers.get("client_software_name", ""), headers.get("client_software_version", ""))
     return {
-        "instance": f"{address}:{instance}" if (address := said.get("client_address")) else instance,
+        "instance": f"{address}:{instance}" if (address := headers.get("client_address")) else instance,
         "host": _named(identity.push_hosts, (address,)) or address if address else "",
-        "service": _service(said.get("principal", ""), said.get("client_id", ""), address or "", identity),
+        "service": _service(headers.get("principal", ""), headers.get("client_id", ""), address or "", identity),
         "library": library,
         "version": version,
     }
 
 
-def complete(snapshot: Snapshot, said: Mapping[str, str]) -> None:
+def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
     """Enter a push's headers: its time by the broker's clock, its interval, and whether it is the last."""
-    if INSTANCE not in said:
+    if INSTANCE not in headers:
         return
-    if (arrived := said.get("broker_time_ms", "")).isdecimal():
+    if (arrived := headers.get("broker_time_ms", "")).isdecimal():
         snapshot.ts_ms = int(arrived)
     # Since 4.2 brokers send the push interval.
-    if (every := said.get("push_interval_ms", "")).isdecimal():
+    if (every := headers.get("push_interval_ms", "")).isdecimal():
         snapshot.interval_ms = int(every)
-    snapshot.metrics[TERMINATING] = float(said.get("terminating") == "true")
+    snapshot.metrics[TERMINATING] = float(headers.get("terminating") == "true")
 
 
 def software(name: str, version: str) -> tuple[str, str]:

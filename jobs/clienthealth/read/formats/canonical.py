@@ -34,7 +34,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     identity = Identity(**{name: present(client.get(name)) for name in Identity.__struct_fields__})
     topics = [topic for one in listed if (topic := _topic(one))] if type(listed) is list else []
     # A client that reports unknown values (-1, NaN) still exists.
-    speaks = topics or any(type(metrics.get(name)) in (int, float) for name in METRIC_NAMES)
+    has_metrics = topics or any(type(metrics.get(name)) in (int, float) for name in METRIC_NAMES)
     of_group = "group" in (identity.kind, record.headers.get("kind"))
     return [
         Snapshot(
@@ -44,7 +44,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
             topics=topics,
             config=options(document.get("config")),
             interval_ms=interval(measurement(document.get("interval_ms")), INTERVAL_MS),
-            error=None if speaks or of_group else "no-metrics",
+            error=None if has_metrics or of_group else "no-metrics",
         )
     ]
 

@@ -49,8 +49,8 @@ def _decode(record: Record) -> list[LogLine] | None:
             entries = mapping(scope).get("logRecords")
             logger = as_text(mapping(mapping(scope).get("scope")).get("name"))
             for entry in entries if isinstance(entries, list) else [None]:
-                said = _line(entry, process, logger, identity) if isinstance(entry, dict) else None
-                lines.append(said or LogLine(error="wrong-types"))
+                parsed = _line(entry, process, logger, identity) if isinstance(entry, dict) else None
+                lines.append(parsed or LogLine(error="wrong-types"))
     return lines
 
 

@@ -249,8 +249,8 @@ def _decode(record: Record) -> list[Snapshot] | None:
     broken = 0
     ids = tuple(record.identity.otlp_client_id)
     for resource in request.resources:
-        said = resource.resource
-        points = taken.get(said) or taken.setdefault(said, Points(_resource(said, record.identity)))
+        described = resource.resource
+        points = taken.get(described) or taken.setdefault(described, Points(_resource(described, record.identity)))
         for scope in resource.scopes:
             try:
                 _SHAPES.read(scope, points, ids)

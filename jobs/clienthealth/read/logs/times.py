@@ -136,17 +136,17 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
 
     None for an impossible time, or if there is no day.
     """
-    said = {name: part for name, part in parts.items() if part}
-    six = said.get("hms", "")
-    hour, minute, second = six[:2] or said["h"], six[2:4] or said["mi"], six[4:] or said.get("s", "0")
-    hours = int(hour) % 12 + (12 if said["ap"] in ("pm", "PM", "Pm", "pM") else 0) if "ap" in said else int(hour)
-    micros = int((said.get("f") or said.get("f2") or "")[:6].ljust(6, "0"))
+    found = {name: part for name, part in parts.items() if part}
+    six = found.get("hms", "")
+    hour, minute, second = six[:2] or found["h"], six[2:4] or found["mi"], six[4:] or found.get("s", "0")
+    hours = int(hour) % 12 + (12 if found["ap"] in ("pm", "PM", "Pm", "pM") else 0) if "ap" in found else int(hour)
+    micros = int((found.get("f") or found.get("f2") or "")[:6].ljust(6, "0"))
     try:
-        if "d" in said:
-            month = _MONTHS.get(said.get("mon", "")) or int(said.get("m", "0"))
-            year = int(said["y"]) if "y" in said else (day.year if day else datetime.now(UTC).year)
-            day = date(year + 2000 if year < 100 else year, month, int(said["d"]))
-        clock = time(hours, int(minute), min(int(second), 59), micros, _zone(said.get("z", "")))
+        if "d" in found:
+            month = _MONTHS.get(found.get("mon", "")) or int(found.get("m", "0"))
+            year = int(found["y"]) if "y" in found else (day.year if day else datetime.now(UTC).year)
+            day = date(year + 2000 if year < 100 else year, month, int(found["d"]))
+        clock = time(hours, int(minute), min(int(second), 59), micros, _zone(found.get("z", "")))
         return datetime.combine(day, clock) if day is not None else None
     except ValueError:
         return None
